@@ -1,0 +1,1 @@
+"""Collectors: meters, journal and the client that runs inside other people's training scripts."""

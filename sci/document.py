@@ -1,0 +1,185 @@
+"""The shapes of the product's JSON documents (design section 9), as typed dictionaries.
+
+The engine writes them, the store keeps them, the service answers with them and the reports read
+them. `Q` below is a `QuantityDoc`; an unknown figure is None, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from gramwatt.sci.notices import NoticeDoc
+from gramwatt.sci.quantity import QuantityDoc
+
+
+class SciDoc(TypedDict):
+    """One functional unit: its count in this job and the score."""
+
+    unit: str
+    count: float
+    g_per_unit: QuantityDoc | None
+
+
+DeviceDoc = TypedDict(
+    "DeviceDoc",
+    {
+        "device_id": str,
+        "node": str,
+        "class": str,
+        "name": str,
+        "hardware": str | None,
+        "share": float,
+        "energy_j": QuantityDoc | None,
+        "embodied_g": QuantityDoc | None,
+        "meter": str,
+        "kinds": dict[str, float],
+        "mean_utilisation": float | None,
+        "peak_memory_b": float | None,
+        "max_power_w": float | None,
+    },
+)
+"""One device of the job: share of it reserved, energy [J] and embodied share [g], meter, and the
+joules by kind. (Functional syntax, because "class" is a keyword.)"""
+
+
+class QualityDoc(TypedDict):
+    """Shares (0 to 1) by how things are known, and the grade made of them (A best, D worst)."""
+
+    grade: str
+    energy: dict[str, float]
+    intensity: dict[str, float]
+    embodied: dict[str, float]
+
+
+SeriesPoint = TypedDict(
+    "SeriesPoint",
+    {
+        "start": str,
+        "end": str,
+        "class": str,
+        "energy_j": float,
+        "kind": str,
+        "intensity_g_per_kwh": float | None,
+    },
+)
+"""Energy [J] of one device class over [start, end), with the intensity joined to it."""
+
+
+class DayDoc(TypedDict):
+    """One UTC day of a job, for roll-ups: value, low and high of each term, and units counted."""
+
+    day: str
+    energy_kwh: QuantityDoc
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    counts: dict[str, float]
+
+
+class SourceDoc(TypedDict):
+    """Where one input figure comes from: what it is, its value with range, and its origin."""
+
+    what: str
+    figure: QuantityDoc
+
+
+class MethodDoc(TypedDict):
+    """Everything a reader needs to defend or repeat the score."""
+
+    standard: str
+    formula: str
+    engine_version: str
+    catalog_version: str
+    boundary_included: list[str]
+    boundary_excluded: list[str]
+    intensity_signal: str
+    intensity_basis: str
+    intensity_approach: str
+    lifetime_years: QuantityDoc
+    pue: QuantityDoc
+    intensity_g_per_kwh: QuantityDoc
+    largest_uncertainty: str | None
+    inputs: list[SourceDoc]
+    meter_cpu_s: float | None
+    meter_rss_b: float | None
+
+
+class JobHead(TypedDict):
+    """What a list of jobs shows."""
+
+    job_id: str
+    name: str
+    project: str
+    kind: str
+    state: str
+    exit_code: int | None
+    started_at: str
+    ended_at: str | None
+    duration_s: float | None
+    zone: str | None
+    region: str | None
+    revision: int
+    provisional: bool
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+    sci: list[SciDoc]
+    conformance: str
+    deviations: list[str]
+
+
+class JobDoc(JobHead):
+    """The whole job document."""
+
+    devices: list[DeviceDoc]
+    data_quality: QualityDoc
+    notices: list[NoticeDoc]
+    method: MethodDoc
+    series: list[SeriesPoint]
+    days: list[DayDoc]
+    tags: dict[str, str]
+    model_id: str | None
+
+
+class MonthTotals(TypedDict):
+    """Sums over a month; None where a term of any job is unknown (see `jobs_unknown`)."""
+
+    jobs: int
+    jobs_unknown: int
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
+class ProjectRow(TypedDict):
+    """One project and functional unit of the SCI table: sum(C) / sum(R)."""
+
+    project: str
+    unit: str
+    jobs: int
+    count: float
+    energy_kwh: QuantityDoc
+    total_g: QuantityDoc | None
+    g_per_unit: QuantityDoc | None
+    conformance: str
+
+
+class MonthDoc(TypedDict):
+    """The monthly report's data: totals, last month's totals, tables and sources."""
+
+    month: str
+    project: str | None
+    complete: bool
+    totals: MonthTotals
+    previous: MonthTotals | None
+    projects: list[ProjectRow]
+    top_jobs: list[JobHead]
+    days: list[DayDoc]
+    data_quality: QualityDoc
+    conformance: dict[str, int]
+    states: dict[str, int]
+    notices: list[NoticeDoc]
+    notice_counts: dict[str, int]
+    method: MethodDoc | None
+    sources: list[str]

@@ -1,0 +1,69 @@
+"""Exceptions of the engine.
+
+    GramwattError
+    ├── QuantityError       a figure that cannot be: NaN, low above value, units that do not match
+    ├── RecordError         a journal line that does not mean anything (carries a stable code)
+    ├── LookupFailed        a name the catalog does not know (carries close matches)
+    │   └── AmbiguousName   a name that means several things (carries the choices)
+    └── ScoreError          a question without a meaning: R <= 0, naive time, negative energy
+
+Every message says what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class GramwattError(Exception):
+    """Root of every error the product raises on purpose; `code` is stable across releases."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+
+
+class QuantityError(GramwattError, ValueError):
+    """A figure or an operation on figures that has no meaning."""
+
+    code = "bad-quantity"
+
+
+class RecordError(GramwattError, ValueError):
+    """A journal line that cannot be accepted."""
+
+    code = "bad-record"
+
+
+class ScoreError(GramwattError, ValueError):
+    """A score was asked for with inputs that mean nothing, such as R <= 0."""
+
+    code = "bad-score-input"
+
+
+class LookupFailed(GramwattError, LookupError):
+    """A name that the catalog does not hold; `close` lists near names, best first."""
+
+    code = "unknown-name"
+
+    def __init__(self, what: str, name: str, close: Sequence[str] = ()) -> None:
+        self.what, self.name, self.close = what, name, tuple(close)
+        hint = f"; close matches: {', '.join(self.close)}" if self.close else ""
+        super().__init__(f"unknown {what} {name!r}{hint}", code=f"unknown-{what}")
+
+
+class AmbiguousName(LookupFailed):
+    """A name that stands for several catalog entries; `choices` lists their ids."""
+
+    code = "ambiguous-name"
+
+    def __init__(self, what: str, name: str, choices: Sequence[str]) -> None:
+        self.choices = tuple(choices)
+        super().__init__(what, name, choices)
+        self.code = f"ambiguous-{what}"
+        self.message = f"{what} {name!r} is ambiguous; say which: {', '.join(self.choices)}"
+        self.args = (self.message,)

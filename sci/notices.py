@@ -1,0 +1,62 @@
+"""Notices: coded remarks that travel with a result, are stored with it and printed in its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+
+class NoticeDoc(TypedDict):
+    """A `Notice` as JSON; `field` is the figure it touches, or null for the whole score."""
+
+    code: str
+    message: str
+    field: str | None
+
+
+CODES: dict[str, str] = {
+    "zone-unknown": "No grid zone was given, so the world average intensity is used.",
+    "pue-undeclared": "The facility's PUE was not declared.",
+    "intensity-annual": "Only an annual intensity is known for this zone and time.",
+    "intensity-older-year": "The intensity is that of an earlier year than the job.",
+    "region-unmapped": "The cloud region has no known grid zone of its own.",
+    "hardware-unknown": "A detected device has no row in the catalog.",
+    "embodied-modelled": "Embodied carbon is modelled, not taken from a published study.",
+    "embodied-unknown": "Embodied carbon of a device is not known.",
+    "host-modelled": "The host's embodied carbon is modelled from its size.",
+    "energy-unmeasured": "A device's energy was not measured.",
+    "energy-estimated": "Part of the energy is estimated by a model.",
+    "meter-cross-check": "Counter and integrated power differ by more than 10 %.",
+    "meter-gap": "No reading exists for part of the job.",
+    "meter-counter-reset": "A device's energy counter was reset during the job.",
+    "meter-synthetic": "Readings come from a synthetic or replayed meter, not from hardware.",
+    "meter-source-absent": "A meter was not available on this machine.",
+    "device-visibility": "The visible devices could not be matched exactly.",
+    "overlap-removed": "Two writers covered the same device and time; it was counted once.",
+    "identity-conflict": "Two lines with the same identity disagree.",
+    "job-lost": "The job's end was not seen; it was closed at its last reading.",
+    "unit-undeclared": "No functional unit was declared, so R is 1 job.",
+    "unit-not-counted": "A declared functional unit was never counted.",
+    "argument-ignored": "An argument was wrong and was ignored.",
+    "intensity-reused": "The intensity of a wider area or coarser time was used.",
+    "below-resolution": "The span is too short for the meter's resolution.",
+    "spool-resolution": "The journal was thinned because the spool was full.",
+}
+"""Every code the product may emit, with the sentence its documentation heading opens with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One remark: a code out of `CODES`, a sentence for people, and the figure it touches."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"unknown notice code {self.code!r}; add it to gramwatt.sci.notices")
+
+    def to_doc(self) -> NoticeDoc:
+        """This notice as JSON-ready data."""
+        return {"code": self.code, "message": self.message, "field": self.field}

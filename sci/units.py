@@ -1,0 +1,64 @@
+"""Every unit conversion of the product. Storage is J, g and s; kWh, kg and h appear only at the edge."""
+
+from __future__ import annotations
+
+J_PER_KWH = 3_600_000.0
+G_PER_KG = 1_000.0
+S_PER_HOUR = 3_600.0
+HOURS_PER_YEAR = 8_760.0
+"""One year of installed life, 365 days, as in the SCI guide (4 years = 35 040 h)."""
+S_PER_YEAR = HOURS_PER_YEAR * S_PER_HOUR
+BYTES_PER_GIB = float(2**30)
+MW_PER_W = 1_000.0
+MJ_PER_J = 1_000.0
+"""Millijoules (not megajoules) per joule: the unit of NVML's energy counter."""
+
+
+def kwh_from_j(energy_j: float) -> float:
+    """Energy [J] -> [kWh]."""
+    return energy_j / J_PER_KWH
+
+
+def j_from_kwh(energy_kwh: float) -> float:
+    """Energy [kWh] -> [J]."""
+    return energy_kwh * J_PER_KWH
+
+
+def g_from_kg(mass_kg: float) -> float:
+    """Mass [kg] -> [g]."""
+    return mass_kg * G_PER_KG
+
+
+def kg_from_g(mass_g: float) -> float:
+    """Mass [g] -> [kg]."""
+    return mass_g / G_PER_KG
+
+
+def s_from_h(hours: float) -> float:
+    """Duration [h] -> [s]."""
+    return hours * S_PER_HOUR
+
+
+def h_from_s(duration_s: float) -> float:
+    """Duration [s] -> [h]."""
+    return duration_s / S_PER_HOUR
+
+
+def s_from_years(years: float) -> float:
+    """Duration [years of 8760 h] -> [s]."""
+    return years * S_PER_YEAR
+
+
+def w_from_mw(power_mw: float) -> float:
+    """Power [mW], as NVML reports it, -> [W]."""
+    return power_mw / MW_PER_W
+
+
+def j_from_mj(energy_mj: float) -> float:
+    """Energy [mJ], as NVML counts it, -> [J]."""
+    return energy_mj / MJ_PER_J
+
+
+def gib_from_bytes(size_b: float) -> float:
+    """Memory [B] -> [GiB]."""
+    return size_b / BYTES_PER_GIB

@@ -1,0 +1,1 @@
+"""The service: store, API, pages, scheduler and the commands that need them."""
