@@ -69,7 +69,7 @@ class DayDoc(TypedDict):
     """One UTC day of a job, for roll-ups: value, low and high of each term, and units counted."""
 
     day: str
-    energy_kwh: QuantityDoc
+    energy_kwh: QuantityDoc | None
     operational_g: QuantityDoc | None
     embodied_g: QuantityDoc | None
     counts: dict[str, float]
@@ -159,7 +159,7 @@ class ProjectRow(TypedDict):
     unit: str
     jobs: int
     count: float
-    energy_kwh: QuantityDoc
+    energy_kwh: QuantityDoc | None
     total_g: QuantityDoc | None
     g_per_unit: QuantityDoc | None
     conformance: str

@@ -15,7 +15,9 @@ from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.errors import QuantityError
 
-Kind = Literal["measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"]
+Kind = Literal[
+    "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
+]
 """How a figure is known, best first. A figure made of several has the weakest kind among them."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

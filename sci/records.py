@@ -192,7 +192,9 @@ def _build(cls: type[AnyRecord], values: dict[str, Any]) -> AnyRecord:
     known = {spec.name for spec in fields(cls)}
     unknown = sorted(set(values) - known)
     if unknown:
-        raise RecordError(f"unknown field {unknown[0]!r} in a {cls.TYPE} record", code="unknown-field")
+        raise RecordError(
+            f"unknown field {unknown[0]!r} in a {cls.TYPE} record", code="unknown-field"
+        )
     checks = _CHECKS | _CHECKS_BY_TYPE.get(cls.TYPE, {})
     checked = {
         name: _checked(checks.get(name, _text), name, value)

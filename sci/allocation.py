@@ -1,0 +1,172 @@
+"""Embodied emissions of a job: M = TE x TiR/EL x RR/ToR for each device and each host.
+
+SCI specification v1.1, "Embodied emissions". TiR is the time the hardware was reserved for the job,
+EL its expected life, RR/ToR the share of it that was reserved. A host's share goes with the
+accelerators reserved in it; a host without accelerators is reserved as seen by the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gramwatt.sci.catalog import Catalog, Cpu, Hardware
+from gramwatt.sci.embodied import (
+    Embodied,
+    gpu_host_te_per_accelerator,
+    host_te,
+    unknown_accelerator_te,
+)
+from gramwatt.sci.errors import LookupFailed
+from gramwatt.sci.merge import MergedDevice, MergedJob
+from gramwatt.sci.notices import CODES, Notice
+from gramwatt.sci.quantity import Quantity, total
+from gramwatt.sci.records import DeviceRecord
+from gramwatt.sci.units import S_PER_YEAR, gib_from_bytes
+
+ACCELERATORS = ("gpu", "accelerator", "module")
+SERVER_FORM_FACTORS = ("sxm", "oam", "hgx")
+"""Form factors that are only sold in multi-accelerator servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Embodied carbon of one device or host charged to the job, and how it came about."""
+
+    device_id: str
+    node: str
+    label: str
+    te: Embodied
+    fraction: float
+    embodied_g: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class EmbodiedShares:
+    """All shares of a job, with the notices their look-up left."""
+
+    shares: tuple[Share, ...]
+    notices: tuple[Notice, ...]
+    ids: Mapping[str, str]
+    """Catalog id of every device whose name the catalog knows, by device id."""
+
+    @property
+    def embodied_g(self) -> Quantity | None:
+        """M of the job [gCO2e]; None when no hardware is known."""
+        return total(share.embodied_g for share in self.shares)
+
+    def by_tier(self) -> dict[str, float]:
+        """Grams by data tier: A first party, B independent study, C and D modelled."""
+        tiers: dict[str, float] = {}
+        for share in self.shares:
+            tiers[share.te.tier] = tiers.get(share.te.tier, 0.0) + share.embodied_g.value
+        return tiers
+
+    def of(self, device_id: str) -> Share | None:
+        """The share of one device, None when it has none of its own."""
+        return next((share for share in self.shares if share.device_id == device_id), None)
+
+
+def embodied_share_g(te_g: Quantity, reserved_s: float, life: Quantity, share: float) -> Quantity:
+    """M = TE x TiR/EL x RR/ToR [gCO2e].
+
+    `te_g` [gCO2e], `reserved_s` TiR [s], `life` EL [years], `share` RR/ToR in (0, 1].
+    """
+    time_share = Quantity.exact(reserved_s / S_PER_YEAR, "years", "measured", "job duration")
+    return te_g.scaled(share).times(time_share.over(life, "1"), "gCO2e")
+
+
+def allocate(job: MergedJob, catalog: Catalog, life: Quantity) -> EmbodiedShares:
+    """M of every accelerator and host of the job."""
+    shares: list[Share] = []
+    notices: list[Notice] = []
+    for device in job.devices:
+        if device.record.device_class in ACCELERATORS:
+            share, remarks = _accelerator(device.record, job.duration_s, catalog, life)
+            shares.append(share)
+            notices += remarks
+    for node in job.nodes:
+        records = [d.record for d in job.devices if d.record.node == node]
+        share, remarks = _host(node, records, job.duration_s, catalog, life)
+        shares.append(share)
+        notices += remarks
+    rows = {d.record.device_id: identify(d.record, catalog) for d in job.devices}
+    ids = {device_id: row.id for device_id, row in rows.items() if row is not None}
+    return EmbodiedShares(tuple(shares), tuple(dict.fromkeys(notices)), ids)
+
+
+def identify(record: DeviceRecord, catalog: Catalog) -> Hardware | Cpu | None:
+    """The catalog row of a detected device, None when its name is unknown or ambiguous."""
+    try:
+        if record.device_class == "cpu":
+            return catalog.cpu(record.name)
+        if record.device_class in ACCELERATORS:
+            return catalog.hardware(record.name)
+    except LookupFailed:
+        pass
+    return None
+
+
+def _accelerator(
+    record: DeviceRecord, reserved_s: float, catalog: Catalog, life: Quantity
+) -> tuple[Share, list[Notice]]:
+    found = identify(record, catalog)
+    hardware = found if isinstance(found, Hardware) else None
+    field = f"devices.{record.device_id}.embodied_g"
+    notices = []
+    if hardware is None:
+        text = f"{record.name!r} is not in the catalog; a generic accelerator stands in for it."
+        notices.append(Notice("hardware-unknown", text, field))
+    te = (hardware.embodied if hardware else None) or unknown_accelerator_te()
+    if te.tier in ("C", "D"):
+        text = f"Embodied carbon of {record.name} is modelled (tier {te.tier})."
+        notices.append(Notice("embodied-modelled", text, field))
+    grams = embodied_share_g(te.te_g, reserved_s, life, record.share)
+    return Share(record.device_id, record.node, record.name, te, record.share, grams), notices
+
+
+def _host(
+    node: str,
+    records: Sequence[DeviceRecord],
+    reserved_s: float,
+    catalog: Catalog,
+    life: Quantity,
+) -> tuple[Share, list[Notice]]:
+    accelerators = [r for r in records if r.device_class in ACCELERATORS]
+    if any(_in_server(record, catalog) for record in accelerators):
+        te = gpu_host_te_per_accelerator()
+        fraction = sum(record.share for record in accelerators)
+        label = f"host share of {len(accelerators)} accelerators"
+    else:
+        te = _seen_host(records, catalog)
+        fraction = _reserved_fraction(accelerators)
+        label = "host (CPU, memory, board, case)"
+    grams = embodied_share_g(te.te_g, reserved_s, life, fraction)
+    notice = Notice("host-modelled", CODES["host-modelled"], "embodied_g")
+    return Share(f"{node}-host", node, label, te, fraction, grams), [notice]
+
+
+def _in_server(record: DeviceRecord, catalog: Catalog) -> bool:
+    hardware = identify(record, catalog)
+    form = (hardware.form_factor or "") if isinstance(hardware, Hardware) else ""
+    return any(word in form.lower() for word in SERVER_FORM_FACTORS)
+
+
+def _reserved_fraction(accelerators: Sequence[DeviceRecord]) -> float:
+    """Accelerators reserved over accelerators in the host; 1 for a host that has none."""
+    if not accelerators:
+        return 1.0
+    in_host = max((record.units_total or 0.0) for record in accelerators)
+    reserved = sum(record.share for record in accelerators)
+    return min(1.0, reserved / in_host) if in_host else 1.0
+
+
+def _seen_host(records: Sequence[DeviceRecord], catalog: Catalog) -> Embodied:
+    cpu = next((r for r in records if r.device_class == "cpu"), None)
+    ram = next((r for r in records if r.device_class == "ram"), None)
+    found = identify(cpu, catalog) if cpu else None
+    return host_te(
+        found if isinstance(found, Cpu) else None,
+        cpu.units if cpu else None,
+        gib_from_bytes(ram.memory_b) if ram and ram.memory_b else None,
+    )

@@ -1,0 +1,111 @@
+"""What a score discloses: boundary, method, every input with its source, and where the range comes from.
+
+SCI specification v1.1: a score is reported with its boundary and calculation methodology.
+"""
+
+from __future__ import annotations
+
+from gramwatt.sci.document import MethodDoc, SourceDoc
+from gramwatt.sci.parts import Parts
+from gramwatt.sci.quantity import Quantity
+from gramwatt.sci.uncertainty import ENERGY_SPREADS
+
+ENGINE_VERSION = "1"
+"""Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
+
+STANDARD = "ISO/IEC 21031:2024 (SCI specification v1.1.0), self-declared"
+FORMULA = "SCI = ((E x I) + M) / R, with E x I = sum over intervals of E_k x I(zone, t_k) x PUE"
+APPROACH = "location-based; market-based instruments are not part of SCI"
+INCLUDED = (
+    "accelerators reserved for the job, idle time included",
+    "host CPU and memory",
+    "embodied carbon of accelerators and host",
+)
+EXCLUDED = (
+    "network and shared storage: no meter and no catalog figure yet",
+    "other runs of the same model: each is a job of its own",
+    "end-user devices: a training or batch job has none",
+)
+
+
+def method(parts: Parts) -> MethodDoc:
+    """The method block of a job document."""
+    first = parts.cells.track.points[0]
+    return {
+        "standard": STANDARD,
+        "formula": FORMULA,
+        "engine_version": ENGINE_VERSION,
+        "catalog_version": parts.context.catalog.version,
+        "boundary_included": list(INCLUDED),
+        "boundary_excluded": list(EXCLUDED),
+        "intensity_signal": first.signal,
+        "intensity_basis": first.basis,
+        "intensity_approach": APPROACH,
+        "lifetime_years": parts.context.lifetime.to_doc(),
+        "pue": parts.place.pue.to_doc(),
+        "intensity_g_per_kwh": parts.cells.mean_intensity().to_doc(),
+        "largest_uncertainty": largest_uncertainty(parts),
+        "inputs": inputs(parts),
+        "meter_cpu_s": parts.job.meter_cpu_s,
+        "meter_rss_b": parts.job.meter_rss_b,
+    }
+
+
+def inputs(parts: Parts) -> list[SourceDoc]:
+    """Every input figure of the score with its source, in the order of the formula."""
+    rows: list[SourceDoc] = []
+    for device in parts.job.devices:
+        energy = parts.cells.energy_j(device=device.record.device_id)
+        if energy is not None:
+            spread = ENERGY_SPREADS[energy.kind].source
+            sourced = energy.sourced(f"{energy.source} (range: {spread})")
+            rows.append(_row(f"energy of {device.record.name}", sourced))
+    rows.append(_row("carbon intensity of the grid", parts.cells.mean_intensity()))
+    rows.append(_row("PUE", parts.place.pue))
+    for share in parts.embodied.shares:
+        rows.append(_row(f"TE, embodied carbon of {share.label}", share.te.te_g))
+        resource = Quantity.exact(share.fraction, "1", "declared", "reserved over total")
+        rows.append(_row(f"RR/ToR, share of {share.label}", resource))
+    rows.append(_row("EL, expected lifetime", parts.context.lifetime))
+    reserved = Quantity.exact(parts.job.duration_s, "s", "measured", "job start to end")
+    rows.append(_row("TiR, time reserved", reserved))
+    return rows
+
+
+def largest_uncertainty(parts: Parts) -> str | None:
+    """The input that widens the total most, with its share of all widths; None for an unknown total.
+
+    Each input's width is what the total's range would be if only that input were uncertain.
+    """
+    widths = _widths(parts)
+    whole = sum(widths.values())
+    if parts.total_g is None or whole <= 0:
+        return None
+    name = max(widths, key=widths.__getitem__)
+    return f"{name} ({widths[name] / whole:.0%} of the range)"
+
+
+def _widths(parts: Parts) -> dict[str, float]:
+    energy, operational, embodied = parts.energy_kwh, parts.operational_g, parts.embodied_g
+    if energy is None or operational is None or embodied is None:
+        return {}
+    life = parts.context.lifetime
+    widths = {
+        "energy": operational.value * _relative(energy),
+        "carbon intensity": operational.value * _relative(parts.cells.mean_intensity()),
+        "PUE": operational.value * _relative(parts.place.pue),
+        "hardware lifetime": embodied.value * life.value * (1 / life.low - 1 / life.high),
+    }
+    for share in parts.embodied.shares:
+        name = f"embodied carbon of {share.label}"
+        grown = widths.get(name, 0.0) + share.embodied_g.value * _relative(share.te.te_g)
+        widths[name] = grown
+    return widths
+
+
+def _relative(figure: Quantity) -> float:
+    return (figure.high - figure.low) / figure.value if figure.value else 0.0
+
+
+def _row(what: str, figure: Quantity) -> SourceDoc:
+    return {"what": what, "figure": figure.to_doc()}

@@ -1,0 +1,74 @@
+"""Grid carbon intensity over time: points, the lookup the engine asks, and the join with energy.
+
+Location-based only (SCI specification v1.1, "Carbon intensity"): there is no field for market-based
+instruments here, on purpose. One lookup answers with one signal (average or marginal) and one basis
+(lifecycle or direct), so the two are never mixed in a score.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from gramwatt.sci.errors import ScoreError
+from gramwatt.sci.quantity import Quantity
+
+Quality = Literal["measured", "hourly", "forecast", "profile", "annual", "world"]
+
+
+@dataclass(frozen=True, slots=True)
+class IntensityPoint:
+    """Intensity [gCO2e/kWh] of a zone over [start, end), with its signal, basis and quality."""
+
+    zone: str
+    start: datetime
+    end: datetime
+    intensity: Quantity
+    quality: Quality
+    signal: str = "average"
+    basis: str = "lifecycle"
+
+
+class IntensityLookup(Protocol):
+    """Where the engine gets intensity; implementations do the I/O, the engine does not."""
+
+    def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
+        """Points in time order that cover [start, end) without gap; `zone` None is the world."""
+        ...
+
+
+class IntensityTrack:
+    """Points of one zone, checked once: in order, without gap or overlap, one signal and basis."""
+
+    def __init__(self, points: Sequence[IntensityPoint]) -> None:
+        if not points:
+            raise ScoreError("no intensity for this span", code="no-intensity")
+        for before, after in zip(points, points[1:], strict=False):
+            if before.end != after.start:
+                raise ScoreError(
+                    f"intensity has a gap or overlap at {before.end}", code="intensity-gap"
+                )
+        if len({(point.signal, point.basis) for point in points}) > 1:
+            raise ScoreError(
+                "average and marginal, or lifecycle and direct, cannot share a score",
+                code="mixed-intensity",
+            )
+        self.points = tuple(points)
+        self._starts = [point.start for point in self.points]
+
+    def split(self, start: datetime, end: datetime) -> Iterator[tuple[int, float]]:
+        """Index of each point that [start, end) meets, with the fraction of the span it covers.
+
+        Raises ScoreError when the points do not cover the whole span.
+        """
+        if start < self.points[0].start or end > self.points[-1].end:
+            raise ScoreError("intensity does not cover the whole job", code="intensity-gap")
+        index = bisect_right(self._starts, start) - 1
+        length = end - start
+        while index < len(self.points) and self.points[index].start < end:
+            point = self.points[index]
+            yield index, (min(end, point.end) - max(start, point.start)) / length
+            index += 1

@@ -1,0 +1,107 @@
+"""Operational emissions: O = sum over intervals of E_k x I(zone, t_k), times PUE once.
+
+SCI specification v1.1, "Operational emissions"; never mean E times mean I. The sum is kept in cells
+of (device, kind of energy, intensity point), so that ranges are worked out once per cell and a job
+of many intervals costs one pass.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+
+from gramwatt.sci import uncertainty
+from gramwatt.sci.intensity import IntensityTrack
+from gramwatt.sci.merge import MergedDevice
+from gramwatt.sci.quantity import KINDS, Kind, Quantity, total
+from gramwatt.sci.units import J_PER_KWH
+
+Cell = tuple[str, Kind, int, date]
+
+
+@dataclass(slots=True)
+class EnergyCells:
+    """Joules by (device, kind, intensity point, UTC day) of a job, and the devices' meters."""
+
+    track: IntensityTrack
+    cells: dict[Cell, float] = field(default_factory=lambda: defaultdict(float))
+    meters: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, devices: Iterable[MergedDevice], track: IntensityTrack) -> EnergyCells:
+        """Join every interval of `devices` with the intensity points of `track`."""
+        joined = cls(track)
+        for device in devices:
+            joined.meters[device.record.device_id] = device.record.meter
+            for interval in device.intervals:
+                day = interval.start.date()
+                kind = _kind(interval.kind)
+                for index, share in track.split(interval.start, interval.end):
+                    key = (device.record.device_id, kind, index, day)
+                    joined.cells[key] += interval.energy_j * share
+        return joined
+
+    def energy_j(self, *, device: str | None = None, day: date | None = None) -> Quantity | None:
+        """Energy [J] of one device or day, or of the whole job; None where nothing was read."""
+        sums: dict[tuple[str, Kind], float] = defaultdict(float)
+        for (device_id, kind, _, cell_day), joules in self.cells.items():
+            if device in (None, device_id) and day in (None, cell_day):
+                sums[device_id, kind] += joules
+        return total(
+            uncertainty.energy(joules, kind, self.meters[device_id])
+            for (device_id, kind), joules in sums.items()
+        )
+
+    def operational_g(self, pue: Quantity, *, day: date | None = None) -> Quantity | None:
+        """O [gCO2e] = sum(E x I) x PUE; None where no energy is known."""
+        sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
+        for (device_id, kind, index, cell_day), joules in self.cells.items():
+            if day in (None, cell_day):
+                sums[device_id, kind, index] += joules
+        emitted = total(
+            uncertainty.energy(joules, kind, self.meters[device_id])
+            .scaled(1 / J_PER_KWH, "kWh")
+            .times(self.track.points[index].intensity, "gCO2e")
+            for (device_id, kind, index), joules in sums.items()
+        )
+        return emitted.times(pue, "gCO2e") if emitted else None
+
+    def by_kind(self, device: str | None = None) -> dict[str, float]:
+        """Joules by kind, of one device or of the job."""
+        sums: dict[str, float] = defaultdict(float)
+        for (device_id, kind, _, _), joules in self.cells.items():
+            if device in (None, device_id):
+                sums[kind] += joules
+        return dict(sums)
+
+    def by_quality(self) -> dict[str, float]:
+        """Joules by the quality of the intensity they were joined with."""
+        sums: dict[str, float] = defaultdict(float)
+        for (_, _, index, _), joules in self.cells.items():
+            sums[self.track.points[index].quality] += joules
+        return dict(sums)
+
+    def days(self) -> list[date]:
+        """The UTC days with energy, in order."""
+        return sorted({day for _, _, _, day in self.cells})
+
+    def mean_intensity(self) -> Quantity:
+        """Energy-weighted intensity [gCO2e/kWh]; the plain first point where no energy is known."""
+        weights: dict[int, float] = defaultdict(float)
+        for (_, _, index, _), joules in self.cells.items():
+            weights[index] += joules
+        whole = sum(weights.values())
+        if whole <= 0:
+            return self.track.points[0].intensity
+        mean = total(
+            self.track.points[index].intensity.scaled(joules / whole)
+            for index, joules in weights.items()
+        )
+        assert mean is not None  # noqa: S101  # weights is not empty when its sum is positive
+        return mean
+
+
+def _kind(name: str) -> Kind:
+    return next(kind for kind in KINDS if kind == name)

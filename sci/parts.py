@@ -1,0 +1,72 @@
+"""The worked-out parts of a score, shared by the modules that write its document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gramwatt.sci.allocation import EmbodiedShares
+from gramwatt.sci.catalog import Catalog
+from gramwatt.sci.embodied import lifetime_years
+from gramwatt.sci.intensity import IntensityLookup
+from gramwatt.sci.merge import MergedJob
+from gramwatt.sci.operational import EnergyCells
+from gramwatt.sci.place import Place
+from gramwatt.sci.quantity import Quantity, QuantityDoc
+from gramwatt.sci.units import J_PER_KWH
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreContext:
+    """What a score needs beside the journal: catalog, intensity and the revision's number."""
+
+    catalog: Catalog
+    intensity: IntensityLookup
+    lifetime: Quantity = field(default_factory=lifetime_years)
+    revision: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One job with its joined energy, place and embodied shares.
+
+    `energy_kwh` [kWh], `operational_g` and `embodied_g` [gCO2e] are None where not known: one
+    device without a reading makes the job's energy unknown.
+    """
+
+    job: MergedJob
+    context: ScoreContext
+    place: Place
+    cells: EnergyCells
+    embodied: EmbodiedShares
+
+    @property
+    def complete(self) -> bool:
+        """Whether every device of the job was read at least once."""
+        return all(device.intervals for device in self.job.devices)
+
+    @property
+    def energy_kwh(self) -> Quantity | None:
+        """E, the energy of the IT equipment [kWh]."""
+        energy = self.cells.energy_j() if self.complete else None
+        return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None
+
+    @property
+    def operational_g(self) -> Quantity | None:
+        """O [gCO2e]."""
+        return self.cells.operational_g(self.place.pue) if self.complete else None
+
+    @property
+    def embodied_g(self) -> Quantity | None:
+        """M [gCO2e]."""
+        return self.embodied.embodied_g
+
+    @property
+    def total_g(self) -> Quantity | None:
+        """C = O + M [gCO2e]."""
+        operational, embodied = self.operational_g, self.embodied_g
+        return operational + embodied if operational and embodied else None
+
+
+def doc(figure: Quantity | None) -> QuantityDoc | None:
+    """The figure as JSON, None for an unknown one."""
+    return figure.to_doc() if figure else None

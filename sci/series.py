@@ -1,0 +1,76 @@
+"""Energy over time for charts: intervals of all devices gathered into few enough points."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+
+from gramwatt.sci.document import SeriesPoint
+from gramwatt.sci.intensity import IntensityTrack
+from gramwatt.sci.merge import MergedJob
+from gramwatt.sci.quantity import KINDS
+from gramwatt.sci.records import format_time
+
+STEPS_S = (10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
+MAX_POINTS = 240
+
+
+def series(job: MergedJob, track: IntensityTrack) -> list[SeriesPoint]:
+    """Energy [J] by device class in equal steps, at most `MAX_POINTS` steps a class.
+
+    An interval that crosses a step is shared by time, so the points add up to the job's energy.
+    """
+    step = timedelta(seconds=_step_s(job.duration_s))
+    sums: dict[tuple[str, int], float] = defaultdict(float)
+    kinds: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for device in job.devices:
+        for interval in device.intervals:
+            for index, share in _steps(job.started_at, step, interval.start, interval.end):
+                key = (device.record.device_class, index)
+                sums[key] += interval.energy_j * share
+                kinds[key].add(interval.kind)
+    points: list[SeriesPoint] = []
+    for (device_class, index), joules in sorted(sums.items()):
+        start = job.started_at + index * step
+        points.append(
+            {
+                "start": format_time(start),
+                "end": format_time(start + step),
+                "class": device_class,
+                "energy_j": joules,
+                "kind": max(kinds[device_class, index], key=_rank),
+                "intensity_g_per_kwh": _intensity_at(track, start),
+            }
+        )
+    return points
+
+
+def _step_s(duration_s: float) -> float:
+    for step in STEPS_S:
+        if duration_s / step <= MAX_POINTS:
+            return step
+    return duration_s / MAX_POINTS
+
+
+def _steps(
+    origin: datetime, step: timedelta, start: datetime, end: datetime
+) -> list[tuple[int, float]]:
+    first = (start - origin) // step
+    last = max(first, -((origin - end) // step) - 1)
+    length = end - start
+    found = []
+    for index in range(first, last + 1):
+        edge = origin + index * step
+        found.append((index, (min(end, edge + step) - max(start, edge)) / length))
+    return found
+
+
+def _rank(kind: str) -> int:
+    return [*KINDS].index(next(known for known in KINDS if known == kind))
+
+
+def _intensity_at(track: IntensityTrack, when: datetime) -> float | None:
+    for point in track.points:
+        if point.start <= when < point.end:
+            return point.intensity.value
+    return None
