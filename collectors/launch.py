@@ -1,0 +1,113 @@
+"""How processes of ours are started from somebody else's: meter, sync. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_DETACH = 'exec 3<&0; "$@" <&3 3<&- &'
+"""Shell line that leaves the meter without a parent here, so that os.wait() in the user's code
+never sees a child it did not start."""
+
+
+def package_environ() -> dict[str, str]:
+    """The environment for a process of ours: this one's, with our package findable.
+
+    A package folder that only sys.path knows (a script inserted it) goes on PYTHONPATH; an
+    installed one needs nothing, and must not come before the standard library.
+    """
+    environ = dict(os.environ)
+    environ.pop("PYTHONINSPECT", None)  # it would keep our process at a prompt after its end
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.path.basename(folder) not in ("site-packages", "dist-packages"):
+        known = environ.get("PYTHONPATH", "")
+        if folder not in known.split(os.pathsep):
+            environ["PYTHONPATH"] = f"{known}{os.pathsep}{folder}" if known else folder
+    return environ
+
+
+def module_command(module: str) -> list[str]:
+    """The command line that runs a module of ours: no cwd on its path, no warnings as errors.
+
+    Raises OSError in an embedded interpreter that does not know its own executable.
+    """
+    if not sys.executable:
+        raise OSError("this interpreter does not know its own executable")
+    return [sys.executable, "-P", "-W", "ignore", "-m", module]
+
+
+def spawn_meter(channel: int) -> None:
+    """Start the meter with `channel`, a socket's descriptor, as its input and output.
+
+    It gets a session of its own, so that no terminal signal reaches it. Raises OSError when no
+    process can be started.
+    """
+    command = module_command("gramwatt.collectors.meter")
+    try:
+        _popen(["/bin/sh", "-c", _DETACH, "gramwatt-meter", *command], channel).wait()
+    except FileNotFoundError:  # an image without a shell: a direct child, then
+        _popen(command, channel).returncode = 0  # no ResourceWarning: it is meant to live on
+
+
+def _popen(command: list[str], channel: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+        command,
+        stdin=channel,
+        stdout=channel,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=package_environ(),
+    )
+
+
+def job_document(
+    job_id: str, timeout_s: float, settings: dict[str, str] | None = None
+) -> dict[str, Any] | None:
+    """The job's document as `gramwatt sync` hands it over; None when there is none in time.
+
+    `settings` are environment variables for that process. One that is slower than `timeout_s` [s]
+    goes on by itself: what it scores is in the store later.
+    """
+    try:
+        process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+            [
+                *module_command("gramwatt"),
+                "sync",
+                "--job",
+                job_id,
+                "--quiet",
+                "--summary-json",
+                "-",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**package_environ(), **(settings or {})},
+        )
+        with process.stdout or open(os.devnull, "rb") as stream:
+            text = _read_until(stream.fileno(), time.monotonic() + timeout_s)
+        process.returncode = process.poll() or 0  # no ResourceWarning for one that goes on
+        document = json.loads(text)
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _read_until(descriptor: int, deadline: float) -> bytes:
+    waiter, parts = select.poll(), []
+    waiter.register(descriptor, select.POLLIN)
+    while (left_s := deadline - time.monotonic()) > 0 and waiter.poll(left_s * 1000):
+        part = os.read(descriptor, 65536)
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts)

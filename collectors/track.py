@@ -1,0 +1,243 @@
+"""`track`: measure a block or a function, as decorator or context manager.
+
+    @track                                  with track(unit="image") as job:
+    def train(): ...                            job.count(64)
+
+Standard library only: configuration, records and meters live in the meter process.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+import sys
+
+from gramwatt.collectors.client import say
+from gramwatt.collectors.launch import job_document
+from gramwatt.collectors.session import Session, close_session, open_session
+from gramwatt.collectors.wrap import wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Any, TypeVar, overload
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+RESULT_TIMEOUT_S = 60.0
+UNIT = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
+"""A unit's name, as gramwatt.sci.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
+_OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
+
+
+class Job:
+    """What `with track() as job` gives: counts, windows, id and result. Nothing here raises."""
+
+    def __init__(self, session: Session | None, unit: str | None) -> None:
+        self._session = session
+        self._unit = unit
+        self._result: dict[str, Any] | None = None
+
+    @property
+    def id(self) -> str | None:
+        """The job's id; None when measuring is off."""
+        return self._session.id if self._session else None
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The job document (docs/python-api.md), scored now; provisional while the job runs.
+
+        None when measuring is off or no document can be had. It takes about a second, once.
+        """
+        if self._session is None:
+            return None
+        if self._result is None or self._result.get("provisional"):
+            self._session.client.poll()
+            self._result = job_document(self._session.id, RESULT_TIMEOUT_S)
+        return self._result
+
+    def count(self, amount: float | None = None, /, **units: float) -> None:
+        """Add functional units: `count(64)` of the declared one, or `count(token=4096)`."""
+        if self._session is None:
+            return
+        try:
+            if amount is not None:
+                self._count(amount, self._unit)
+            for unit, number in units.items():
+                self._count(number, unit)
+        except Exception as error:
+            self._ignored(f"count({amount!r}, {units!r}) is ignored: {error}")
+
+    def window(self, name: str) -> Window:
+        """A block whose counts carry the label `name`; windows nest, as in "epoch-3/validation"."""
+        return Window(self._session, str(name))
+
+    def _count(self, amount: float, unit: str | None) -> None:
+        number = float(amount)
+        if not math.isfinite(number) or number < 0:
+            raise ValueError(f"an amount is a number from 0 up, not {amount!r}")
+        if unit is not None and not UNIT.fullmatch(unit):
+            raise ValueError(f"not a unit name: {unit!r}")
+        session = self._session
+        if session is not None:
+            session.client.count(number, unit, "/".join(session.phases)[:512] or None)
+
+    def _ignored(self, text: str) -> None:
+        say(f"{text} [argument-ignored]")
+        if self._session is not None:
+            self._session.client.note(f"argument-ignored: {text}"[:512])
+
+
+class Window:
+    """A named part of a job, such as an epoch."""
+
+    def __init__(self, session: Session | None, name: str) -> None:
+        self._session, self._name = session, name
+
+    def __enter__(self) -> Window:
+        if self._session is not None:
+            self._session.phases.append(self._name)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._session is not None and self._name in self._session.phases:
+            phases = self._session.phases  # windows may overlap: the last of this name goes
+            del phases[len(phases) - 1 - phases[::-1].index(self._name)]
+
+
+class Tracker:
+    """What `track(...)` gives: a decorator, and a context manager that may be entered again."""
+
+    def __init__(
+        self, options: Mapping[str, Any], strict: bool = False, default_name: str = ""
+    ) -> None:
+        self._default_name = default_name
+        self._options = {key: value for key, value in options.items() if value is not None}
+        self._strict = strict
+        self._entered: list[tuple[Job, Session | None, bool]] = []
+        unit = self._options.get("unit")
+        self._unit = unit if isinstance(unit, str) and UNIT.fullmatch(unit) else None
+        if strict:
+            _check(self._options)
+        else:
+            for key in self._options.keys() - _OPTIONS:
+                say(f"track() has no argument {key!r}; it is ignored [argument-ignored]")
+
+    def __call__(self, function: F) -> F:
+        """Decorate `function`: each of its runs is a job, or part of the job that is running."""
+        if not callable(function) and not isinstance(function, staticmethod | classmethod):
+            if self._strict:
+                raise TypeError(f"track decorates functions, not {function!r}")
+            say(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
+            return function
+        name = getattr(function, "__qualname__", None) or type(function).__name__
+        again = functools.partial(Tracker, self._options, self._strict, name)
+        return wrap(function, again)  # type: ignore[return-value]  # the same signature
+
+    def __enter__(self) -> Job:
+        options = {**self._options, "default_name": self._default_name or _script_name()}
+        session, owner = open_session(options)
+        # A nested job counts its own unit by name: the meter knows the outer one's as declared.
+        job = Job(session, None if owner else self._unit)
+        self._entered.append((job, session, owner))
+        if self._strict and owner and session is not None and not session.client.wait_ready():
+            self.__exit__(None, None, None)
+            raise RuntimeError("the meter is not ready; `gramwatt doctor` says what is missing")
+        return job
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if self._entered:
+            _, session, owner = self._entered.pop()
+            close_session(session, owner, error)
+
+    async def __aenter__(self) -> Job:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def start(self) -> Job:
+        """Begin without a block, for notebooks; end it with `stop()`, or the interpreter does."""
+        return self.__enter__()
+
+    def stop(self) -> None:
+        """End what `start()` began; does nothing when nothing runs."""
+        self.__exit__(None, None, None)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def track(function: F, /) -> F: ...
+    @overload
+    def track(
+        *,
+        project: str | None = None,
+        name: str | None = None,
+        unit: str | None = None,
+        region: str | None = None,
+        zone: str | None = None,
+        kind: str | None = None,
+        strict: bool = False,
+        **unknown: object,
+    ) -> Tracker: ...
+    def track(*_args: Any, **_options: Any) -> Any:
+        """Measure energy and carbon; the definition below is the real one."""
+
+else:
+
+    def track(  # noqa: PLR0913 (the public interface, fixed by design)
+        function=None,
+        /,
+        *,
+        project=None,
+        name=None,
+        unit=None,
+        region=None,
+        zone=None,
+        kind=None,
+        strict=False,
+        **unknown,
+    ):
+        """Measure energy and carbon of a function or a block, as decorator or context manager.
+
+        `unit` is the functional unit that `job.count` counts, `region` a cloud region such as
+        "aws:eu-west-1", `zone` a grid zone such as "FR", `kind` the job's kind ("training", ...).
+        Wrong arguments leave a notice and change nothing else; with `strict=True` they raise
+        TypeError or ValueError here, and a meter that is not to be had RuntimeError at the start.
+        """
+        options = {"project": project, "name": name, "unit": unit, "region": region}
+        options |= {"zone": zone, "kind": kind, **unknown}
+        tracker = Tracker(options, strict)
+        return tracker if function is None else tracker(function)
+
+
+def _script_name() -> str:
+    script = os.path.basename((getattr(sys, "argv", None) or [""])[0])
+    return "notebook" if "ipykernel" in script else script
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    unknown = sorted(options.keys() - _OPTIONS)
+    if unknown:
+        raise TypeError(f"track() has no argument {unknown[0]!r}")
+    from gramwatt.collectors.config import place_problems, resolve
+
+    config = resolve(options)
+    problems = [notice.message for notice in config.notices]
+    problems += place_problems(config).values()
+    if problems:
+        raise ValueError("; ".join(problems))
