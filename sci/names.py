@@ -1,0 +1,119 @@
+"""Names of hardware: what counts as the same name, and when a name is too short to decide.
+
+Two names are the same when they differ only in case, spaces, punctuation, trademark signs, a
+leading vendor or product-line word, or (CPUs) in the clock and core count that Linux appends.
+Nothing else ever matches: a near miss raises with close matches, and a name that is a part of
+several longer ones ("A100") raises with the choices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from gramwatt.sci.errors import AmbiguousName, LookupFailed
+
+CLOSE_MATCHES = 5
+CUTOFF = 0.6
+"""Least similarity of a close match, the default of difflib."""
+VENDORS = frozenset(
+    (
+        *(
+            "nvidia",
+            "tesla",
+            "geforce",
+            "quadro",
+            "amd",
+            "instinct",
+            "radeon",
+            "intel",
+            "habana",
+        ),
+        *("google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"),
+        *("cerebras", "sambanova"),
+    )
+)
+"""Words that may stand in front of a name without changing it."""
+_MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
+_CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
+_WORD = re.compile(r"[a-z0-9]+|\+")
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The words of a name in lower case, without marks and leading vendor words."""
+    found = _WORD.findall(_MARKS.sub(" ", name).lower())
+    while len(found) > 1 and found[0] in VENDORS:
+        del found[0]
+    return tuple("plus" if word == "+" else word for word in found)
+
+
+def key(name: str) -> str:
+    """What a name is looked up by; names with the same key are the same name."""
+    return "".join(words(name))
+
+
+def cpu_name(name: str) -> str:
+    """A CPU's name without the clock and core count that Linux appends to it."""
+    return _CPU_TAIL.sub(" ", name)
+
+
+class NameIndex:
+    """Ids by every name they go by; `what` names the kind of thing in errors."""
+
+    def __init__(
+        self,
+        what: str,
+        named: Iterable[tuple[str, str]],
+        groups: Iterable[tuple[str, str]] = (),
+        simplify: Callable[[str], str] = str,
+    ) -> None:
+        """Index (name, id) pairs, each name simplified first.
+
+        `groups` pairs ids with a name they share with others, such as an architecture. Raises
+        ValueError when one name stands for two ids.
+        """
+        self._what = what
+        self._simplify = simplify
+        self._ids: dict[str, str] = {}
+        self._words: dict[str, list[tuple[str, ...]]] = {}
+        for name, row_id in named:
+            plain = simplify(name)
+            if self._ids.setdefault(key(plain), row_id) != row_id:
+                raise ValueError(f"{what} name {name!r} stands for two ids")
+            self._words.setdefault(row_id, []).append(words(plain))
+        for name, row_id in groups:
+            self._words.setdefault(row_id, []).append(words(name))
+
+    def find(self, name: str) -> str:
+        """The id of a name; raises AmbiguousName with the choices, or LookupFailed."""
+        plain = self._simplify(name)
+        found = self._ids.get(key(plain))
+        if found is not None:
+            return found
+        longer = self._longer(words(plain))
+        if len(longer) > 1:
+            raise AmbiguousName(self._what, name, longer)
+        close = dict.fromkeys((*longer, *self._close(plain)))
+        raise LookupFailed(self._what, name, tuple(close)[:CLOSE_MATCHES])
+
+    def _longer(self, part: Sequence[str]) -> list[str]:
+        """Ids with a name that holds all these words in this order, others between them or not."""
+        return [
+            row_id
+            for row_id, names in self._words.items()
+            if part and any(_holds(full, part) for full in names)
+        ]
+
+    def _close(self, name: str) -> list[str]:
+        # Imported here because good names, the rule, need not pay for it.
+        from difflib import get_close_matches
+
+        near = get_close_matches(
+            key(name), self._ids, n=2 * CLOSE_MATCHES, cutoff=CUTOFF
+        )
+        return list(dict.fromkeys(self._ids[found] for found in near))[:CLOSE_MATCHES]
+
+
+def _holds(full: Sequence[str], part: Sequence[str]) -> bool:
+    rest = iter(full)
+    return all(word in rest for word in part)
