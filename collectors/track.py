@@ -128,7 +128,7 @@ class Tracker:
 
     def __call__(self, function: F) -> F:
         """Decorate `function`: each of its runs is a job, or part of the job that is running."""
-        if not callable(function) and not isinstance(function, staticmethod | classmethod):
+        if not hasattr(function, "__call__") and not hasattr(function, "__func__"):  # noqa: B004
             if self._strict:
                 raise TypeError(f"track decorates functions, not {function!r}")
             say(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")

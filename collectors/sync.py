@@ -1,0 +1,90 @@
+"""`gramwatt sync`: close what died, then send it to the server or hand it to the local store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors import spool
+from gramwatt.collectors.config import Config
+from gramwatt.collectors.recovery import close_dead
+
+TakeIn = Callable[[Path, str | None], list[str]]
+Document = Callable[[Path, str], dict[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The local store as the command sees it, injected by gramwatt.__main__ when it is installed.
+
+    `take_in(home, job_id)` scores closed spools and answers the scored job ids; `document(home,
+    job_id)` is one job's document, None when it is not stored.
+    """
+
+    take_in: TakeIn
+    document: Document
+
+
+@dataclass(slots=True)
+class Synced:
+    """What one sync did, by job id; `problems` are sentences, and any of them is exit code 1."""
+
+    closed: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    scored: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    document: dict[str, Any] | None = None
+
+
+def sync(config: Config, store: Store | None, job_id: str | None = None) -> Synced:
+    """Close dead folders, then upload, or score locally; of one job, or of all.
+
+    Raises OSError when no home can be had.
+    """
+    done = Synced()
+    home = spool.usable_home(config.home)
+    chosen = [folder for folder in spool.folders(home) if job_id in (None, folder.job_id)]
+    for folder in chosen:
+        if folder.unclosed() and close_dead(folder):
+            done.closed.append(folder.job_id)
+    if config.server is not None:
+        _send(config, config.server, chosen, done, job_id)
+    elif store is not None:
+        done.scored = store.take_in(home, job_id)
+        done.document = store.document(home, job_id) if job_id else None
+    else:
+        done.waiting = sorted({folder.job_id for folder in chosen})
+    return done
+
+
+def _send(
+    config: Config,
+    server: str,
+    chosen: list[spool.SpoolFolder],
+    done: Synced,
+    job_id: str | None,
+) -> None:
+    from gramwatt.collectors import uploader  # not before it is needed: requests takes 0.1 s
+
+    session = uploader.new_session(config.api_key)
+    for folder in chosen:
+        live = folder.is_live()
+        try:
+            sent = uploader.upload(folder.path, folder.job_id, folder.lines(), server, session)
+        except uploader.ServerAway as error:
+            done.problems.append(f"{error}; the journal stays spooled and `gramwatt sync` sends it")
+            break
+        except uploader.ServerRefused as error:
+            done.problems.append(str(error))
+            continue
+        done.sent.append(folder.job_id)
+        if sent.rejected:
+            first = sent.rejected[0].get("message", "no reason given")
+            done.problems.append(f"{folder.job_id}: {len(sent.rejected)} lines refused: {first}")
+        if not live:
+            (spool.reject if sent.rejected else spool.remove)(folder)
+    if job_id:
+        done.document = uploader.fetch_document(job_id, server, session)
