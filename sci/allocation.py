@@ -18,7 +18,7 @@ from gramwatt.sci.embodied import (
     unknown_accelerator_te,
 )
 from gramwatt.sci.errors import LookupFailed
-from gramwatt.sci.merge import MergedDevice, MergedJob
+from gramwatt.sci.merge import MergedJob
 from gramwatt.sci.notices import CODES, Notice
 from gramwatt.sci.quantity import Quantity, total
 from gramwatt.sci.records import DeviceRecord
@@ -87,8 +87,8 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity) -> EmbodiedShares
             notices += remarks
     for node in job.nodes:
         records = [d.record for d in job.devices if d.record.node == node]
-        share, remarks = _host(node, records, job.duration_s, catalog, life)
-        shares.append(share)
+        host, remarks = _host(node, records, job.duration_s, catalog, life)
+        shares += [host] if host else []
         notices += remarks
     rows = {d.record.device_id: identify(d.record, catalog) for d in job.devices}
     ids = {device_id: row.id for device_id, row in rows.items() if row is not None}
@@ -131,12 +131,15 @@ def _host(
     reserved_s: float,
     catalog: Catalog,
     life: Quantity,
-) -> tuple[Share, list[Notice]]:
-    accelerators = [r for r in records if r.device_class in ACCELERATORS]
+) -> tuple[Share | None, list[Notice]]:
+    found = [r for r in records if r.device_class in ACCELERATORS]
+    accelerators = [r for r in found if not _holds_host(r, catalog)]
+    if found and not accelerators:
+        return None, []
     if any(_in_server(record, catalog) for record in accelerators):
         te = gpu_host_te_per_accelerator()
         fraction = sum(record.share for record in accelerators)
-        label = f"host share of {len(accelerators)} accelerators"
+        label = f"host, the share of {fraction:g} of 8 accelerators"
     else:
         te = _seen_host(records, catalog)
         fraction = _reserved_fraction(accelerators)
@@ -146,9 +149,16 @@ def _host(
     return Share(f"{node}-host", node, label, te, fraction, grams), [notice]
 
 
+def _holds_host(record: DeviceRecord, catalog: Catalog) -> bool:
+    """Whether the published figure of a part already holds its host's share."""
+    hardware = identify(record, catalog)
+    embodied = hardware.embodied if isinstance(hardware, Hardware) else None
+    return embodied is not None and embodied.includes_host
+
+
 def _in_server(record: DeviceRecord, catalog: Catalog) -> bool:
     hardware = identify(record, catalog)
-    form = (hardware.form_factor or "") if isinstance(hardware, Hardware) else ""
+    form = hardware.form_factor if isinstance(hardware, Hardware) else ""
     return any(word in form.lower() for word in SERVER_FORM_FACTORS)
 
 

@@ -1,4 +1,4 @@
-"""What a score discloses: boundary, method, every input with its source, and where the range comes from.
+"""What a score discloses: boundary, method, inputs with sources, and what widens its range.
 
 SCI specification v1.1: a score is reported with its boundary and calculation methodology.
 """
@@ -73,7 +73,7 @@ def inputs(parts: Parts) -> list[SourceDoc]:
 
 
 def largest_uncertainty(parts: Parts) -> str | None:
-    """The input that widens the total most, with its share of all widths; None for an unknown total.
+    """The input that widens the total most, with its share of all widths; None where unknown.
 
     Each input's width is what the total's range would be if only that input were uncertain.
     """

@@ -170,7 +170,7 @@ def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, E
 
 
 def _closed(job: JobRecord, ends: Sequence[EndRecord]) -> bool:
-    """Whether a resuming writer still carries the job: running or ended, it answers for the dead."""
+    """Whether a resuming writer carries the job: running or ended, it answers for the dead."""
     return any((end.node, end.writer) == (job.node, job.writer) for end in ends) or (
         job.role != "recovery"
     )

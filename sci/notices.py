@@ -1,4 +1,4 @@
-"""Notices: coded remarks that travel with a result, are stored with it and printed in its report."""
+"""Notices: coded remarks that travel with a result, are stored and printed with it."""
 
 from __future__ import annotations
 

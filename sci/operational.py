@@ -99,7 +99,7 @@ class EnergyCells:
             self.track.points[index].intensity.scaled(joules / whole)
             for index, joules in weights.items()
         )
-        assert mean is not None  # noqa: S101  # weights is not empty when its sum is positive
+        assert mean is not None  # weights is not empty when its sum is positive
         return mean
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from gramwatt.sci.catalog import Catalog, Region
 from gramwatt.sci.errors import LookupFailed
-from gramwatt.sci.merge import MergedJob
 from gramwatt.sci.notices import CODES, Notice
 from gramwatt.sci.quantity import Quantity
 
@@ -21,7 +20,7 @@ UNDECLARED_PUE = Quantity(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the job ran, as far as it is known: zone, region and PUE."""
+    """Where a job ran, as far as it is known: zone, region and PUE."""
 
     zone: str | None
     region: Region | None
@@ -31,41 +30,49 @@ class Place:
     deviations: tuple[str, ...]
 
 
-def locate(job: MergedJob, catalog: Catalog) -> Place:
-    """Zone, region and PUE of the job, with notices, faults ("shall") and deviations ("should")."""
+def locate(zone: str | None, region: str | None, pue: float | None, catalog: Catalog) -> Place:
+    """Zone, region and PUE out of what is known, with notices, faults and deviations.
+
+    A fault is a "shall" of the standard that is not met, a deviation a "should". Names that the
+    catalog does not know leave a notice here; whoever takes them from a user refuses them first.
+    """
     notices: list[Notice] = []
-    faults: list[str] = []
-    deviations: list[str] = []
-    region = _known_region(job, catalog, notices)
-    zone = _known_zone(job, region, catalog, notices)
-    if zone is None:
+    found = _known_region(region, catalog, notices)
+    key = _known_zone(zone, found, catalog, notices)
+    faults: tuple[str, ...] = ()
+    if key is None:
         notices.append(Notice("zone-unknown", CODES["zone-unknown"], "operational_g"))
-        faults.append("the region of the grid is not known; the world average stands in for it")
-    pue = UNDECLARED_PUE
-    if job.head.pue is not None:
-        pue = Quantity.exact(job.head.pue, "1", "declared", "PUE declared by the user")
-    elif region is not None and region.pue is not None:
-        pue = region.pue
-    else:
+        faults = ("the region of the grid is not known; the world average stands in for it",)
+    figure, deviations = _pue(pue, found)
+    if deviations:
         notices.append(Notice("pue-undeclared", CODES["pue-undeclared"], "operational_g"))
-        deviations.append("PUE not declared: 1.0 is used, with 1.6 as the upper end of its range")
-    return Place(zone, region, pue, tuple(notices), tuple(faults), tuple(deviations))
+    return Place(key, found, figure, tuple(notices), faults, deviations)
 
 
-def _known_region(job: MergedJob, catalog: Catalog, notices: list[Notice]) -> Region | None:
-    if not job.head.region:
+def _pue(declared: float | None, region: Region | None) -> tuple[Quantity, tuple[str, ...]]:
+    if declared is not None:
+        return Quantity.exact(declared, "1", "declared", "PUE declared by the user"), ()
+    if region is not None and region.pue is not None:
+        return region.pue, ()
+    return UNDECLARED_PUE, (
+        "PUE not declared: 1.0 is used, with 1.6 as the upper end of its range",
+    )
+
+
+def _known_region(name: str | None, catalog: Catalog, notices: list[Notice]) -> Region | None:
+    if not name:
         return None
     try:
-        return catalog.region(job.head.region)
+        return catalog.region(name)
     except LookupFailed as error:
         notices.append(Notice("region-unmapped", error.message, "region"))
         return None
 
 
 def _known_zone(
-    job: MergedJob, region: Region | None, catalog: Catalog, notices: list[Notice]
+    zone: str | None, region: Region | None, catalog: Catalog, notices: list[Notice]
 ) -> str | None:
-    asked = [job.head.zone] if job.head.zone else [region.zone, region.country] if region else []
+    asked = [zone] if zone else [region.zone, region.country] if region else []
     for key in asked:
         try:
             catalog.zone(key or "")

@@ -1,4 +1,4 @@
-"""Data quality of a score: shares by how things are known, the grade, and the conformance status."""
+"""Data quality of a score: shares by how things are known, the grade, the conformance status."""
 
 from __future__ import annotations
 
@@ -20,12 +20,19 @@ def shares(amounts: Mapping[str, float]) -> dict[str, float]:
 
 
 def quality(
-    energy: Mapping[str, float], intensity: Mapping[str, float], embodied: Mapping[str, float]
+    energy: Mapping[str, float],
+    intensity: Mapping[str, float],
+    embodied: Mapping[str, float],
+    *,
+    complete: bool = True,
 ) -> QualityDoc:
-    """The data-quality block out of joules by kind, joules by intensity quality, grams by tier."""
+    """The data-quality block out of joules by kind, joules by intensity quality, grams by tier.
+
+    `complete` is false when a term of the score is unknown, which makes the grade D.
+    """
     by_kind, by_quality, by_tier = shares(energy), shares(intensity), shares(embodied)
     return {
-        "grade": grade(by_kind, by_quality, by_tier),
+        "grade": grade(by_kind, by_quality, by_tier) if complete else "D",
         "energy": by_kind,
         "intensity": by_quality,
         "embodied": by_tier,

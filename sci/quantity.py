@@ -163,7 +163,9 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
     units = {part.unit for part in items}
     if len(units) > 1:
         raise QuantityError(f"cannot add {' and '.join(sorted(units))}")
-    value, low, high = (math.fsum(vals) for vals in zip(*((p.value, p.low, p.high) for p in items)))
+    value, low, high = (
+        math.fsum(vals) for vals in zip(*((p.value, p.low, p.high) for p in items), strict=True)
+    )
     return Quantity(
         value,
         min(low, value),

@@ -63,7 +63,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord(Record):
-    """What a writer knows of the job when it opens; `resumes` names the writer it takes over from."""
+    """What a writer knows of the job when it opens; `resumes` names the writer it follows."""
 
     TYPE: ClassVar[str] = "job"
     started_at: datetime

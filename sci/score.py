@@ -59,7 +59,10 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "deviations": list(status.deviations),
         "devices": _devices(job.devices, parts.cells, parts.embodied),
         "data_quality": quality(
-            parts.cells.by_kind(), parts.cells.by_quality(), parts.embodied.by_tier()
+            parts.cells.by_kind(),
+            parts.cells.by_quality(),
+            parts.embodied.by_tier(),
+            complete=parts.complete,
         ),
         "notices": [notice.to_doc() for notice in dict.fromkeys(notices)],
         "method": method(parts),
@@ -78,7 +81,8 @@ def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
 
 
 def _parts(job: MergedJob, context: ScoreContext) -> Parts:
-    place = locate(job, context.catalog)
+    head = job.head
+    place = locate(head.zone, head.region, head.pue, context.catalog)
     cells = EnergyCells.of(job.devices, _track(job, place, context))
     return Parts(job, context, place, cells, allocate(job, context.catalog, context.lifetime))
 

@@ -1,4 +1,4 @@
-"""Every unit conversion of the product. Storage is J, g and s; kWh, kg and h appear only at the edge."""
+"""Every unit conversion of the product. Storage is J, g and s; kWh, kg and h are for the edge."""
 
 from __future__ import annotations
 
