@@ -58,7 +58,7 @@ def spawn_meter(channel: int) -> None:
 
 
 def _popen(command: list[str], channel: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+    return subprocess.Popen(
         command,
         stdin=channel,
         stdout=channel,
@@ -77,7 +77,7 @@ def job_document(
     goes on by itself: what it scores is in the store later.
     """
     try:
-        process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+        process = subprocess.Popen(
             [
                 *module_command("gramwatt"),
                 "sync",

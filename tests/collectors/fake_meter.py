@@ -1,0 +1,40 @@
+"""A meter that measures nothing: it follows the protocol and writes down what it was told.
+
+Usage: fake_meter.py LOG [mode]. Modes: "" answers everything; "mute" never answers; "dies" exits
+after the first count; "off" closes at once; "deaf" stops reading after the start line.
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def main() -> None:
+    log, mode = sys.argv[1], (sys.argv[2:] or [""])[0]
+    with open(log, "a", encoding="utf-8") as out:
+        for line in sys.stdin:
+            message = json.loads(line)
+            out.write(json.dumps({**message, "meter": os.getpid()}) + "\n")
+            out.flush()
+            if message["cmd"] == "start" and mode == "off":
+                reply("closed")
+                return
+            if message["cmd"] == "start" and mode != "mute":
+                reply("ready", notices=["zone-unknown: No grid zone was given."])
+            if message["cmd"] == "start" and mode == "deaf":
+                time.sleep(60)
+            if message["cmd"] == "count" and mode == "dies" and not message.get("phase"):
+                return
+            if message["cmd"] == "stop" and mode != "mute":
+                reply("closed")
+                return
+
+
+def reply(kind: str, **more: object) -> None:
+    sys.stdout.write(json.dumps({"reply": kind, **more}) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
