@@ -1,0 +1,92 @@
+"""The Flask application: guards, routes, pages, errors and metrics, joined by a factory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from flask import Flask, Response, request
+
+from gramwatt.service.config import ServiceConfig, from_environment
+from gramwatt.service.http import openapi, problems
+from gramwatt.service.http.problems import Problem
+from gramwatt.service.http.routing import Routes, json_response
+from gramwatt.service.metrics import Metrics
+from gramwatt.service.migrate import upgrade
+from gramwatt.service.routes import health, jobs, pages, reports
+from gramwatt.service.routes.support import EXTENSION, to_problem
+from gramwatt.service.routes.support import service as current_service
+from gramwatt.service.usecases.month import NoDataError
+from gramwatt.service.usecases.read import StillRunsError, UnknownJobError, UnknownRevisionError
+from gramwatt.service.wiring import Service
+
+GROUPS: tuple[Routes, ...] = (jobs.routes, reports.routes, health.routes)
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""On every answer; pages loosen the policy to what they show."""
+
+
+def create_app(config: ServiceConfig | None = None, *, service: Service | None = None) -> Flask:
+    """The application over the given service, or the one of these settings.
+
+    Without either, settings come from the environment, as a WSGI server needs it. The tables are
+    brought up to date first.
+    """
+    service = service or Service.open(config or from_environment())
+    upgrade(service.store)
+    app = Flask(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
+    app.extensions[EXTENSION] = service
+    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    Metrics().install(app)
+    app.before_request(_guard)
+    app.after_request(_secure)
+    for group in GROUPS:
+        group.install(app)
+    pages.install(app)
+    _describe(app, GROUPS)
+    problems.install(app)
+    for refusal in (UnknownJobError, UnknownRevisionError, NoDataError, StillRunsError):
+        app.register_error_handler(refusal, lambda error: problems.to_response(to_problem(error)))
+    return app
+
+
+def _guard() -> None:
+    """Refuse other hosts: until keys exist, whoever may connect may read and write everything."""
+    host = request.environ.get("HTTP_HOST", "localhost").lower()
+    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    if name not in current_service().config.trusted_hosts:
+        raise Problem("untrusted-host", "this address is not served here; see GRAMWATT_HOSTS")
+    if not _is_loopback(request.remote_addr):
+        raise Problem("not-loopback", problems.CODES["not-loopback"][1])
+
+
+def _is_loopback(address: str | None) -> bool:
+    try:
+        # Without an address the request came over a Unix socket.
+        return not address or ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _secure(response: Response) -> Response:
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _describe(app: Flask, groups: Iterable[Routes]) -> None:
+    made: dict[str, object] = {}
+
+    def openapi_document() -> Response:
+        """The OpenAPI document."""
+        if not made:
+            made.update(openapi.document(groups))
+        return json_response(made)
+
+    app.add_url_rule("/openapi.json", "openapi", openapi_document)

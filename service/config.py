@@ -1,0 +1,87 @@
+"""Settings of the service: defaults, then the environment, then arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from gramwatt.service.stamps import utc_now
+
+MIB = 2**20
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the message names the variable and what it may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceConfig:
+    """Everything the service may be told; docs/deploy.md has a heading for each.
+
+    `home` is set when the store also takes in journals spooled on this machine. `silent_after` is
+    how long a job may say nothing before it counts as lost; `provisional_every` how old the score
+    of a running job may get before a question computes it anew. `lifetime_years` is the declared
+    life EL of the hardware [years], None for the catalog's.
+    """
+
+    database_url: str
+    home: Path | None = None
+    max_body_b: int = 16 * MIB
+    silent_after: timedelta = timedelta(minutes=15)
+    provisional_every: timedelta = timedelta(seconds=30)
+    hosts: tuple[str, ...] = ()
+    lifetime_years: float | None = None
+    clock: Callable[[], datetime] = field(default=utc_now, repr=False)
+
+    @property
+    def trusted_hosts(self) -> frozenset[str]:
+        """Host names a request may ask for; others are refused (DNS rebinding)."""
+        return frozenset((*LOOPBACK_HOSTS, *self.hosts))
+
+
+def embedded(home: Path, database_url: str | None = None, **settings: object) -> ServiceConfig:
+    """The settings of a store beside the spool in `home` (or in `database_url`)."""
+    url = database_url or sqlite_url(home / "gramwatt.db")
+    return ServiceConfig(database_url=url, home=home, **settings)  # type: ignore[arg-type]
+
+
+def sqlite_url(path: Path) -> str:
+    """The SQLAlchemy address of an SQLite file."""
+    return f"sqlite:///{path}"
+
+
+def from_environment(
+    environ: Mapping[str, str] | None = None, *, home: Path | None = None
+) -> ServiceConfig:
+    """Settings from `GRAMWATT_...` variables; raises ConfigError for one that cannot be used."""
+    env = os.environ if environ is None else environ
+    from gramwatt.collectors.config import resolve
+
+    settings = resolve(environ=env)
+    base = home or settings.home
+    return ServiceConfig(
+        database_url=env.get("GRAMWATT_DATABASE_URL") or sqlite_url(base / "gramwatt.db"),
+        home=base,
+        max_body_b=round(_number(env, "GRAMWATT_MAX_BODY_MIB", 16.0) * MIB),
+        silent_after=timedelta(seconds=_number(env, "GRAMWATT_SILENT_AFTER_S", 900.0)),
+        provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
+        lifetime_years=settings.lifetime_years,
+        hosts=tuple(env.get("GRAMWATT_HOSTS", "").replace(",", " ").split()),
+    )
+
+
+def _number(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        number = float(text)
+    except ValueError:
+        raise ConfigError(f"{name}={text!r} is not a number") from None
+    if not 0 < number < 1e9:
+        raise ConfigError(f"{name}={text!r} must be above 0 and below 1e9")
+    return number

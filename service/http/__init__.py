@@ -1,0 +1,1 @@
+"""The thin HTTP layer: strict parsing, problem documents, OpenAPI, paging and ETags."""

@@ -1,0 +1,87 @@
+"""Bring the tables of a store up to date, from inside the installed package.
+
+Alembic is imported only when there is something to do: it costs more than a short command.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from gramwatt.service.db import Store
+from gramwatt.service.migrations import HEAD
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+_ADVISORY_KEY = 0x6772616D77
+"""Key of the PostgreSQL lock that lets one process migrate at a time ("gramw" in ASCII)."""
+
+
+class SchemaError(RuntimeError):
+    """The tables are not those this release works with; the message says what to do."""
+
+
+def current(connection: Connection) -> str | None:
+    """The revision that the tables are at; None for an empty database."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    row = connection.execute(sa.text("SELECT version_num FROM alembic_version")).first()
+    return str(row[0]) if row else None
+
+
+def is_current(store: Store) -> bool:
+    """Whether the tables are those this release works with."""
+    with store.engine.connect() as connection:
+        return current(connection) == HEAD
+
+
+def upgrade(store: Store) -> bool:
+    """Create or upgrade the tables; safe from several processes at once. True if it changed any."""
+    if store.path is not None:
+        store.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_current(store):
+        return False
+    from alembic import command
+
+    with store.migrating() as connection:
+        if not store.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+        if current(connection) == HEAD:
+            return False
+        command.upgrade(_config(connection), "head")
+        if (reached := current(connection)) != HEAD:
+            raise SchemaError(f"the migrations ended at {reached}, not at {HEAD}; install again")
+    return True
+
+
+def require_current(store: Store) -> None:
+    """Raise SchemaError unless the tables are up to date."""
+    if not is_current(store):
+        raise SchemaError("the database is not up to date; run: gramwatt db upgrade")
+
+
+def differences(store: Store) -> list[str]:
+    """What the tables have that the models lack, or the other way round; empty when equal."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from gramwatt.service.models import Base
+
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return [str(change) for change in compare_metadata(context, Base.metadata)]
+
+
+def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option(
+        "script_location", str(resources.files("gramwatt.service") / "migrations")
+    )
+    config.attributes["connection"] = connection
+    return config

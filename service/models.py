@@ -1,0 +1,233 @@
+"""The tables: typed SQLAlchemy models for SQLite and PostgreSQL alike.
+
+Times are integer microseconds UTC (`..._us`), because SQLite gives datetimes back without a zone.
+Documents are JSON texts, kept exactly as the engine wrote them. Journal lines are never changed;
+an interval gives way only to a later line of the same identity, a score to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from sqlalchemy import (
+    BigInteger,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+Key = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite numbers rows by itself only in a column of type INTEGER."""
+
+AutoKey = Annotated[int, mapped_column(Key, primary_key=True, autoincrement=True)]
+JobKey = Annotated[int, mapped_column(Key, ForeignKey("jobs.id", ondelete="CASCADE"))]
+Stamp = Annotated[int, mapped_column(BigInteger)]
+Identifier = Annotated[str, mapped_column(String(128))]
+Label = Annotated[str, mapped_column(String(512))]
+Word = Annotated[str, mapped_column(String(64))]
+Figure = Annotated[float, mapped_column(Double)]
+Document = Annotated[str, mapped_column(Text)]
+
+
+class Base(DeclarativeBase):
+    """Root of the models; constraint names are fixed, so that migrations can name them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class Job(Base):
+    """A job: its identity, what lists show and sort by, and how far it is scored.
+
+    `version` counts the batches that changed the job; the newest score was made of
+    `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
+    `silent_us` is set when the server gave the job up, and cleared when it speaks again.
+    """
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index(None, "started_us", "id"),
+        Index(None, "project", "started_us", "id"),
+        Index(None, "state", "heard_us"),
+    )
+
+    id: Mapped[AutoKey]
+    job_id: Mapped[Identifier] = mapped_column(unique=True)
+    project: Mapped[Label]
+    state: Mapped[Word]
+    started_us: Mapped[Stamp]
+    heard_us: Mapped[Stamp]
+    silent_us: Mapped[Stamp | None]
+    version: Mapped[int] = mapped_column(BigInteger)
+    scored_version: Mapped[int] = mapped_column(BigInteger)
+    revision: Mapped[int]
+    head: Mapped[Document]
+    grade: Mapped[Word | None]
+    notices: Mapped[int]
+
+
+class Writer(Base):
+    """A writer of a job on a node, and which of its sequence numbers have arrived.
+
+    1 to `contiguous` have; `beyond` lists what lies above a gap, as JSON [[first, last], ...].
+    """
+
+    __tablename__ = "writers"
+    __table_args__ = (UniqueConstraint("job", "node", "writer"),)
+
+    id: Mapped[AutoKey]
+    job: Mapped[JobKey]
+    node: Mapped[Identifier]
+    writer: Mapped[Identifier]
+    contiguous: Mapped[int] = mapped_column(BigInteger)
+    beyond: Mapped[Document]
+
+
+class Statement(Base):
+    """A `job`, `device` or `end` line, as journaled: the few lines that say what ran and how."""
+
+    __tablename__ = "statements"
+
+    writer: Mapped[int] = mapped_column(
+        Key, ForeignKey("writers.id", ondelete="CASCADE"), primary_key=True
+    )
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    type: Mapped[Word]
+    line: Mapped[Document]
+
+
+class Device(Base):
+    """A device that intervals of a job belong to; narrow keys keep the interval table small."""
+
+    __tablename__ = "devices"
+    __table_args__ = (UniqueConstraint("job", "node", "device_id"),)
+
+    id: Mapped[AutoKey]
+    job: Mapped[JobKey]
+    node: Mapped[Identifier]
+    device_id: Mapped[Identifier]
+
+
+class Interval(Base):
+    """Energy of one device over [start, end); the key is (job, node, device) and start."""
+
+    __tablename__ = "intervals"
+
+    device: Mapped[int] = mapped_column(
+        Key, ForeignKey("devices.id", ondelete="CASCADE"), primary_key=True
+    )
+    start_us: Mapped[Stamp] = mapped_column(primary_key=True)
+    end_us: Mapped[Stamp]
+    seq: Mapped[int] = mapped_column(BigInteger)
+    writer: Mapped[Identifier]
+    energy_j: Mapped[Figure]
+    kind: Mapped[Word]
+    utilisation_mean: Mapped[Figure | None]
+    utilisation_max: Mapped[Figure | None]
+    memory_peak_b: Mapped[Figure | None]
+    power_max_w: Mapped[Figure | None]
+
+
+class Count(Base):
+    """Functional units done since the writer's count before."""
+
+    __tablename__ = "counts"
+
+    writer: Mapped[int] = mapped_column(
+        Key, ForeignKey("writers.id", ondelete="CASCADE"), primary_key=True
+    )
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    at_us: Mapped[Stamp]
+    unit: Mapped[Word]
+    amount: Mapped[Figure]
+    phase: Mapped[Label | None]
+
+
+class Score(Base):
+    """A score revision: the whole document and what made it. Rows are only ever added.
+
+    `doc` holds the document without `series`, which is long and read only by the job's report.
+    """
+
+    __tablename__ = "scores"
+    __table_args__ = (UniqueConstraint("job", "revision"),)
+
+    id: Mapped[AutoKey]
+    job: Mapped[JobKey]
+    revision: Mapped[int]
+    made_us: Mapped[Stamp]
+    reason: Mapped[Word]
+    engine_version: Mapped[Word]
+    catalog_version: Mapped[Word]
+    conformance: Mapped[Word]
+    doc: Mapped[Document]
+    series: Mapped[Document]
+
+
+class Provisional(Base):
+    """The latest score of a job that still runs; replaced, because it is no revision."""
+
+    __tablename__ = "provisionals"
+
+    job: Mapped[JobKey] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(BigInteger)
+    made_us: Mapped[Stamp]
+    doc: Mapped[Document]
+    series: Mapped[Document]
+
+
+class Day(Base):
+    """Roll-up of a job's newest revision for one UTC day, so that months scan no intervals."""
+
+    __tablename__ = "days"
+    __table_args__ = (Index(None, "day"),)
+
+    job: Mapped[JobKey] = mapped_column(primary_key=True)
+    day: Mapped[str] = mapped_column(String(10), primary_key=True)
+    energy_kwh: Mapped[Figure]
+    energy_kwh_low: Mapped[Figure]
+    energy_kwh_high: Mapped[Figure]
+    operational_g: Mapped[Figure | None]
+    operational_g_low: Mapped[Figure | None]
+    operational_g_high: Mapped[Figure | None]
+    embodied_g: Mapped[Figure | None]
+    embodied_g_low: Mapped[Figure | None]
+    embodied_g_high: Mapped[Figure | None]
+    counts: Mapped[Document]
+
+
+class JobRun(Base):
+    """A periodic task that somebody took on: the key makes a second scheduler step back."""
+
+    __tablename__ = "job_runs"
+
+    name: Mapped[Word] = mapped_column(primary_key=True)
+    due_us: Mapped[Stamp] = mapped_column(primary_key=True)
+    started_us: Mapped[Stamp]
+    finished_us: Mapped[Stamp | None]
+    outcome: Mapped[Label | None]
+
+
+class MonthlyReport(Base):
+    """A month's report as it was made; the project is empty for the report over all of them."""
+
+    __tablename__ = "monthly_reports"
+    __table_args__ = (UniqueConstraint("month", "project", "made_us"),)
+
+    id: Mapped[AutoKey]
+    month: Mapped[str] = mapped_column(String(7))
+    project: Mapped[Label]
+    made_us: Mapped[Stamp]
+    doc: Mapped[Document]

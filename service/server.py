@@ -1,0 +1,69 @@
+"""`gramwatt serve`: one process with waitress, the pages, the API and the periodic work."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from ipaddress import ip_address
+from types import FrameType
+
+from waitress.server import create_server
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ServiceConfig
+from gramwatt.service.local import take_in_with
+from gramwatt.service.migrate import upgrade
+from gramwatt.service.scheduler import Scheduler
+from gramwatt.service.wiring import Service
+
+THREADS = 8
+
+
+class NotLoopbackError(ValueError):
+    """An address that other machines could reach; the message says why it is refused."""
+
+
+def run(config: ServiceConfig, host: str, port: int) -> None:
+    """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
+    address = loopback(host)
+    service = Service.open(config)
+    upgrade(service.store)
+    server = create_server(
+        create_app(service=service),
+        host=address,
+        port=port,
+        threads=THREADS,
+        ident="gramwatt",
+        clear_untrusted_proxy_headers=True,
+    )
+    take_in_with(service)
+    scheduler = Scheduler(service)
+    scheduler.start()
+    shown = f"[{address}]" if ":" in address else address
+    print(f"gramwatt serves http://{shown}:{server.effective_port}", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        server.run()
+    finally:
+        server.close()
+        scheduler.stop()
+        service.store.close()
+
+
+def loopback(host: str) -> str:
+    """The numeric loopback address that `host` names; raises NotLoopbackError for any other."""
+    address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
+    try:
+        if ip_address(address).is_loopback:
+            return address
+    except ValueError:
+        pass
+    raise NotLoopbackError(
+        f"will not serve on {host!r}: there are no keys yet, so whoever can connect could read and "
+        "change every job. Use 127.0.0.1 or ::1, and a tunnel (ssh -L) from elsewhere"
+    )
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    # waitress ends its loop on KeyboardInterrupt, with requests under way finished.
+    raise KeyboardInterrupt

@@ -1,0 +1,83 @@
+"""Jobs as text on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gramwatt.sci.document import JobDoc, JobHead
+from gramwatt.sci.quantity import QuantityDoc
+from gramwatt.service.pagetext import (
+    duration,
+    energy,
+    energy_range,
+    mass,
+    mass_range,
+    moment,
+    sci,
+    sci_range,
+)
+
+_Format = Callable[[QuantityDoc | None], str]
+
+
+def jobs_table(heads: Sequence[JobHead]) -> None:
+    """Print a table of jobs; one line says so when there is none."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if not heads:
+        print("No job yet. Run one under the meter: gramwatt run -- python train.py")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("Job", "Name", "Project", "State", "Started (UTC)"):
+        table.add_column(name, overflow="fold")
+    for name in ("Energy", "CO2e", "SCI"):
+        table.add_column(name, justify="right", overflow="fold")
+    for head in heads:
+        table.add_row(
+            head["job_id"],
+            head["name"],
+            head["project"],
+            head["state"],
+            moment(head["started_at"]),
+            energy(head["energy_kwh"]),
+            mass(head["total_g"]),
+            "\n".join(sci(row) for row in head["sci"]),
+        )
+    Console(highlight=False).print(table)
+
+
+def job_lines(document: JobDoc) -> list[str]:
+    """One job in about a dozen lines."""
+    place = document["zone"] or document["region"] or "unknown: world average intensity"
+    rows = [
+        ("Job", f"{document['job_id']}  ({document['name']}, project {document['project']})"),
+        ("State", _state(document)),
+        ("Started", f"{moment(document['started_at'])} UTC, {duration(document['duration_s'])}"),
+        ("Zone", place),
+        ("Energy", _with_range(document["energy_kwh"], energy, energy_range)),
+        ("Operational O", _with_range(document["operational_g"], mass, mass_range)),
+        ("Embodied M", _with_range(document["embodied_g"], mass, mass_range)),
+        ("Total O + M", _with_range(document["total_g"], mass, mass_range)),
+    ]
+    for row in document["sci"]:
+        figure = f"{sci(row)}  ({sci_range(row)})" if row["g_per_unit"] else sci(row)
+        rows.append((f"SCI per {row['unit']}", f"{figure}, R = {row['count']:g}"))
+    rows.append(("Data quality", document["data_quality"]["grade"]))
+    rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
+    rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
+    width = max(len(name) for name, _ in rows)
+    return [f"{name:<{width}}  {text}" for name, text in rows]
+
+
+def _state(document: JobDoc) -> str:
+    code = document["exit_code"]
+    ended = f", exit code {code}" if code is not None else ""
+    passing = ", provisional" if document["provisional"] else ""
+    return f"{document['state']}{ended}, revision {document['revision']}{passing}"
+
+
+def _with_range(figure: QuantityDoc | None, value: _Format, span: _Format) -> str:
+    if figure is None:
+        return "unknown"
+    return f"{value(figure)}  ({span(figure)}, {figure['kind']})"

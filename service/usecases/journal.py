@@ -1,0 +1,203 @@
+"""A job's records read back from the store, and the head that lists show before it is scored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.document import JobHead
+from gramwatt.sci.errors import ScoreError
+from gramwatt.sci.merge import MergedJob, merge
+from gramwatt.sci.records import (
+    AnyRecord,
+    CountRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+    decode,
+    format_time,
+)
+from gramwatt.service.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.stamps import from_us, text_from_us, to_us
+
+SILENCE_WRITER = "server-silence"
+"""Prefix of the writers under which the server closes a job that fell silent."""
+
+
+def records_of(session: Session, job: Job) -> list[AnyRecord]:
+    """Every record of the job, and the ends that the server puts to it when it fell silent."""
+    statements = statements_of(session, job)
+    return [
+        *statements,
+        *_counts(session, job),
+        *_intervals(session, job),
+        *_silence(session, job, statements),
+    ]
+
+
+def statements_of(session: Session, job: Job) -> list[AnyRecord]:
+    """The job, device and end records of the job."""
+    lines = session.scalars(
+        sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
+    )
+    return [decode(line) for line in lines]
+
+
+def refresh_head(session: Session, job: Job) -> None:
+    """Bring state, project and start of the row in line with what the journal says by now."""
+    statements = statements_of(session, job)
+    try:
+        merged = merge([*statements, *_silence(session, job, statements)])
+    except ScoreError:
+        job.state = "running" if job.silent_us is None else "lost"
+        job.head = job.head or json.dumps(_nameless_head(job))
+        return
+    job.state = merged.state
+    job.project = merged.head.project
+    job.started_us = to_us(merged.started_at)
+    shown = json.loads(job.head) if job.head else None
+    head = shown if shown and shown["energy_kwh"] else unscored_head(merged)
+    job.head = json.dumps({**head, "state": merged.state, "provisional": merged.state == "running"})
+
+
+def last_heard_of(session: Session, job: Job) -> int:
+    """The latest moment the journal knows of [us]: an interval's end, a count, else the start."""
+    of_intervals = sa.select(sa.func.max(Interval.end_us)).join(Device).where(Device.job == job.id)
+    of_counts = sa.select(sa.func.max(Count.at_us)).join(Writer).where(Writer.job == job.id)
+    found = (session.scalar(of_intervals), session.scalar(of_counts), job.started_us)
+    return max(moment for moment in found if moment is not None)
+
+
+def unscored_head(merged: MergedJob) -> JobHead:
+    """The head of a job that no score exists for: every figure unknown."""
+    record = merged.head
+    return {
+        **_no_figures(),
+        "job_id": record.job_id,
+        "name": record.name or record.job_id,
+        "project": record.project,
+        "kind": record.kind,
+        "state": merged.state,
+        "exit_code": merged.exit_code,
+        "started_at": format_time(merged.started_at),
+        "ended_at": format_time(merged.ended_at) if merged.ended_at else None,
+        "zone": record.zone,
+        "region": record.region,
+    }
+
+
+def _nameless_head(job: Job) -> JobHead:
+    return {
+        **_no_figures(),
+        "job_id": job.job_id,
+        "name": job.job_id,
+        "project": job.project,
+        "kind": "other",
+        "state": job.state,
+        "exit_code": None,
+        "started_at": text_from_us(job.started_us),
+        "ended_at": None,
+        "zone": None,
+        "region": None,
+    }
+
+
+def _no_figures() -> JobHead:
+    return {  # type: ignore[typeddict-item]  # the caller adds what is known
+        "duration_s": None,
+        "revision": 0,
+        "provisional": True,
+        "energy_kwh": None,
+        "operational_g": None,
+        "embodied_g": None,
+        "total_g": None,
+        "sci": [],
+        "conformance": "not-sci",
+        "deviations": ["not scored yet"],
+    }
+
+
+def _counts(session: Session, job: Job) -> Iterator[CountRecord]:
+    rows = session.execute(
+        sa.select(Count, Writer.node, Writer.writer)
+        .join(Writer, Writer.id == Count.writer)
+        .where(Writer.job == job.id)
+    )
+    for count, node, writer in rows:
+        yield CountRecord(
+            job_id=job.job_id,
+            node=node,
+            writer=writer,
+            seq=count.seq,
+            at=from_us(count.at_us),
+            unit=count.unit,
+            amount=count.amount,
+            phase=count.phase,
+        )
+
+
+def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
+    columns = sa.inspect(Interval).columns
+    rows = session.execute(
+        sa.select(Device.node, Device.device_id, *columns)
+        .join(Device, Device.id == Interval.device)
+        .where(Device.job == job.id)
+        .order_by(Interval.device, Interval.start_us)
+    )
+    for row in rows:
+        yield IntervalRecord(
+            job_id=job.job_id,
+            node=row.node,
+            writer=row.writer,
+            seq=row.seq,
+            device_id=row.device_id,
+            start=from_us(row.start_us),
+            end=from_us(row.end_us),
+            energy_j=row.energy_j,
+            kind=row.kind,
+            utilisation_mean=row.utilisation_mean,
+            utilisation_max=row.utilisation_max,
+            memory_peak_b=row.memory_peak_b,
+            power_max_w=row.power_max_w,
+        )
+
+
+def _silence(session: Session, job: Job, statements: Sequence[AnyRecord]) -> list[AnyRecord]:
+    """For each writer left open in a job that fell silent, a recovery that closes it as lost.
+
+    They are made when read, not stored: a job that speaks again has lost nothing.
+    """
+    if job.silent_us is None:
+        return []
+    ended_at = from_us(last_heard_of(session, job))
+    made: list[AnyRecord] = []
+    for number, opened in enumerate(_left_open(statements)):
+        identity: dict[str, Any] = {
+            "job_id": job.job_id,
+            "node": opened.node,
+            "writer": f"{SILENCE_WRITER}-{number}",
+        }
+        recovery = JobRecord(
+            **identity, seq=1, started_at=opened.started_at, role="recovery", resumes=opened.writer
+        )
+        made += [recovery, EndRecord(**identity, seq=2, ended_at=ended_at, state="lost")]
+    return made
+
+
+def _left_open(statements: Sequence[AnyRecord]) -> list[JobRecord]:
+    jobs = [record for record in statements if isinstance(record, JobRecord)]
+    ended = {(r.node, r.writer) for r in statements if isinstance(r, EndRecord)}
+    resumed = {
+        (job.node, job.resumes)
+        for job in jobs
+        if job.role != "recovery" or (job.node, job.writer) in ended
+    }
+    closed = ended | resumed
+    return sorted(
+        (job for job in jobs if (job.node, job.writer) not in closed),
+        key=lambda job: (job.node, job.writer),
+    )

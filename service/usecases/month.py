@@ -1,0 +1,107 @@
+"""Monthly reports: made from score revisions, kept as made, made anew when a score changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.document import JobDoc, MonthDoc
+from gramwatt.sci.month import month_document, previous_month
+from gramwatt.service.models import Day, Job, MonthlyReport, Score
+from gramwatt.service.stamps import to_us
+from gramwatt.service.usecases.score_job import whole_document
+from gramwatt.service.wiring import Service
+
+ALL = ""
+"""How the store writes "every project"."""
+
+
+class NoDataError(LookupError):
+    """Nothing was measured in that month (of that project)."""
+
+
+def month_report(service: Service, month: str, project: str | None = None) -> MonthDoc:
+    """The report of a month; raises NoDataError. Of an ended month it is kept, as a new row."""
+    now_us = service.now_us()
+    complete = now_us >= _end_us(month)
+    with service.store.read() as session:
+        jobs, changed_us = _jobs_of(session, month)
+        if not any(project in (None, job["project"]) for job in jobs):
+            raise NoDataError(
+                f"no scored job {f'of project {project!r} ' if project else ''}in {month}"
+            )
+        previous, previously_us = _jobs_of(session, previous_month(month))
+        kept = _newest(session, month, project)
+        if kept and kept.made_us >= max(changed_us, previously_us, _end_us(month)):
+            document: MonthDoc = json.loads(kept.doc)
+            return document
+    document = month_document(month, jobs, previous, project=project, complete=complete)
+    if complete:
+        _keep(service, month, project, document)
+    return document
+
+
+def months_with_data(session: Session) -> list[str]:
+    """Every month (YYYY-MM) in which a scored job used energy, newest first."""
+    month = sa.func.substr(Day.day, 1, 7)
+    return list(session.scalars(sa.select(month).distinct().order_by(month.desc())))
+
+
+def make_missing(service: Service) -> list[str]:
+    """Make the reports of ended months that have data and no report yet; the months made."""
+    with service.store.read() as session:
+        ended = [m for m in months_with_data(session) if _end_us(m) <= service.now_us()]
+        made = set(
+            session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
+        )
+    missing = [month for month in ended if month not in made]
+    for month in missing:
+        month_report(service, month)
+    return missing
+
+
+def _jobs_of(session: Session, month: str) -> tuple[list[JobDoc], int]:
+    """Newest revisions of the jobs with a part in the month, and when the last was made [us]."""
+    span = (Job.started_us >= _start_us(month), Job.started_us < _end_us(month))
+    active = sa.select(Day.job).where(Day.day.between(f"{month}-01", f"{month}-31"))
+    rows = session.execute(
+        sa.select(Score.doc, Score.made_us)
+        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+        .where(sa.or_(Job.id.in_(active), sa.and_(*span)))
+    ).all()
+    documents = [whole_document(doc, "[]") for doc, _ in rows]
+    return documents, max((made_us for _, made_us in rows), default=0)
+
+
+def _newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:
+    wanted = (
+        sa.select(MonthlyReport)
+        .where(MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
+        .order_by(MonthlyReport.made_us.desc())
+        .limit(1)
+    )
+    return session.scalars(wanted).one_or_none()
+
+
+def _keep(service: Service, month: str, project: str | None, document: MonthDoc) -> None:
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    with service.store.write() as session:
+        newest = _newest(session, month, project)
+        if newest is not None and newest.made_us >= service.now_us():
+            return
+        row = MonthlyReport(month=month, project=project or ALL, made_us=service.now_us(), doc=text)
+        session.add(row)
+
+
+def _start_us(month: str) -> int:
+    return to_us(datetime(int(month[:4]), int(month[5:7]), 1, tzinfo=UTC))
+
+
+def _end_us(month: str) -> int:
+    """The first moment after the month [us since 1970]."""
+    year, number = int(month[:4]), int(month[5:7])
+    following = (year + 1, 1) if number == 12 else (year, number + 1)
+    return to_us(datetime(*following, 1, tzinfo=UTC))

