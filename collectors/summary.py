@@ -24,14 +24,14 @@ FINE_SPREAD = 0.05
 def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     """The summary of a job document, aligned; `where` says how to see its report."""
     rows: list[tuple[str, str]] = [
-        ("Energy", _energy(document.get("energy_kwh")) + _measured(document)),
-        ("Operational O", _mass(document.get("operational_g"))),
-        ("Embodied M", _mass(document.get("embodied_g"))),
-        ("Total O + M", _mass(document.get("total_g"))),
+        ("Energy", energy_text(document.get("energy_kwh")) + _measured(document)),
+        ("Operational O", mass_text(document.get("operational_g"))),
+        ("Embodied M", mass_text(document.get("embodied_g"))),
+        ("Total O + M", mass_text(document.get("total_g"))),
     ]
     for item in document.get("sci") or []:
         count = f"   ({significant(item['count'], 6)} counted)"
-        rows.append((f"SCI per {item['unit']}", _mass(item.get("g_per_unit")) + count))
+        rows.append((f"SCI per {item['unit']}", mass_text(item.get("g_per_unit")) + count))
     rows += [
         ("Data quality", _grade(document)),
         ("Conformance", _conformance(document)),
@@ -73,12 +73,14 @@ def _prefix(value: float, scale: Sequence[tuple[float, str, float]]) -> tuple[st
     return fitting[-1] if fitting else (scale[0][1], scale[0][2])
 
 
-def _energy(doc: Mapping[str, Any] | None) -> str:
+def energy_text(doc: Mapping[str, Any] | None) -> str:
+    """An energy document [kWh] for people, "unknown" where there is none."""
     wh_per_kwh = units.J_PER_KWH / units.S_PER_HOUR
     return figure(doc, _ENERGY, wh_per_kwh) if doc else "unknown"
 
 
-def _mass(doc: Mapping[str, Any] | None) -> str:
+def mass_text(doc: Mapping[str, Any] | None) -> str:
+    """A mass document [gCO2e] for people, "unknown" where there is none."""
     return figure(doc, _MASS, 1.0) + "   CO2e" if doc else "unknown"
 
 

@@ -49,6 +49,7 @@ def _add_others(app: Any) -> None:
     # Not for `run` and `sync`: they must start fast, and need neither the catalog's tables on a
     # terminal nor the service.
     importlib.import_module("gramwatt.collectors.cli_catalog").add_catalog(app)
+    importlib.import_module("gramwatt.collectors.cli_estimate").add_estimate(app)
     if has_service():
         importlib.import_module("gramwatt.service.cli").add_commands(app)
 
