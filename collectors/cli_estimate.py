@@ -16,6 +16,9 @@ from gramwatt.sci.errors import GramwattError
 from gramwatt.sci.estimate import EstimateDoc, estimate
 from gramwatt.sci.question import parse_question
 
+OTHER = ("source", "intensity", "unit", "as_json")
+"""Parameters of the command that are no field of the question by that name."""
+
 
 def add_estimate(app: typer.Typer) -> None:
     """Add the `estimate` command to the product's command."""
@@ -66,8 +69,7 @@ def command(  # noqa: PLR0913 (one parameter is one documented option)
 
     Example: gramwatt estimate --hardware nvidia-l4 --hours 10 --zone FR --pue 1.2
     """
-    own = ("source", "intensity", "unit", "as_json")
-    flags = {name: value for name, value in locals().items() if name not in own}
+    flags = {name: value for name, value in locals().items() if name not in OTHER}
     flags |= {"intensity_g_per_kwh": intensity, "units": counts(unit)}
     answer = _answer(with_flags(read_document(source), flags), as_json=as_json)
     typer.echo(json.dumps(answer, indent=2) if as_json else "\n".join(lines(answer)))
