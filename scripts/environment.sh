@@ -25,8 +25,9 @@ apt_install() {
     # An index that cannot be refreshed is no reason to stop: the package may be known already.
     $as_root apt-get update -qq >/dev/null 2>&1 || say "apt-get update failed, going on"
     # shellcheck disable=SC2086  # as_root is two words or none
-    $as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "$@" >&2 || {
+    output=$($as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "$@" 2>&1) || {
+        printf '%s\n' "$output" >&2
         say "apt-get could not install: $*"
         exit 3
     }

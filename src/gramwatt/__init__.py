@@ -6,8 +6,12 @@
 __version__ = "0.1.0"
 __all__ = ["track"]
 
+TYPE_CHECKING = False  # type checkers take it as true; importing typing would cost user processes
+if TYPE_CHECKING:
+    from gramwatt.collectors.track import track
 
-def __getattr__(name):  # type: ignore[no-untyped-def]  # typing would cost imports in user processes
+
+def __getattr__(name: str) -> object:
     if name == "track":
         from gramwatt.collectors.track import track
 

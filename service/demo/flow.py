@@ -1,0 +1,158 @@
+"""The steps of the demo. Everything is done through the commands that people use themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).with_name("train_digits.py")
+TRACKED_SCRIPT = Path(__file__).with_name("train_digits_tracked.py")
+GRAMWATT = (sys.executable, "-P", "-m", "gramwatt")
+"""The command, whatever is or is not on the PATH; -P keeps the current folder's modules out."""
+NEEDS = "scikit-learn>=1.5,<2"
+FAILED, USAGE = 1, 2
+REDRAW_EVERY_S = 0.2
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the message is for people, `exit_code` for the shell."""
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command was given: `seconds` is the length of one training [s]."""
+
+    zone: str | None
+    pue: float
+    seconds: float
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstrated:
+    """One measured training: its job document and the report files written for it."""
+
+    label: str
+    document: Mapping[str, Any]
+    reports: tuple[Path, ...]
+
+
+def demonstrate(settings: Settings) -> int:
+    """Run the demo and print its summary; the exit code for the shell."""
+    from gramwatt.service.demo.summary import summary
+
+    try:
+        check(settings)
+        jobs = measure_both(settings)
+    except DemoError as error:
+        print(f"gramwatt: {error}", file=sys.stderr)
+        return error.exit_code
+    print(summary(jobs, settings.pue))
+    return 0
+
+
+def check(settings: Settings) -> None:
+    """Raise DemoError, before anything runs, for what would make the demo fail half way."""
+    from gramwatt.sci.catalog import load_catalog
+    from gramwatt.sci.errors import LookupFailed
+
+    if find_spec("sklearn") is None:
+        raise DemoError(
+            "the demo trains with scikit-learn, which is not installed; run: "
+            f"{sys.executable} -m pip install '{NEEDS}'"
+        )
+    if os.environ.get("GRAMWATT_OFF", "").lower() not in ("", "0", "false", "no", "off"):
+        raise DemoError("GRAMWATT_OFF is set, so nothing would be measured; unset it", USAGE)
+    try:
+        if settings.zone is not None:
+            load_catalog().zone(settings.zone)
+        settings.output.mkdir(parents=True, exist_ok=True)
+    except LookupFailed as error:
+        raise DemoError(str(error), USAGE) from None
+    except OSError as error:
+        raise DemoError(f"{settings.output} cannot be made: {error.strerror}", USAGE) from None
+
+
+def measure_both(settings: Settings) -> list[Demonstrated]:
+    """Train once under `gramwatt run` and once with the decorator; raises DemoError."""
+    length = ("--seconds", str(settings.seconds))
+    mark = secrets.token_hex(4)
+    command = (*GRAMWATT, "run", "--project", "demo", "--name", "digits, unchanged script", "--")
+    under_run = (*command, sys.executable, str(SCRIPT), *length)
+    decorated = (sys.executable, str(TRACKED_SCRIPT), *length)
+    steps = (
+        ("gramwatt run", f"demo-run-{mark}", under_run),
+        ("@track", f"demo-track-{mark}", decorated),
+    )
+    return [_measure(label, job_id, line, settings) for label, job_id, line in steps]
+
+
+def _measure(label: str, job_id: str, line: Sequence[str], settings: Settings) -> Demonstrated:
+    environ = environment(os.environ, settings, job_id)
+    said = _run(line, environ, f"training under {label}", settings.seconds)
+    for text in said.splitlines():
+        print(f"{label}: {text}", file=sys.stderr)
+    document = json.loads(_run((*GRAMWATT, "job", job_id, "--json"), environ, "scoring"))
+    report = (*GRAMWATT, "report", "job", job_id, "--format", "html,pdf", "-o", settings.output)
+    written = _run([str(part) for part in report], environ, "writing the report")
+    return Demonstrated(label, document, tuple(Path(path) for path in written.splitlines()))
+
+
+def environment(base: Mapping[str, str], settings: Settings, job_id: str) -> dict[str, str]:
+    """`base` with the demo's own job id, place and PUE, kept on this machine.
+
+    The job id is given because a scheduler's would make one job of the two.
+    """
+    environ = {key: text for key, text in base.items() if key != "GRAMWATT_SERVER"}
+    if settings.zone is not None:
+        environ.pop("GRAMWATT_REGION", None)
+        environ["GRAMWATT_ZONE"] = settings.zone
+    given = {"GRAMWATT_JOB_ID": job_id, "GRAMWATT_PUE": str(settings.pue), "GRAMWATT_QUIET": "1"}
+    return environ | given
+
+
+def _run(
+    line: Sequence[str], environ: Mapping[str, str], what: str, seconds: float | None = None
+) -> str:
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(line, env=environ, stdout=out, stderr=err)
+        try:
+            _watch(process, what, seconds)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        out.seek(0), err.seek(0)
+        told = err.read()
+        if process.returncode:
+            raise DemoError(f"{what} failed (exit {process.returncode}):\n{told.strip()}")
+        sys.stderr.write(told)
+        return out.read()
+
+
+def _watch(process: subprocess.Popen[bytes], what: str, seconds: float | None) -> None:
+    if not sys.stderr.isatty():
+        process.wait()
+        return
+    from rich.console import Console
+
+    began = time.monotonic()
+    with Console(stderr=True).status(what) as status:
+        while process.poll() is None:
+            time.sleep(REDRAW_EVERY_S)
+            spent = f"{time.monotonic() - began:.0f} s"
+            status.update(f"{what}: {spent}" + (f" of about {seconds:g} s" if seconds else ""))
