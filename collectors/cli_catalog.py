@@ -18,9 +18,7 @@ from gramwatt.sci.units import kg_from_g
 Doc = Mapping[str, Any]
 WRAPPED = ("name", "place", "value")
 """Columns that may be broken over lines; the others are figures and ids."""
-Name = Annotated[
-    str | None, typer.Argument(help="Id, name or alias; all rows without it.")
-]
+Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows without it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
@@ -36,9 +34,7 @@ class Kind:
 
 def add_catalog(app: typer.Typer) -> None:
     """Add the `catalog` command with its four kinds to the product's command."""
-    catalog = typer.Typer(
-        no_args_is_help=True, help="Look up hardware, regions and intensity."
-    )
+    catalog = typer.Typer(no_args_is_help=True, help="Look up hardware, regions and intensity.")
 
     @catalog.command()
     def hardware(name: Name = None, as_json: AsJson = False) -> None:
@@ -72,10 +68,7 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         if as_json:
             _print_json({"matches": [], "close": list(error.close)})
         else:
-            typer.echo(
-                f"{error.message}\n`gramwatt catalog {kind.command}` lists all.",
-                err=True,
-            )
+            typer.echo(f"{error.message}\n`gramwatt catalog {kind.command}` lists all.", err=True)
         raise typer.Exit(1) from None
     if as_json:
         _print_json({"matches": list(matches)})
@@ -135,9 +128,7 @@ def _text(value: Any) -> str:
         return f"{_range(value)}{unit}"
     if isinstance(value, list):
         return ", ".join(str(item) for item in value)
-    return (
-        f"{value:,.4g}" if isinstance(value, float) and value < 1000 else _whole(value)
-    )
+    return f"{value:,.4g}" if isinstance(value, float) and value < 1000 else _whole(value)
 
 
 def _whole(value: Any) -> str:
@@ -163,9 +154,7 @@ def _embodied_kg(doc: Doc) -> str:
 
 def _tensor(doc: Doc) -> str:
     peak = doc["peak_dense_tflops"]
-    best = (
-        peak["fp16_tensor"] if peak["fp16_tensor"] is not None else peak["bf16_tensor"]
-    )
+    best = peak["fp16_tensor"] if peak["fp16_tensor"] is not None else peak["bf16_tensor"]
     return "-" if best is None else _text(best)
 
 
@@ -213,9 +202,7 @@ CPUS = Kind(
 )
 REGIONS = Kind(
     "regions",
-    lambda catalog: [
-        _region_doc(catalog, region.id) for region in catalog.all_regions()
-    ],
+    lambda catalog: [_region_doc(catalog, region.id) for region in catalog.all_regions()],
     _region_doc,
     {
         "region": _get("id"),

@@ -110,9 +110,7 @@ def published_te(study: Row) -> Embodied:
     source = f"{study.text('item')}, {study.text('source')}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "catalog", source)
     stages = f"{study.text('boundary')}, use excluded".replace(";", ",")
-    return Embodied(
-        figure, _tier(study.text("tier")), stages, study.text("includes_host") == "1"
-    )
+    return Embodied(figure, _tier(study.text("tier")), stages, study.text("includes_host") == "1")
 
 
 def modelled_te(part: Row, given: Row | None) -> Embodied | None:
@@ -136,12 +134,8 @@ def _banded(value_g: float, assumed: bool, given: Row | None, model: str) -> Emb
     band = model_parameters["band_d" if assumed else "band_c"]
     high = (given.number("high_factor") if given else None) or band
     tier: Tier = "D" if assumed else "C"
-    source = f"embodied model v1, tier {tier}" + (
-        " (assumed inputs)" if assumed else ""
-    )
-    figure = Quantity(
-        value_g, value_g / band, value_g * high, "gCO2e", "estimated", source
-    )
+    source = f"embodied model v1, tier {tier}" + (" (assumed inputs)" if assumed else "")
+    figure = Quantity(value_g, value_g / band, value_g * high, "gCO2e", "estimated", source)
     return Embodied(figure, tier, WAFER_STAGES if model == "wafer" else BOARD_STAGES)
 
 
@@ -155,10 +149,7 @@ def _board_of(part: Row, given: Row | None) -> float | None:
         assumed = given.number(column) if given else None
         return part.number(own) if assumed is None else assumed
 
-    area, node = (
-        figure("die_area_mm2", "die_area_mm2"),
-        figure("process_nm", "process_nm"),
-    )
+    area, node = (figure("die_area_mm2", "die_area_mm2"), figure("process_nm", "process_nm"))
     count = figure("die_count", "die_count")
     power, memory = figure("power_w", "tdp_w"), figure("memory_gb", "memory_gb")
     if area is None or node is None or count is None or power is None or memory is None:

@@ -25,15 +25,7 @@ from gramwatt.sci.zones import (
     zone_intensity,
 )
 
-__all__ = [
-    "Catalog",
-    "Cpu",
-    "Hardware",
-    "Region",
-    "Source",
-    "ZoneIntensity",
-    "load_catalog",
-]
+__all__ = ["Catalog", "Cpu", "Hardware", "Region", "Source", "ZoneIntensity", "load_catalog"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +50,10 @@ class Catalog:
         self._cpus = {cpu.id: cpu for cpu in _cpus()}
         self._regions = {region.id: region for region in _regions()}
         parts, cpus = self._hardware.values(), self._cpus.values()
-        self._hardware_names = NameIndex(
-            "hardware", _named(parts), _architectures(parts)
-        )
+        self._hardware_names = NameIndex("hardware", _named(parts), _architectures(parts))
         self._cpu_names = NameIndex("cpu", _named(cpus), _architectures(cpus), cpu_name)
         self._grid = _Grid()
-        self.sources: Mapping[str, Source] = {
-            source.key: source for source in _sources()
-        }
+        self.sources: Mapping[str, Source] = {source.key: source for source in _sources()}
 
     def hardware(self, name: str) -> Hardware:
         """An accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""
@@ -132,9 +120,7 @@ class _Grid:
         for row in rows("odbl/zones.csv"):
             found = zone_intensity(row)
             self._years.setdefault(found.zone, {})[found.year] = found
-        self._without = {
-            row.text("zone"): row.text("country") for row in rows("zone_keys.csv")
-        }
+        self._without = {row.text("zone"): row.text("country") for row in rows("zone_keys.csv")}
         self.world = world_intensity(rows("world.csv")[0], countries)
 
     def zone(self, key: str, year: int | None) -> ZoneIntensity:
@@ -147,9 +133,7 @@ class _Grid:
         if code in self._countries:
             return self._countries[code]
         if code in self._without:
-            return _standing_in(
-                self._countries[self._alpha2[self._without[code]]], code
-            )
+            return _standing_in(self._countries[self._alpha2[self._without[code]]], code)
         raise LookupFailed("zone", key, self._close(key))
 
     def newest(self) -> Sequence[ZoneIntensity]:
@@ -164,9 +148,7 @@ class _Grid:
         near |= RESERVED_CODES
         close = _close(key.strip().upper(), near)
         country = key.strip().upper().split("-")[0]
-        return list(
-            dict.fromkeys((*close, country) if country in self._countries else close)
-        )
+        return list(dict.fromkeys((*close, country) if country in self._countries else close))
 
 
 def _standing_in(country: ZoneIntensity, zone: str) -> ZoneIntensity:
@@ -187,9 +169,7 @@ def _parts() -> Iterable[Hardware]:
     given = {row.text("id"): row for row in rows("embodied_inputs.csv")}
     for row in rows("hardware.csv"):
         key = row.text("id")
-        yield parse_hardware(
-            row, names.get(key, ()), _te(row, chosen.get(key), given.get(key))
-        )
+        yield parse_hardware(row, names.get(key, ()), _te(row, chosen.get(key), given.get(key)))
 
 
 def _te(row: Row, study: Row | None, given: Row | None) -> Embodied | None:
@@ -199,9 +179,7 @@ def _te(row: Row, study: Row | None, given: Row | None) -> Embodied | None:
 def _cpus() -> Iterable[Cpu]:
     names = _aliases("cpu")
     for row in rows("cpus.csv"):
-        yield parse_cpu(
-            row, names.get(row.text("id"), ()), cpu_die_te(row.number("die_area_mm2"))
-        )
+        yield parse_cpu(row, names.get(row.text("id"), ()), cpu_die_te(row.number("die_area_mm2")))
 
 
 def _regions() -> Iterable[Region]:
@@ -234,11 +212,7 @@ def _aliases(what: str) -> dict[str, tuple[str, ...]]:
 
 
 def _named(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
-    return (
-        (name, part.id)
-        for part in parts
-        for name in (part.id, part.name, *part.aliases)
-    )
+    return ((name, part.id) for part in parts for name in (part.id, part.name, *part.aliases))
 
 
 def _architectures(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
@@ -246,9 +220,7 @@ def _architectures(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]
 
 
 def _close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
-    near = {region.name: region.id for region in regions.values()} | {
-        key: key for key in regions
-    }
+    near = {region.name: region.id for region in regions.values()} | {key: key for key in regions}
     return _close(name.strip().lower(), near)
 
 

@@ -65,10 +65,7 @@ def cpu_die_te(die_area_mm2: float | None) -> Embodied:
         kilograms, source, tier = given.quantity("cpu_base"), "by die area", "C"
         kilograms += given.quantity("cpu_per_mm2").scaled(die_area_mm2, "kg")
     value_g = kilograms.scaled(G_PER_KG).value
-    low_g, high_g = (
-        value_g * given["cpu_low_factor"],
-        value_g * given["cpu_high_factor"],
-    )
+    low_g, high_g = (value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"])
     text = f"embodied model v1, CPU {source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
     known: Tier = "C" if tier == "C" else "D"
@@ -82,9 +79,7 @@ def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
     An unknown one is a whole package of the class default, and a slice of one at the low end.
     """
     socket = cpu.embodied if cpu else cpu_die_te(None)
-    return Embodied(
-        socket.te_g.times(_sockets(cpu, threads), "gCO2e"), socket.tier, socket.stages
-    )
+    return Embodied(socket.te_g.times(_sockets(cpu, threads), "gCO2e"), socket.tier, socket.stages)
 
 
 def dram_te(memory_gib: float) -> Embodied:
@@ -98,19 +93,14 @@ def ssd_te(capacity_gb: float) -> Embodied:
 
 
 def host_te(
-    cpu: Cpu | None,
-    threads: float | None,
-    memory_gib: float | None,
-    ssd_gb: float | None = None,
+    cpu: Cpu | None, threads: float | None, memory_gib: float | None, ssd_gb: float | None = None
 ) -> Embodied:
     """TE of a machine without its accelerators [gCO2e]: CPUs, memory, storage, case, assembly.
 
     A machine with fewer threads than one socket is taken as a slice of a server, case included.
     """
     if cpu is None and threads is None and memory_gib is None:
-        return Embodied(
-            _grams("host_unknown"), "D", f"a server of unknown size, {MAKING}"
-        )
+        return Embodied(_grams("host_unknown"), "D", f"a server of unknown size, {MAKING}")
     sockets = _sockets(cpu, threads)
     parts = [cpu_te(cpu, threads), _memory_te(sockets, cpu, memory_gib)]
     if ssd_gb is not None:
@@ -122,20 +112,12 @@ def host_te(
     return Embodied(figure, tier, f"CPU, DRAM, case and assembly, {MAKING}{without}")
 
 
-def _memory_te(
-    sockets: Quantity, cpu: Cpu | None, memory_gib: float | None
-) -> Embodied:
+def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> Embodied:
     if memory_gib is not None:
         return dram_te(memory_gib)
     per_socket = cpu.threads if cpu else parameters()["cpu_default_threads"]
-    gib = (
-        parameters()
-        .quantity("dram_gib_per_thread")
-        .times(sockets.scaled(per_socket), "GiB")
-    )
-    return Embodied(
-        _grams("dram").times(gib, "gCO2e"), "D", f"DRAM of assumed size, {MAKING}"
-    )
+    gib = parameters().quantity("dram_gib_per_thread").times(sockets.scaled(per_socket), "GiB")
+    return Embodied(_grams("dram").times(gib, "gCO2e"), "D", f"DRAM of assumed size, {MAKING}")
 
 
 def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:
@@ -147,9 +129,7 @@ def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:
         return Quantity.exact(1.0, "sockets", "estimated", "one socket assumed")
     share = threads / parameters()["cpu_default_threads"]
     most = max(1.0, share)
-    return Quantity(
-        most, share, most, "sockets", "estimated", "threads of an unknown CPU"
-    )
+    return Quantity(most, share, most, "sockets", "estimated", "threads of an unknown CPU")
 
 
 def _at_most_one(sockets: Quantity) -> Quantity:

@@ -96,9 +96,7 @@ class Hardware:
 
     def to_doc(self) -> dict[str, Any]:
         """This part as JSON-ready data."""
-        doc = _plain(
-            self, skip=("embodied", "sources", "peak", "device_class", "idle_w")
-        )
+        doc = _plain(self, skip=("embodied", "sources", "peak", "device_class", "idle_w"))
         doc["class"] = self.device_class
         doc["idle_w"] = self.idle_w.to_doc() if self.idle_w else None
         doc["peak_dense_tflops"] = _plain(self.peak, skip=("int8_tops", "other"))
@@ -137,12 +135,7 @@ class Cpu:
 def embodied_doc(embodied: Embodied | None) -> dict[str, Any]:
     """The embodied fields of a catalog document; null where not known."""
     if embodied is None:
-        empty = (
-            "embodied_g",
-            "embodied_tier",
-            "embodied_stages",
-            "embodied_includes_host",
-        )
+        empty = ("embodied_g", "embodied_tier", "embodied_stages", "embodied_includes_host")
         return dict.fromkeys(empty)
     return {
         "embodied_g": embodied.te_g.to_doc(),
@@ -152,9 +145,7 @@ def embodied_doc(embodied: Embodied | None) -> dict[str, Any]:
     }
 
 
-def parse_hardware(
-    row: Row, aliases: tuple[str, ...], embodied: Embodied | None
-) -> Hardware:
+def parse_hardware(row: Row, aliases: tuple[str, ...], embodied: Embodied | None) -> Hardware:
     """A part from its line in hardware.csv, whose board figures are divided among its devices."""
     per = row.integer("devices_per_board") or 1
 

@@ -18,17 +18,7 @@ CUTOFF = 0.6
 """Least similarity of a close match, the default of difflib."""
 VENDORS = frozenset(
     (
-        *(
-            "nvidia",
-            "tesla",
-            "geforce",
-            "quadro",
-            "amd",
-            "instinct",
-            "radeon",
-            "intel",
-            "habana",
-        ),
+        *("nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "intel", "habana"),
         *("google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"),
         *("cerebras", "sambanova"),
     )
@@ -108,9 +98,7 @@ class NameIndex:
         # Imported here because good names, the rule, need not pay for it.
         from difflib import get_close_matches
 
-        near = get_close_matches(
-            key(name), self._ids, n=2 * CLOSE_MATCHES, cutoff=CUTOFF
-        )
+        near = get_close_matches(key(name), self._ids, n=2 * CLOSE_MATCHES, cutoff=CUTOFF)
         return list(dict.fromkeys(self._ids[found] for found in near))[:CLOSE_MATCHES]
 
 

@@ -103,9 +103,7 @@ class Region:
 def country_intensity(row: Row) -> ZoneIntensity:
     """A country's line of countries.csv: Ember, lifecycle, counted where it is generated."""
     value, year = row.known("g_per_kwh"), int(row.known("year"))
-    source = (
-        f"Ember {row.text('alpha3')} {year}, annual mean, lifecycle, production-based"
-    )
+    source = f"Ember {row.text('alpha3')} {year}, annual mean, lifecycle, production-based"
     return ZoneIntensity(
         zone=row.text("alpha2"),
         name=row.text("name"),

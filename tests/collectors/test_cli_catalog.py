@@ -1,0 +1,113 @@
+"""`gramwatt catalog`: exit codes, documents and what goes to which stream."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from gramwatt.collectors.cli_catalog import add_catalog
+
+
+def run(*args: str) -> Result:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    add_catalog(app)
+    return CliRunner().invoke(app, ["catalog", *args])
+
+
+def document(*args: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*args, "--json").stdout)
+    return found
+
+
+def test_one_match() -> None:
+    result = run("hardware", "Tesla T4", "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)["matches"]
+    assert [part["id"] for part in found] == ["nvidia-t4"]
+    assert found[0]["tdp_w"] == 70
+
+
+def test_an_ambiguous_name_lists_all_its_choices_and_is_no_failure() -> None:
+    result = run("hardware", "H100", "--json")
+    assert result.exit_code == 0
+    assert [part["id"] for part in json.loads(result.stdout)["matches"]] == [
+        "nvidia-h100-sxm5-80",
+        "nvidia-h100-pcie-80",
+        "nvidia-h100-nvl-94",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "close"),
+    [
+        ("hardware", "RTX 4900", "nvidia-rtx-4090"),
+        ("cpus", "EPYC 7764", "amd-epyc-7763"),
+        ("regions", "eu-west-1", "aws:eu-west-1"),
+        ("intensity", "Germany", "DE"),
+    ],
+)
+def test_no_match_exits_1_with_close_ones(kind: str, name: str, close: str) -> None:
+    result = run(kind, name, "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["matches"] == []
+    assert close in found["close"]
+
+
+def test_no_match_for_people_goes_to_stderr() -> None:
+    result = run("hardware", "RTX 4900")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nvidia-rtx-4090" in result.stderr
+    assert "gramwatt catalog hardware" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("hardware", 68), ("cpus", 26), ("regions", 165), ("intensity", 172)]
+)
+def test_lists_are_whole(kind: str, count: int) -> None:
+    """Intensity: 92 countries, 86 zones of which 7 are countries too, and the world."""
+    assert len(document(kind)["matches"]) == count
+    assert len(run(kind).stdout.splitlines()) == count + 1
+
+
+def test_a_pipe_gets_tab_separated_lines() -> None:
+    header, first, *_ = run("hardware").stdout.splitlines()
+    assert header.split("\t")[:3] == ["id", "name", "memory GB"]
+    assert first.split("\t") == [
+        "nvidia-k80",
+        "Tesla K80",
+        "12",
+        "150",
+        "-",
+        "51.6 (30.4 to 87.7)",
+        "C",
+    ]
+
+
+def test_a_region_tells_its_intensity_and_source() -> None:
+    region = document("regions", "gcp:europe-west1")["matches"][0]
+    assert (region["zone"], region["intensity_g_per_kwh"]["value"]) == ("BE", 117.58)
+    assert "Ember BEL 2024" in region["intensity_g_per_kwh"]["source"]
+
+
+def test_the_world_can_be_looked_up() -> None:
+    assert document("intensity", "world")["matches"][0]["intensity_g_per_kwh"]["value"] == 472.94
+
+
+def test_one_row_for_people_prints_sources_and_says_what_is_not_known() -> None:
+    printed = dict(
+        line.split("\t", 1) for line in run("intensity", "GB").stdout.strip().splitlines()
+    )
+    assert printed["intensity_g_per_kwh"] == "176 (114 to 238) gCO2e/kWh"
+    assert printed["intensity_g_per_kwh.source"].startswith("Electricity Maps GB 2025")
+    assert "peak_dense_tflops.fp8\tnot known" in run("hardware", "T4").stdout
+    assert "embodied_g\t62.9 (37 to 107) kgCO2e" in run("hardware", "T4").stdout
+
+
+def test_an_unknown_kind_is_wrong_usage() -> None:
+    assert run("toasters").exit_code == 2
