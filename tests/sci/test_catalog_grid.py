@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gramwatt.sci import catalog as catalog_module
 from gramwatt.sci.catalog import Catalog, load_catalog
 from gramwatt.sci.errors import LookupFailed
+from gramwatt.sci.tables import rows
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +137,17 @@ def test_unknown_regions_raise_with_close_matches(catalog: Catalog, name: str) -
 def test_aws_and_google_names_that_differ_in_a_hyphen_stay_apart(catalog: Catalog) -> None:
     assert catalog.region("aws:us-east-1").zone == "US-MIDA-PJM"
     assert catalog.region("gcp:us-east1").zone == "US-CAR-SC"
+
+
+def test_without_the_odbl_file_zones_fall_back_on_their_country(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What sci/data/odbl/LICENSE.md promises to whoever empties that file."""
+    monkeypatch.setattr(
+        catalog_module, "rows", lambda name: () if name.startswith("odbl/") else rows(name)
+    )
+    bare = Catalog()
+    assert bare.zone("GB").intensity.value == 215.79
+    assert bare.zone("US-CAL-CISO").intensity.value == 383.55
+    assert bare.zone("US-CAL-CISO").country_fallback
+    assert all(bare.zone(region.zone).licence == "CC BY 4.0" for region in bare.all_regions())
