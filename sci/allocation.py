@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gramwatt.sci.catalog import Catalog, Cpu, Hardware
 from gramwatt.sci.embodied import (
     Embodied,
-    gpu_host_te_per_accelerator,
+    host_share_te,
     host_te,
     unknown_accelerator_te,
 )
@@ -27,18 +27,29 @@ from gramwatt.sci.units import S_PER_YEAR, gib_from_bytes
 ACCELERATORS = ("gpu", "accelerator", "module")
 SERVER_FORM_FACTORS = ("sxm", "oam", "hgx")
 """Form factors that are only sold in multi-accelerator servers."""
+SERVER_ACCELERATORS = 8.0
+"""Accelerators of the server whose embodied carbon is taken (`gpu_host` of embodied_model.csv)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Embodied carbon of one device or host charged to the job, and how it came about."""
+    """Embodied carbon of one device or host charged to the job, and how it came about.
+
+    `te` is that of the whole; `reserved` RR and `total` ToR count what is shared.
+    """
 
     device_id: str
     node: str
     label: str
     te: Embodied
-    fraction: float
+    reserved: float
+    total: float
     embodied_g: Quantity
+
+    @property
+    def fraction(self) -> float:
+        """RR/ToR, in (0, 1]."""
+        return self.reserved / self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,7 @@ def _accelerator(
         text = f"Embodied carbon of {record.name} is modelled (tier {te.tier})."
         notices.append(Notice("embodied-modelled", text, field))
     grams = embodied_share_g(te.te_g, reserved_s, life, record.share)
-    return Share(record.device_id, record.node, record.name, te, record.share, grams), notices
+    return Share(record.device_id, record.node, record.name, te, record.share, 1.0, grams), notices
 
 
 def _host(
@@ -136,17 +147,18 @@ def _host(
     accelerators = [r for r in found if not _holds_host(r, catalog)]
     if found and not accelerators:
         return None, []
+    reserved = sum(record.share for record in accelerators)
     if any(_in_server(record, catalog) for record in accelerators):
-        te = gpu_host_te_per_accelerator()
-        fraction = sum(record.share for record in accelerators)
-        label = f"host, the share of {fraction:g} of 8 accelerators"
+        slots = max(SERVER_ACCELERATORS, reserved)
+        te = host_share_te(slots)
+        label = f"host, the share of {reserved:g} of {slots:g} accelerators"
     else:
         te = _seen_host(records, catalog)
-        fraction = _reserved_fraction(accelerators)
+        reserved, slots = _reserved_of(reserved, accelerators)
         label = "host (CPU, memory, board, case)"
-    grams = embodied_share_g(te.te_g, reserved_s, life, fraction)
+    grams = embodied_share_g(te.te_g, reserved_s, life, reserved / slots)
     notice = Notice("host-modelled", CODES["host-modelled"], "embodied_g")
-    return Share(f"{node}-host", node, label, te, fraction, grams), [notice]
+    return Share(f"{node}-host", node, label, te, reserved, slots, grams), [notice]
 
 
 def _holds_host(record: DeviceRecord, catalog: Catalog) -> bool:
@@ -162,13 +174,10 @@ def _in_server(record: DeviceRecord, catalog: Catalog) -> bool:
     return any(word in form.lower() for word in SERVER_FORM_FACTORS)
 
 
-def _reserved_fraction(accelerators: Sequence[DeviceRecord]) -> float:
-    """Accelerators reserved over accelerators in the host; 1 for a host that has none."""
-    if not accelerators:
-        return 1.0
-    in_host = max((record.units_total or 0.0) for record in accelerators)
-    reserved = sum(record.share for record in accelerators)
-    return min(1.0, reserved / in_host) if in_host else 1.0
+def _reserved_of(reserved: float, accelerators: Sequence[DeviceRecord]) -> tuple[float, float]:
+    """RR and ToR: accelerators reserved and in the host; all of a host that has none."""
+    in_host = max((record.units_total or 0.0 for record in accelerators), default=0.0)
+    return (reserved, in_host) if in_host > reserved else (1.0, 1.0)
 
 
 def _seen_host(records: Sequence[DeviceRecord], catalog: Catalog) -> Embodied:

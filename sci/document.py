@@ -75,6 +75,38 @@ class DayDoc(TypedDict):
     counts: dict[str, float]
 
 
+class EmbodiedTermDoc(TypedDict):
+    """One M = TE x TiR/EL x RR/ToR of a job: a device's, or a host's under an id of its own."""
+
+    device_id: str
+    node: str
+    label: str
+    te_g: QuantityDoc
+    tier: str
+    stages: str
+    time_reserved_s: float
+    lifetime_years: float
+    resources_reserved: float
+    resources_total: float
+    embodied_g: QuantityDoc
+
+
+class DeviceStepsDoc(TypedDict):
+    """Energy [J] of one device in each step, with the energy-weighted intensity joined to it."""
+
+    device_id: str
+    energy_j: list[float]
+    intensity_g_per_kwh: list[float]
+
+
+class StepsDoc(TypedDict):
+    """The operational sum as it was made: steps between `edges`, reserved time [s] in each."""
+
+    edges: list[str]
+    reserved_s: list[float]
+    devices: list[DeviceStepsDoc]
+
+
 class SourceDoc(TypedDict):
     """Where one input figure comes from: what it is, its value with range, and its origin."""
 
@@ -136,6 +168,8 @@ class JobDoc(JobHead):
     notices: list[NoticeDoc]
     method: MethodDoc
     series: list[SeriesPoint]
+    steps: StepsDoc
+    embodied_terms: list[EmbodiedTermDoc]
     days: list[DayDoc]
     tags: dict[str, str]
     model_id: str | None

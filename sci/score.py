@@ -24,6 +24,7 @@ from gramwatt.sci.quality import conformance, quality
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.records import format_time
 from gramwatt.sci.series import series
+from gramwatt.sci.terms import embodied_terms, steps
 
 __all__ = ["ScoreContext", "per_unit", "score"]
 
@@ -67,6 +68,8 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "notices": [notice.to_doc() for notice in dict.fromkeys(notices)],
         "method": method(parts),
         "series": series(job, parts.cells.track),
+        "steps": steps(parts),
+        "embodied_terms": embodied_terms(parts),
         "days": days(parts),
         "tags": dict(job.head.tags),
         "model_id": job.head.model_id,
