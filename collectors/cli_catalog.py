@@ -16,8 +16,8 @@ from gramwatt.sci.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.units import kg_from_g
 
 Doc = Mapping[str, Any]
-WRAPPED = ("name", "place", "value")
-"""Columns that may be broken over lines; the others are figures and ids."""
+WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")
+"""Columns that are never broken over lines, however narrow the terminal."""
 Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows without it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -98,7 +98,7 @@ def _print_rows(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in header:
-        table.add_column(column, no_wrap=column not in WRAPPED, overflow="fold")
+        table.add_column(column, no_wrap=column in WHOLE, overflow="fold")
     for line in lines:
         table.add_row(*line)
     console.print(table)
@@ -179,7 +179,6 @@ HARDWARE = Kind(
     lambda catalog, name: catalog.hardware(name).to_doc(),
     {
         "id": _get("id"),
-        "name": _get("name"),
         "memory GB": _get("memory_gb"),
         "TDP W": _get("tdp_w"),
         "FP16 TFLOPS": _tensor,

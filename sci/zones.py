@@ -184,7 +184,7 @@ def parse_region(row: Row, highest: dict[str, float]) -> Region:
         pue=_pue(row, highest.get(provider, 1.0)),
         pue_year=row.integer("pue_year"),
         pue_basis=row.optional("pue_basis"),
-        sources=tuple(key for key in keys if key),
+        sources=tuple(dict.fromkeys(key for key in keys if key)),
         notes=row.optional("notes"),
     )
 

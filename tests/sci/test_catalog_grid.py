@@ -137,6 +137,7 @@ def test_unknown_regions_raise_with_close_matches(catalog: Catalog, name: str) -
 def test_aws_and_google_names_that_differ_in_a_hyphen_stay_apart(catalog: Catalog) -> None:
     assert catalog.region("aws:us-east-1").zone == "US-MIDA-PJM"
     assert catalog.region("gcp:us-east1").zone == "US-CAR-SC"
+    assert catalog.region("gcp:us-east1").sources == ("gsf-rtc",)
 
 
 def test_without_the_odbl_file_zones_fall_back_on_their_country(
