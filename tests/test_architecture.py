@@ -1,0 +1,184 @@
+"""The walls of the house: which package imports which, and what the engine may touch."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.packages import PACKAGES, ROOT, imports, module_name, sources, tree
+
+ARROWS = {
+    "sci": ("gramwatt.sci",),
+    "collectors": ("gramwatt.sci", "gramwatt.collectors"),
+    "reports": ("gramwatt.sci", "gramwatt.reports"),
+    "service": (
+        "gramwatt.sci",
+        "gramwatt.reports",
+        "gramwatt.service",
+        "gramwatt.collectors.spool",
+        "gramwatt.collectors.config",
+    ),
+}
+"""What each package may import of ours; the service takes in spools and reads the same settings."""
+EVERYONE = ("gramwatt", "gramwatt.__version__", "gramwatt.track")
+OUTSIDE = {
+    "sci": set(),
+    "collectors": {"codecarbon", "pynvml", "requests", "rich", "typer", "urllib3", "click"},
+    "reports": {"jinja2", "markupsafe", "typst", "vl_convert"},
+}
+"""Third-party packages each package may import; the service may import any that is declared."""
+SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}
+IMPURE = {"os", "io", "time", "socket", "logging", "subprocess", "threading", "urllib", "random"}
+"""Standard library the engine must not import: input, output, clock, environment, chance."""
+READER = "gramwatt.sci.catalog"
+"""The engine's one loader of packaged data."""
+
+
+def ours(name: str) -> bool:
+    return name.split(".")[0] == "gramwatt"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_run_one_way(package: str) -> None:
+    wrong = [
+        f"{module_name(path)} imports {name}"
+        for path in sources(package)
+        for name in imports(path)
+        if ours(name) and name not in EVERYONE
+        if not name.startswith(ARROWS[package])
+        # `from gramwatt.collectors import spool` is listed as the package and as the module.
+        if not any(allowed.startswith(f"{name}.") for allowed in ARROWS[package])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_is_imported_by_a_bare_package_name(package: str) -> None:
+    wrong = [
+        f"{module_name(path)} imports {name}"
+        for path in sources(package)
+        for name in imports(path)
+        if name.split(".")[0] in PACKAGES
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", OUTSIDE)
+def test_third_party_packages_are_the_named_ones(package: str) -> None:
+    allowed = OUTSIDE[package] | sys.stdlib_module_names | {"gramwatt"}
+    found = {
+        name.split(".")[0]: module_name(path) for path in sources(package) for name in imports(path)
+    }
+    assert {name: where for name, where in found.items() if name not in allowed} == {}
+
+
+def test_every_import_is_installed_by_a_declared_dependency() -> None:
+    lock = (ROOT / "requirements" / "development.txt").read_text("utf-8").lower()
+    declared = {line.partition("==")[0] for line in lock.splitlines() if "==" in line}
+    known = packages_distributions()
+    for path in sources():
+        for name in {name.split(".")[0] for name in imports(path)}:
+            if name in sys.stdlib_module_names or name == "gramwatt":
+                continue
+            names = {dist.lower().replace("_", "-") for dist in known.get(name, [])}
+            assert names & declared, f"{path}: {name}"
+
+
+@pytest.mark.parametrize("library", SINGLE)
+def test_each_meter_library_has_one_importer(library: str) -> None:
+    importers = [
+        path for path in sources() if library in {name.split(".")[0] for name in imports(path)}
+    ]
+    assert len(importers) == 1, importers
+    assert importers[0].is_relative_to(ROOT / SINGLE[library])
+
+
+def test_the_engine_does_no_input_or_output() -> None:
+    wrong = []
+    for path in sources("sci"):
+        if module_name(path) == READER:
+            continue
+        wrong += [
+            f"{module_name(path)} imports {name}"
+            for name in imports(path)
+            if name.split(".")[0] in IMPURE
+        ]
+        wrong += [f"{module_name(path)}:{node.lineno}" for node in impure_calls(tree(path))]
+    assert wrong == []
+
+
+def impure_calls(module: ast.Module) -> list[ast.Call]:
+    """Calls that open a file, print, or ask what time it is."""
+    found = []
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Call):
+            continue
+        named = isinstance(node.func, ast.Name) and node.func.id in {"open", "print", "input"}
+        clock = isinstance(node.func, ast.Attribute) and node.func.attr in {
+            "now",
+            "utcnow",
+            "today",
+        }
+        if named or clock:
+            found.append(node)
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["open('x')", "print(1)", "datetime.now(UTC)", "date.today()"],
+)
+def test_the_engine_test_sees_impure_calls(text: str) -> None:
+    assert len(impure_calls(ast.parse(text))) == 1
+
+
+PROBE = """
+import importlib, json, os, sys
+sys.dont_write_bytecode = True
+inside, modules, root = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+seen, current = [], None
+QUIET = ("open", "socket.connect", "subprocess.Popen", "os.posix_spawn", "os.mkdir", "os.remove")
+
+def hook(event, args):
+    if current is None or event not in QUIET:
+        return
+    if event == "open" and not watched(args):
+        return
+    seen.append(f"{current}: {event} {args[0]!r}")
+
+def watched(args):
+    path = args[0]
+    if not isinstance(path, (str, bytes)):
+        return False
+    path = os.fsdecode(path)
+    if path.startswith(("/dev", "/sys")):
+        return True
+    return path.startswith(root) and ".venv" not in path and not path.endswith((".py", ".pyc"))
+
+sys.addaudithook(hook)
+for name in modules:
+    current = name
+    importlib.import_module(name)
+current = None
+print(json.dumps(seen))
+"""
+NOT_LIBRARY = ("migrations", "train_digits")
+"""Files that are run, not imported: migrations by alembic, the demo's scripts by people."""
+
+
+def test_importing_any_module_reads_no_file_and_opens_no_device(tmp_path: Path) -> None:
+    names = [
+        module_name(path)
+        for path in sources()
+        if path.stem != "__main__" and not any(part in str(path) for part in NOT_LIBRARY)
+    ]
+    line = [sys.executable, "-c", PROBE, "", json.dumps(names), str(ROOT)]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []

@@ -1,0 +1,165 @@
+"""The wheel: every data file is in it, nothing but `gramwatt` is, and the engine runs alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.packages import PACKAGES, ROOT
+
+LEFT_OUT = shutil.ignore_patterns(
+    ".*", "build", "dist", "*.egg-info", "__pycache__", "gramwatt-demo", "tests", "benchmarks"
+)
+NOT_SHIPPED = (".md",)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built wheel; offline and without isolation, from a copy of the checkout."""
+    copy = tmp_path_factory.mktemp("source") / "gramwatt"
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=LEFT_OUT)
+    out = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-index", "--no-deps", "--no-build-isolation", "-w", str(out), str(copy))
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder the wheel is installed into, without any dependency."""
+    target = tmp_path_factory.mktemp("site")
+    pip("install", "--no-index", "--no-deps", "--target", str(target), str(wheel))
+    return target
+
+
+def pip(*arguments: str) -> None:
+    line = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def python(site: Path, cwd: Path, text: str, *flags: str) -> str:
+    """What a fresh interpreter prints that finds the wheel before anything else."""
+    text = f"import sys; sys.path.insert(0, {str(site)!r})\n{text}"
+    line = [sys.executable, *flags, "-c", text]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=cwd, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_holds_every_file_of_the_four_packages(wheel: Path) -> None:
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    expected = {
+        f"gramwatt/{path.relative_to(ROOT).as_posix()}"
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in NOT_SHIPPED
+    }
+    assert len(expected) > 100
+    assert expected - packed == set()
+    assert "gramwatt/py.typed" in packed
+
+
+def test_the_wheel_brings_no_name_but_its_own(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"gramwatt", "gramwatt-0.1.0.dist-info"}
+    inside = {name.split("/")[1] for name in names if name.startswith("gramwatt/")}
+    assert inside == {*PACKAGES, "__init__.py", "__main__.py", "py.typed"}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_engine_and_track_run_without_any_dependency(site: Path, tmp_path: Path) -> None:
+    text = """
+import gramwatt, gramwatt.sci.score, gramwatt.sci.month
+from gramwatt import track
+from gramwatt.sci.catalog import load_catalog
+print(gramwatt.__file__, load_catalog().zone("DE").zone, callable(track))
+"""
+    said = python(site, tmp_path, text, "-S").split()
+    assert said == [str(site / "gramwatt" / "__init__.py"), "DE", "True"]
+
+
+def test_the_service_finds_its_data_in_the_wheel(site: Path, tmp_path: Path) -> None:
+    text = """
+import gramwatt.service.migrate, gramwatt.service.app, gramwatt.reports
+from gramwatt.service.local import open_store
+from pathlib import Path
+service = open_store(Path.cwd())
+service.store.close()
+print(gramwatt.service.app.__file__, (Path.cwd() / "gramwatt.db").stat().st_size > 4096)
+"""
+    said = python(site, tmp_path, text).split()
+    assert said == [str(site / "gramwatt" / "service" / "app.py"), "True"]
+
+
+def test_the_command_is_installed(site: Path, tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(site)}
+    line = [str(site / "bin" / "gramwatt"), "catalog", "regions", "aws:eu-west-1", "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, env=environ, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["matches"]
+
+
+def project() -> dict[str, object]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def locked(name: str) -> dict[str, list[str]]:
+    """Versions by package of a lock file; several where Python versions differ."""
+    found: dict[str, list[str]] = {}
+    for line in (ROOT / "requirements" / f"{name}.txt").read_text("utf-8").splitlines():
+        if "==" in line:
+            package, _, rest = line.partition("==")
+            found.setdefault(canonicalize_name(package), []).append(rest.split()[0])
+    return found
+
+
+def wanted(*extras: str) -> list[Requirement]:
+    metadata = project()["project"]
+    assert isinstance(metadata, dict)
+    texts = list(metadata["dependencies"])
+    for extra in extras:
+        texts += metadata["optional-dependencies"][extra]
+    return [Requirement(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [
+        ("demo", ("host", "service", "demo")),
+        ("development", ("host", "service", "postgres", "demo")),
+    ],
+)
+def test_the_lock_files_satisfy_the_metadata(lock: str, extras: tuple[str, ...]) -> None:
+    versions = locked(lock)
+    for requirement in wanted(*extras):
+        found = versions.get(canonicalize_name(requirement.name), [])
+        assert found, f"{requirement.name} is not in requirements/{lock}.txt; run scripts/lock"
+        assert all(version in requirement.specifier for version in found), requirement
+
+
+def test_the_development_lock_holds_the_demos_versions() -> None:
+    development = locked("development")
+    assert {
+        name: versions
+        for name, versions in locked("demo").items()
+        if development.get(name) != versions
+    } == {}
+
+
+def test_every_locked_file_has_a_hash() -> None:
+    for name in ("demo", "development"):
+        text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
+        blocks = [block for block in text.replace("\\\n", "").splitlines() if "==" in block]
+        assert len(blocks) > 50
+        assert all("--hash=sha256:" in block for block in blocks)
