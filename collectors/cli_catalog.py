@@ -159,7 +159,7 @@ def _tensor(doc: Doc) -> str:
 
 
 def _pue(doc: Doc) -> str:
-    return "-" if doc["pue"] is None else f"{doc['pue']['value']:g} ({doc['pue_year']})"
+    return "-" if doc["pue"] is None else f"{doc['pue']['value']:g}"
 
 
 def _zone_doc(catalog: Catalog, name: str) -> Doc:
@@ -206,9 +206,8 @@ REGIONS = Kind(
     {
         "region": _get("id"),
         "place": _get("place"),
-        "country": _get("country"),
         "zone": _get("zone"),
-        "PUE (year)": _pue,
+        "PUE": _pue,
         "gCO2e/kWh": lambda doc: _range(doc["intensity_g_per_kwh"]),
     },
 )
