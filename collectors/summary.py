@@ -46,12 +46,13 @@ def significant(value: float, digits: int) -> str:
     """`value` with so many significant digits, without an exponent where that stays readable."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    magnitude = math.floor(math.log10(abs(value)))
+    scientific = f"{value:.{digits - 1}e}"
+    magnitude = int(scientific.partition("e")[2])  # after rounding: 9.996 is 10.0
     if magnitude >= 12 or magnitude < -6:
-        return f"{value:.{digits - 1}e}"
-    rounded = round(value, digits - 1 - magnitude)
-    text = f"{rounded:,.{max(0, digits - 1 - magnitude)}f}".replace(",", " ")
-    return text if digits <= 3 else text.rstrip("0").rstrip(".") if "." in text else text
+        return scientific
+    decimals = digits - 1 - magnitude
+    text = f"{round(value, decimals):,.{max(0, decimals)}f}".replace(",", " ")
+    return text.rstrip("0").rstrip(".") if digits > 3 and "." in text else text
 
 
 def figure(doc: Mapping[str, Any], scale: Sequence[tuple[float, str, float]], factor: float) -> str:
