@@ -47,7 +47,10 @@ def parse_time(text: str) -> datetime:
         raise RecordError(f"not an RFC 3339 time: {text!r}", code="bad-time") from None
     if when.tzinfo is None:
         raise RecordError(f"time {text!r} has no zone; write UTC with Z", code="naive-time")
-    return when.astimezone(UTC)
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise RecordError(f"time {text!r} has no UTC year", code="bad-time") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,16 +216,23 @@ def _checked(check: Callable[[Any], Any], name: str, value: Any) -> Any:
         return check(value)
     except RecordError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"field {name!r}: {error}", code="bad-field") from None
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 512:
         raise ValueError(f"not a text of at most 512 characters: {str(value)[:40]!r}")
-    if "\x00" in value:
-        raise ValueError("a text may not hold NUL")
+    if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError("a text may not hold NUL or half of a surrogate pair")
     return value
+
+
+def _moment(value: Any) -> datetime:
+    when = parse_time(value)
+    if not 2000 <= when.year < 2200:
+        raise RecordError(f"time {value!r} is outside 2000 to 2199", code="bad-time")
+    return when
 
 
 def _identifier(value: Any) -> str:
@@ -306,7 +316,7 @@ def _flag(value: Any) -> bool:
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
-    **dict.fromkeys(("started_at", "start", "end", "at", "ended_at"), parse_time),
+    **dict.fromkeys(("started_at", "start", "end", "at", "ended_at"), _moment),
     **dict.fromkeys(("energy_j", "memory_b", "power_limit_w", "memory_peak_b"), _at_least_zero),
     **dict.fromkeys(("power_max_w", "meter_cpu_s", "meter_rss_b", "amount"), _at_least_zero),
     **dict.fromkeys(("utilisation_mean", "utilisation_max"), _at_least_zero),

@@ -152,3 +152,30 @@ def test_time_round_trip(when):
 def test_no_text_crashes_the_reader(text):
     with pytest.raises(RecordError):
         decode(text)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("project", "half \ud800", "bad-field"),  # no database can store half a surrogate pair
+        ("tags", {"\udfff": "x"}, "bad-field"),
+        ("pue", 10**400, "bad-field"),  # beyond any float
+        ("started_at", "0001-01-01T00:00:00+23:59", "bad-time"),  # before the first UTC year
+        ("started_at", "9999-12-31T23:59:59-23:59", "bad-time"),  # after the last
+        ("started_at", "1999-12-31T23:59:59Z", "bad-time"),
+        ("started_at", "2200-01-01T00:00:00Z", "bad-time"),
+    ],
+)
+def test_values_that_nothing_can_hold_are_refused_with_a_code(field, value, code):
+    line = {
+        "v": 1,
+        "type": "job",
+        "job_id": "j",
+        "node": "n",
+        "writer": "w",
+        "seq": 1,
+        "started_at": "2026-05-01T08:00:00Z",
+    }
+    with pytest.raises(RecordError) as refused:
+        decode(json.dumps({**line, field: value}))
+    assert refused.value.code == code
