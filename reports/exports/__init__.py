@@ -1,0 +1,1 @@
+"""A job document in other tools' formats: pure functions from the document to text."""

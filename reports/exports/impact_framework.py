@@ -1,0 +1,255 @@
+"""A job as a manifest of Impact Framework (@grnsft/if 1.1.0), which runs to the same total.
+
+Only its plain arithmetic is used. Its TimeSync drops samples when it averages, its TimeConverter
+rounds to six decimals, and its SciEmbodied has constants unfit for accelerators; so energy comes
+integrated, in kWh, on one grid of whole seconds that all components share, with R of the whole job
+on every row (then sums of scores are C over R). docs/exports.md explains each rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gramwatt.reports.exports.common import category, kebab, require_terms, scored_unit
+from gramwatt.reports.exports.yamltext import Data, to_yaml
+from gramwatt.sci.document import DeviceStepsDoc, EmbodiedTermDoc, JobDoc
+from gramwatt.sci.quantity import QuantityDoc
+from gramwatt.sci.records import parse_time
+from gramwatt.sci.units import kwh_from_j, s_from_years
+
+METRICS = ("energy", "carbon-operational", "carbon-embodied", "carbon", "sci")
+PIPELINE = ["operational", "time-share", "resource-share", "embodied", "sum-carbon", "sci"]
+RELATIVE_TOLERANCE = 1e-9
+"""How near the run's totals come to the document's."""
+_SUM = {"time": "sum", "component": "sum"}
+_COPY = {"time": "copy", "component": "copy"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Steps of whole seconds, each made of one or more steps of the document."""
+
+    starts: list[datetime]
+    durations_s: list[int]
+    members: list[list[int]]
+
+
+def manifest(document: JobDoc) -> str:
+    """The manifest as YAML; raises ExportError for a job without energy or embodied carbon."""
+    require_terms(document)
+    unit = scored_unit(document)
+    head: dict[str, Data] = {
+        "name": kebab(f"{document['project']}-{document['name']}-sci"),
+        "description": _description(document),
+        "tags": {"kind": "sci", "complexity": "moderate", "category": category(document)},
+        "aggregation": {"metrics": list(METRICS), "type": "both"},
+        "initialize": {"plugins": _plugins(unit["unit"])},
+        "tree": {"children": _tree(document)},
+    }
+    return to_yaml(head)
+
+
+def expected(document: JobDoc) -> dict[str, float]:
+    """The totals at the root that a run of the manifest must reach, by metric."""
+    require_terms(document)
+    carbon = _value(document["total_g"])
+    return {
+        "energy": _value(document["energy_kwh"]),
+        "carbon-operational": _value(document["operational_g"]),
+        "carbon-embodied": _value(document["embodied_g"]),
+        "carbon": carbon,
+        "sci": carbon / scored_unit(document)["count"],
+    }
+
+
+def digest(text: str) -> str:
+    """SHA-256 of the manifest's UTF-8 bytes, for the form that goes beside it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _description(document: JobDoc) -> str:
+    return (
+        f"Job {document['job_id']}, revision {document['revision']}: measured components with "
+        "time-matched, location-based intensity. Embodied carbon of processors and memory is in "
+        "each node's host component. Energy is IT energy; PUE is applied once."
+    )
+
+
+def _plugins(unit: str) -> dict[str, Data]:
+    return {
+        "operational": _plugin(
+            "Multiply",
+            {
+                "input-parameters": ["energy", "facility/pue", "grid/carbon-intensity"],
+                "output-parameter": "carbon-operational",
+            },
+            {
+                "energy": _meta("kWh", "IT energy of the step", _SUM),
+                "facility/pue": _meta("ratio", "power usage effectiveness", _COPY),
+                "grid/carbon-intensity": _meta(
+                    "gCO2eq/kWh", "location-based intensity of the step", _COPY
+                ),
+            },
+            {"carbon-operational": _meta("gCO2eq", "O", _SUM)},
+        ),
+        "time-share": _divide("time-reserved", "device/expected-lifespan", "time-share"),
+        "resource-share": _divide("resources-reserved", "resources-total", "resource-share"),
+        "embodied": _plugin(
+            "Multiply",
+            {
+                "input-parameters": ["device/emissions-embodied", "time-share", "resource-share"],
+                "output-parameter": "carbon-embodied",
+            },
+            {},
+            {"carbon-embodied": _meta("gCO2eq", "M = TE x TiR/EL x RR/ToR", _SUM)},
+        ),
+        "sum-carbon": _plugin(
+            "Sum",
+            {
+                "input-parameters": ["carbon-operational", "carbon-embodied"],
+                "output-parameter": "carbon",
+            },
+            {},
+            {"carbon": _meta("gCO2eq", "C = O + M", _SUM)},
+        ),
+        "sci": _plugin(
+            "Sci",
+            {"functional-unit": "job/functional-units"},
+            {
+                "carbon": _meta("gCO2eq", "C = O + M", _SUM),
+                "functional-unit": _meta(unit, "R of the whole job, repeated on each row", _COPY),
+            },
+            {"sci": _meta(f"gCO2eq per {unit}", "this row's part of the job's SCI", _SUM)},
+        ),
+    }
+
+
+def _plugin(
+    method: str, config: dict[str, Data], inputs: dict[str, Data], outputs: dict[str, Data]
+) -> dict[str, Data]:
+    metadata: dict[str, Data] = {"inputs": inputs} if inputs else {}
+    return {
+        "method": method,
+        "path": "builtin",
+        "config": config,
+        "parameter-metadata": {**metadata, "outputs": outputs},
+    }
+
+
+def _divide(numerator: str, denominator: str, output: str) -> dict[str, Data]:
+    config = {"numerator": numerator, "denominator": denominator, "output": output}
+    return {"method": "Divide", "path": "builtin", "config": config}
+
+
+def _meta(unit: str, description: str, aggregation: dict[str, str]) -> dict[str, Data]:
+    return {"unit": unit, "description": description, "aggregation-method": aggregation}
+
+
+def _tree(document: JobDoc) -> dict[str, Data]:
+    steps = {device["device_id"]: device for device in document["steps"]["devices"]}
+    terms = {term["device_id"]: term for term in document["embodied_terms"]}
+    grid = _grid(document)
+    nodes: dict[str, dict[str, Data]] = {}
+    for device in document["devices"]:
+        device_id = device["device_id"]
+        children = nodes.setdefault(device["node"], {})
+        children[device_id] = {
+            "pipeline": {"compute": PIPELINE},
+            "defaults": _defaults(document, terms.get(device_id)),
+            "inputs": _rows(document, grid, steps.get(device_id)),
+        }
+    return {node: {"children": children} for node, children in nodes.items()}
+
+
+def _defaults(document: JobDoc, term: EmbodiedTermDoc | None) -> dict[str, Data]:
+    years = term["lifetime_years"] if term else document["method"]["lifetime_years"]["value"]
+    return {
+        "facility/pue": document["method"]["pue"]["value"],
+        "device/emissions-embodied": term["te_g"]["value"] if term else 0.0,
+        "device/expected-lifespan": s_from_years(years),
+        "resources-reserved": term["resources_reserved"] if term else 1.0,
+        "resources-total": term["resources_total"] if term else 1.0,
+        "job/functional-units": scored_unit(document)["count"],
+    }
+
+
+def _rows(document: JobDoc, grid: _Grid, steps: DeviceStepsDoc | None) -> list[Data]:
+    reserved = document["steps"]["reserved_s"]
+    rows: list[Data] = []
+    for start, duration, members in zip(grid.starts, grid.durations_s, grid.members, strict=True):
+        joules, intensity = _joined(document, steps, members)
+        rows.append(
+            {
+                "timestamp": start.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+                "duration": duration,
+                "time-reserved": math.fsum(reserved[n] for n in members),
+                "energy": kwh_from_j(joules),
+                "grid/carbon-intensity": intensity,
+            }
+        )
+    return rows
+
+
+def _joined(
+    document: JobDoc, steps: DeviceStepsDoc | None, members: Sequence[int]
+) -> tuple[float, float]:
+    """Energy [J] and its intensity over a row; a host's own row has none, only embodied carbon."""
+    if steps is None:
+        return 0.0, document["method"]["intensity_g_per_kwh"]["value"]
+    energy, grams = steps["energy_j"], steps["intensity_g_per_kwh"]
+    joules = math.fsum(energy[n] for n in members)
+    if not joules:
+        return 0.0, grams[members[0]]
+    return joules, math.fsum(energy[n] * grams[n] for n in members) / joules
+
+
+def _grid(document: JobDoc) -> _Grid:
+    """The document's steps on whole seconds, at least one second long each."""
+    edges = [parse_time(text) for text in document["steps"]["edges"]]
+    grid = _Grid([_floor(edges[0])], [], [])
+    members: list[int] = []
+    for step, edge in enumerate(edges[1:]):
+        members.append(step)
+        last = step == len(edges) - 2
+        end = _ceil(edge) if last else _round(edge)
+        length = int((end - grid.starts[-1]).total_seconds())
+        if length >= 1:
+            grid.durations_s.append(length)
+            grid.members.append(members)
+            members = []
+            grid.starts.append(end)
+    if members:
+        _close(grid, members)
+    else:
+        grid.starts.pop()
+    return grid
+
+
+def _close(grid: _Grid, members: list[int]) -> None:
+    """Steps that are left over join the last row, or make a row of one second."""
+    if grid.members:
+        grid.starts.pop()
+        grid.members[-1].extend(members)
+    else:
+        grid.durations_s.append(1)
+        grid.members.append(members)
+
+
+def _floor(when: datetime) -> datetime:
+    return when.replace(microsecond=0)
+
+
+def _ceil(when: datetime) -> datetime:
+    return _floor(when + timedelta(microseconds=999_999))
+
+
+def _round(when: datetime) -> datetime:
+    return _floor(when + timedelta(microseconds=500_000))
+
+
+def _value(figure: QuantityDoc | None) -> float:
+    return figure["value"] if figure else math.nan
