@@ -1,0 +1,155 @@
+"""The documents name every code, command, option, variable, setting, route and field."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+import typer
+
+from gramwatt import __main__ as command
+from gramwatt.sci import document
+from gramwatt.sci.notices import CODES
+from tests.packages import PACKAGES, ROOT, sources
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+README = ROOT / "README.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VARIABLE = re.compile(r"\bGRAMWATT_[A-Z][A-Z_]*[A-Z]\b")
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+FLAG = re.compile(r"--[a-z][a-z-]+")
+
+
+def text_of(*paths: Path) -> str:
+    return "\n".join(path.read_text("utf-8") for path in paths)
+
+
+def blocks(language: str, *paths: Path) -> list[str]:
+    return [body for name, body in BLOCK.findall(text_of(*paths)) if name == language]
+
+
+@pytest.fixture(scope="module")
+def cli() -> Any:
+    """The whole command, as a person with every extra has it."""
+    from gramwatt.collectors.cli import build_app
+
+    app = build_app(command.open_store)
+    command._add_others(app)
+    return typer.main.get_command(app)
+
+
+def commands(group: Any, prefix: str = "gramwatt") -> Iterator[tuple[str, Any]]:
+    for name, found in group.commands.items():
+        yield f"{prefix} {name}", found
+        if hasattr(found, "commands"):
+            yield from commands(found, f"{prefix} {name}")
+
+
+def test_every_notice_code_has_its_heading_and_nothing_else_has() -> None:
+    headings = re.findall(r"^## (\S+)$", text_of(ROOT / "docs" / "notices.md"), re.MULTILINE)
+    assert sorted(headings) == sorted(CODES)
+
+
+def test_every_field_of_the_documents_is_in_the_glossary() -> None:
+    shapes = [shape for name, shape in vars(document).items() if name.endswith(("Doc", "Head"))]
+    shapes += [document.MonthTotals, document.ProjectRow, document.SeriesPoint]
+    fields = {name for shape in shapes for name in get_type_hints(shape)}
+    assert len(fields) > 70
+    explained = set(re.findall(r"`(\w+)`", text_of(ROOT / "docs" / "glossary.md")))
+    assert fields - explained == set()
+
+
+def test_every_symbol_of_the_standard_is_in_the_glossary() -> None:
+    rows = re.findall(r"^\| (\w+) \|", text_of(ROOT / "docs" / "glossary.md"), re.MULTILINE)
+    assert {"E", "I", "M", "R", "O", "TE", "TiR", "EL", "RR", "ToR", "PUE", "SCI"} <= set(rows)
+
+
+def test_every_command_is_named(cli: Any) -> None:
+    words = text_of(README, *DOCS)
+    assert [name for name, _ in commands(cli) if name not in words] == []
+
+
+def test_every_environment_variable_is_explained() -> None:
+    used = {name for path in sources() for name in VARIABLE.findall(path.read_text("utf-8"))}
+    explained = set(VARIABLE.findall(text_of(README, *DOCS)))
+    assert used - explained == set()
+
+
+def test_every_setting_is_explained() -> None:
+    from gramwatt.collectors.config import PARSERS
+
+    words = text_of(ROOT / "docs" / "configuration.md")
+    assert [key for key in PARSERS if f"`{key}`" not in words] == []
+
+
+def test_every_route_is_named(tmp_path: Path) -> None:
+    from gramwatt.service.app import create_app
+    from gramwatt.service.config import embedded
+
+    app = create_app(embedded(tmp_path))
+    words = re.sub(r"\{\w[^}]*\}|<[^>]*>", "{}", text_of(README, *DOCS))
+    rules = {re.sub(r"<[^>]*>", "{}", rule.rule) for rule in app.url_map.iter_rules()}
+    named = {rule for rule in rules if not rule.startswith("/static/")}
+    assert len(named) > 10
+    assert [rule for rule in sorted(named) if rule not in words] == []
+
+
+def test_documented_commands_and_options_exist(cli: Any) -> None:
+    known = dict(commands(cli))
+    wrong = []
+    for line in shell_lines():
+        words = shlex.split(line, comments=True)
+        if words[:1] != ["gramwatt"]:
+            continue
+        own = words[: words.index("--")] if "--" in words else words
+        name = next((" ".join(own[:n]) for n in (3, 2) if " ".join(own[:n]) in known), None)
+        if name is None:
+            wrong.append(line)
+            continue
+        options = {option for param in known[name].params for option in param.opts}
+        wrong += [f"{line}: {flag}" for flag in FLAG.findall(" ".join(own)) if flag not in options]
+    assert wrong == []
+
+
+def shell_lines() -> list[str]:
+    bodies = blocks("sh", README, *DOCS) + blocks("bash", README, *DOCS)
+    return [line.strip() for body in bodies for line in body.splitlines() if line.strip()]
+
+
+def test_the_readmes_first_commands_are_the_scripts() -> None:
+    first = blocks("sh", README)[0]
+    assert "scripts/demo" in first
+    assert "scripts/check" in first
+    for name in ("demo", "check"):
+        assert os.access(ROOT / "scripts" / name, os.X_OK)
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python", README))))
+def test_the_readmes_python_runs(number: int, tmp_path: Path) -> None:
+    """Each block as a script of its own, with measuring switched off: it must not need it."""
+    (tmp_path / "example.py").write_text(blocks("python", README)[number], "utf-8")
+    environ = {**os.environ, "GRAMWATT_OFF": "1"}
+    line = [sys.executable, "example.py"]
+    done = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_every_link_and_every_named_document_exists() -> None:
+    missing = [
+        f"{page.name}: {target}"
+        for page in (README, *DOCS)
+        for target in LINK.findall(page.read_text("utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    for path in sources(*PACKAGES):
+        named = set(re.findall(r"docs/[\w-]+\.md", path.read_text("utf-8")))
+        missing += [f"{path.name}: {name}" for name in named if not (ROOT / name).exists()]
+    assert missing == []
