@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import subprocess
 import sys
 import time
 
@@ -52,20 +51,31 @@ def spawn_meter(channel: int) -> None:
     """
     command = module_command("gramwatt.collectors.meter")
     try:
-        _popen(["/bin/sh", "-c", _DETACH, "gramwatt-meter", *command], channel).wait()
+        shell = _spawn(["/bin/sh", "-c", _DETACH, "gramwatt-meter", *command], channel)
     except FileNotFoundError:  # an image without a shell: a direct child, then
-        _popen(command, channel).returncode = 0  # no ResourceWarning: it is meant to live on
+        _spawn(command, channel)
+        return
+    try:
+        os.waitpid(shell, 0)
+    except ChildProcessError:  # the user's code ignores SIGCHLD or has collected it
+        return
 
 
-def _popen(command: list[str], channel: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        stdin=channel,
-        stdout=channel,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        env=package_environ(),
-    )
+def _spawn(command: list[str], channel: int) -> int:
+    # Not subprocess, which costs the training process 2 ms and 0.7 MB to import. Descriptors that
+    # the user made inheritable come along; the meter closes them before anything else. Signals
+    # that the caller has blocked are not blocked in the meter.
+    streams = [
+        (os.POSIX_SPAWN_DUP2, channel, 0),
+        (os.POSIX_SPAWN_DUP2, channel, 1),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    options: dict[str, Any] = {"file_actions": streams, "setsigmask": ()}
+    environ = package_environ()
+    try:
+        return os.posix_spawn(command[0], command, environ, setsid=True, **options)
+    except NotImplementedError:  # a C library without POSIX_SPAWN_SETSID: a group of its own, then
+        return os.posix_spawn(command[0], command, environ, setpgroup=0, **options)
 
 
 def job_document(
@@ -76,6 +86,8 @@ def job_document(
     `settings` are environment variables for that process. One that is slower than `timeout_s` [s]
     goes on by itself: what it scores is in the store later.
     """
+    import subprocess
+
     try:
         process = subprocess.Popen(
             [
