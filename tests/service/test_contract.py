@@ -35,7 +35,21 @@ def changed_lines():
     return st.builds(
         lambda doc, key, value: json.dumps({**doc, key: value}).encode(),
         texts,
-        st.sampled_from("v type job_id node seq start energy_j amount tags zone pue".split()),
+        st.sampled_from(
+            [
+                "v",
+                "type",
+                "job_id",
+                "node",
+                "seq",
+                "start",
+                "energy_j",
+                "amount",
+                "tags",
+                "zone",
+                "pue",
+            ]
+        ),
         any_json,
     )
 
@@ -63,7 +77,9 @@ def api(tmp_path_factory):
 
 THERE = {"job_id": "job-1", "month": "2026-05"}
 OPERATIONS = [operation for group in GROUPS for operation in group.operations]
-WITH_INPUT = [operation for operation in OPERATIONS if {"path", "query", "body"} & {*operation.hints}]
+WITH_INPUT = [
+    operation for operation in OPERATIONS if {"path", "query", "body"} & {*operation.hints}
+]
 
 
 def name_of(operation):

@@ -1,0 +1,156 @@
+"""The service's commands, run as their users run them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from gramwatt.service.local import open_store
+from gramwatt.service.usecases.ingest import ingest
+
+from .journals import journal, lines
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("GRAMWATT_DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def two_jobs(home):
+    service = open_store(home)
+    for name in ("job-1", "job-2"):
+        ingest(service, name, lines(journal(name)))
+    service.store.close()
+
+
+def gramwatt(*arguments):
+    """The command's exit code, stdout and stderr."""
+    command = [sys.executable, "-m", "gramwatt", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_jobs_as_json_and_as_a_table(two_jobs):
+    code, out, err = gramwatt("jobs", "--json")
+    page = json.loads(out)
+    assert (code, err, page["next_cursor"]) == (0, "", None)
+    assert [job["job_id"] for job in page["jobs"]] == ["job-2", "job-1"]
+    assert "devices" not in page["jobs"][0]
+    code, out, _ = gramwatt("jobs")
+    assert code == 0
+    assert "30.0 Wh" in out
+
+
+def test_a_job_as_json_is_the_whole_document(two_jobs):
+    code, out, err = gramwatt("job", "job-1", "--json")
+    document = json.loads(out)
+    assert (code, err, document["energy_kwh"]["value"]) == (0, "", pytest.approx(0.03))
+    assert {"devices", "data_quality", "method", "series", "days"} <= document.keys()
+
+
+def test_an_unknown_job_is_exit_1_with_close_ids(two_jobs):
+    code, out, err = gramwatt("job", "job-11", "--json")
+    assert (code, out) == (1, "")
+    assert err == "gramwatt: unknown job 'job-11'; close ids: job-1, job-2\n"
+
+
+@pytest.mark.parametrize("field", ["energy_kwh", "operational_g", "embodied_g", "total_g", "sci"])
+def test_every_figure_explains_itself(two_jobs, field):
+    document = json.loads(gramwatt("job", "job-1", "--json")[1])
+    code, out, _ = gramwatt("job", "job-1", "--explain", field, "--json")
+    found = json.loads(out)
+    assert code == 0
+    shown = document["sci"][0]["g_per_unit"] if field == "sci" else document[field]
+    assert list(found["figures"].values())[-1] == shown
+    assert found["inputs"] == document["method"]["inputs"]
+    for row in found["inputs"]:
+        assert row["figure"]["source"] in found["text"]
+
+
+def test_a_figure_that_cannot_be_explained_is_wrong_usage(home):
+    code, _, err = gramwatt("job", "job-1", "--explain", "colour")
+    assert code == 2
+    assert "energy_kwh, operational_g, embodied_g, total_g, sci" in err
+
+
+def test_reports_are_written_and_named_on_stdout(two_jobs, tmp_path):
+    code, out, err = gramwatt("report", "job", "job-1", "--format", "html,pdf,json", "-o", "out")
+    assert (code, err) == (0, "")
+    assert out.split() == ["out/job-1.html", "out/job-1.pdf", "out/job-1.json"]
+    assert (tmp_path / "out/job-1.pdf").read_bytes().startswith(b"%PDF-")
+    code, out, _ = gramwatt("report", "month", "2026-05", "--format", "csv,json")
+    assert (code, out.split()) == (0, ["2026-05.csv", "2026-05.json"])
+    month = json.loads((tmp_path / "2026-05.json").read_text())
+    assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("report", "month", "2026-13"), 2, "write YYYY-MM"),
+        (("report", "month", "2025-01"), 1, "no scored job in 2025-01"),
+        (("report", "job", "job-1", "--format", "doc"), 2, "known: json, html, pdf"),
+        (("serve", "--host", "0.0.0.0"), 2, "there are no keys yet"),
+        (("serve", "--host", "example.org"), 2, "there are no keys yet"),
+        (("serve", "--database-url", "mysql://x/y"), 2, "use SQLite or PostgreSQL"),
+        (("db", "check"), 1, "gramwatt db upgrade"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(home, arguments, code, words):
+    found, out, err = gramwatt(*arguments)
+    assert (found, out) == (code, "")
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_db_upgrade_then_check(home):
+    assert gramwatt("db", "upgrade")[:2] == (0, "upgraded\n")
+    assert gramwatt("db", "upgrade")[:2] == (0, "up to date\n")
+    assert gramwatt("db", "check")[:2] == (0, "up to date\n")
+
+
+def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home):
+    from gramwatt.collectors.identity import node_id
+
+    folder = home / "spool" / "job-7" / node_id(False)
+    folder.mkdir(parents=True)
+    sent = lines(journal("job-7", node=folder.name))
+    (folder / "w1.jsonl").write_bytes(b"\n".join(sent) + b"\n")
+    command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        address = process.stderr.readline().rsplit(" ", 1)[-1].strip()
+        with urllib.request.urlopen(f"{address}/v1/jobs/job-7", timeout=10) as answer:
+            assert json.load(answer)["state"] == "completed"
+        elsewhere = urllib.request.Request(f"{address}/v1/jobs", headers={"Host": "evil.example"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(elsewhere, timeout=10)
+        refused.value.close()
+        assert refused.value.code == 403
+        begun = time.monotonic()
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        assert time.monotonic() - begun < 10
+
+
+def test_a_port_in_use_is_said_plainly(home):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, err = gramwatt("serve", "--port", str(port))
+    assert code == 1
+    assert f"cannot serve on 127.0.0.1:{port}" in err
