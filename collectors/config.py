@@ -99,7 +99,7 @@ def known_places(config: Config, catalog: Catalog | None = None) -> Config:
 
 
 def place_problems(config: Config, catalog: Catalog | None = None) -> dict[str, str]:
-    """What is wrong with the zone and the region: {"zone": "unknown zone 'XX'; close matches..."}."""
+    """What is wrong with zone and region, by key: {"zone": "unknown zone 'XX'; close ..."}."""
     if config.zone is None and config.region is None:
         return {}
     from gramwatt.sci.errors import LookupFailed
@@ -122,12 +122,11 @@ def place_problems(config: Config, catalog: Catalog | None = None) -> dict[str, 
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
-    """Where store and spool live when nothing says otherwise: the XDG data directory's gramwatt/."""
+    """Where store and spool live unless told otherwise: gramwatt/ in the XDG data directory."""
     base = environ.get("XDG_DATA_HOME") or "~/.local/share"
     path = Path(os.path.expanduser(base))
     if not path.is_absolute():  # no home directory at all: an unnamed user in a container
-        path = Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"
-        return path
+        return Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"
     return path / "gramwatt"
 
 
@@ -171,7 +170,9 @@ def _file_layer(path: Path) -> Layer | None:
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:
-    values = {key: environ[PREFIX + key.upper()] for key in PARSERS if environ.get(PREFIX + key.upper())}
+    values = {
+        key: environ[PREFIX + key.upper()] for key in PARSERS if environ.get(PREFIX + key.upper())
+    }
     return Layer("environment", values)
 
 

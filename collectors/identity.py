@@ -134,7 +134,8 @@ def _launcher_id() -> str | None:
     stat = _first_line(f"/proc/{parent}/stat")
     if not boot or not stat:
         return None
-    started = stat.rpartition(")")[2].split()[19]  # field 22 of proc(5) stat, counted after the name
+    fields = stat.rpartition(")")[2].split()  # from field 3 on: a name may hold spaces
+    started = fields[19]  # field 22 of proc(5) stat
     return f"ranks-{boot[:8]}-{parent}-{started}"
 
 

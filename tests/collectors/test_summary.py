@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.summary import significant, summary_lines
+from gramwatt.collectors.summary import summary_lines
 
 
 def quantity(value: float, low: float, high: float, unit: str = "gCO2e") -> dict[str, Any]:
@@ -30,7 +30,13 @@ def document(**changes: Any) -> dict[str, Any]:
         "operational_g": quantity(0.4321, 0.30, 0.60),
         "embodied_g": None,
         "total_g": None,
-        "sci": [{"unit": "image", "count": 4096.0, "g_per_unit": quantity(1e-4, 8e-5, 1.3e-4)}],
+        "sci": [
+            {
+                "unit": "image",
+                "count": 4096.0,
+                "g_per_unit": quantity(1e-4, 8e-5, 1.3e-4, "gCO2e/image"),
+            }
+        ],
         "conformance": "conforming-with-deviations",
         "deviations": ["a", "b"],
         "data_quality": {"grade": "B", "energy": {"measured": 0.971, "estimated": 0.029}},
@@ -42,14 +48,14 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_the_whole_summary() -> None:
     assert summary_lines(document(), "gramwatt report job j1") == [
         "gramwatt: train.py (vision) completed in 42.2 s",
-        "  Energy         1.23 Wh   (1.22 to 1.25)   97 % measured, 3 % estimated",
-        "  Operational O  430 mg   (300 to 600)   CO2e",
-        "  Embodied M     unknown",
-        "  Total O + M    unknown",
-        "  SCI per image  100 µg   (80 to 130)   CO2e   (4 096 counted)",
-        "  Data quality   B   (A best, D worst)",
-        "  Conformance    conforming-with-deviations   (2 listed in the report)",
-        "  Notices        1   (pue-undeclared)",
+        "  Energy         1.23 Wh (1.22 to 1.25), 97 % measured, 3 % estimated",
+        "  Operational O  430 mg CO2e (300 to 600)",
+        "  Embodied M     not known",
+        "  Total O + M    not known",
+        "  SCI per image  100 ug CO2e/image (80 to 130), 4 096 counted",
+        "  Data quality   B (A best, D worst)",
+        "  Conformance    conforming-with-deviations (2 listed in the report)",
+        "  Notices        1 (pue-undeclared)",
         "  Report         gramwatt report job j1",
     ]
 
@@ -65,27 +71,10 @@ def test_a_provisional_score_says_so() -> None:
     assert any("provisional" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("value", "digits", "text"),
-    [
-        (0, 3, "0"),
-        (1234.5, 3, "1 230"),
-        (0.0123456, 2, "0.012"),
-        (9.996, 3, "10.0"),
-        (4096, 6, "4 096"),
-        (3.25, 6, "3.25"),
-        (1e15, 3, "1.00e+15"),
-        (-12.34, 2, "-12"),
-    ],
-)
-def test_significant_digits(value: float, digits: int, text: str) -> None:
-    assert significant(value, digits) == text
-
-
 @pytest.mark.parametrize("state", ["failed", "killed", "lost"])
 def test_how_it_ended_is_in_the_title(state: str) -> None:
     assert f" {state} in " in summary_lines(document(state=state), "")[0]
 
 
 def test_long_jobs_read_in_hours() -> None:
-    assert summary_lines(document(duration_s=7325.0), "")[0].endswith("completed in 2 h 02 min")
+    assert summary_lines(document(duration_s=7325.0), "")[0].endswith("completed in 2 h 2 min")
