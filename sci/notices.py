@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "argument-ignored": "An argument was wrong and was ignored.",
     "intensity-reused": "The intensity of a wider area or coarser time was used.",
     "below-resolution": "The span is too short for the meter's resolution.",
+    "spool-elsewhere": "The journal is kept in another folder, as the usual one cannot be written.",
     "spool-resolution": "The journal was thinned because the spool was full.",
 }
 """Every code the product may emit, with the sentence its documentation heading opens with."""

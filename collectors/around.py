@@ -1,0 +1,95 @@
+"""What surrounds a meter: clock, environment, NVML, host, codecarbon; tests replace each."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+from gramwatt.collectors.clock import Clock, SystemClock, boot_id
+from gramwatt.collectors.hostmeter import HostProcess
+from gramwatt.collectors.sources.base import NvmlPort
+from gramwatt.collectors.sources.choose import nvml_port
+from gramwatt.collectors.sources.machine import Machine, readable_rapl, this_machine
+
+HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
+"""Set to `model`, codecarbon is not started: for machines where its 80 MB matter, and for tests."""
+HOST_NICENESS = 10
+"""codecarbon gives way to the job: it is late rather than in the way."""
+
+
+@dataclass(slots=True)
+class Around:
+    """A meter's surroundings; the defaults are this machine's."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    clock: Clock = field(default_factory=SystemClock)
+    random: random.Random = field(default_factory=random.Random)
+    boot: str = field(default_factory=boot_id)
+    machine: Callable[[], Machine] = this_machine
+    rapl: Callable[[], bool] = readable_rapl
+    open_port: Callable[[], NvmlPort] | None = None
+    host_command: list[str] | None = None
+    """How codecarbon's process is started; None when it is not installed."""
+
+    def port(self) -> NvmlPort:
+        """An open NVML port; raises SourceAbsent."""
+        port = self.open_port() if self.open_port else nvml_port(self.environ, self.clock)
+        port.open()
+        return port
+
+
+class PipedProcess:
+    """codecarbon's process, its output on a pipe that never blocks the reader."""
+
+    def __init__(self, command: list[str], environ: Mapping[str, str], folder: str) -> None:
+        import subprocess  # most jobs end before they need it
+
+        self.fd, writer = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # our own interpreter and module
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=subprocess.DEVNULL,
+                env=dict(environ),
+                cwd=folder if os.path.isdir(folder) else "/",
+            )
+        except OSError:
+            os.close(self.fd)
+            raise
+        finally:
+            os.close(writer)
+        os.set_blocking(self.fd, False)
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, HOST_NICENESS)
+
+    def kill(self) -> None:
+        """End it and collect it; its CPU time then counts as ours."""
+        self._process.kill()
+        os.close(self.fd)
+        self._process.wait(timeout=1)
+
+
+def host_command(environ: Mapping[str, str]) -> list[str] | None:
+    """How codecarbon is started here; None when it is not installed or switched off."""
+    try:
+        installed = find_spec("codecarbon") is not None  # without importing it
+    except (ImportError, ValueError):
+        installed = False
+    if not installed or environ.get(HOST_SOURCE) == "model":
+        return None
+    return [sys.executable, "-P", "-m", "gramwatt.collectors.sources.host"]
+
+
+def starter(around: Around, folder: str) -> Callable[[], HostProcess] | None:
+    """A function that starts codecarbon in `folder`; None when it is not installed."""
+    command = around.host_command
+    if command is None:
+        return None
+    from gramwatt.collectors.sources.host import environment
+
+    environ = environment(dict(around.environ))
+    return lambda: PipedProcess(command, environ, folder)

@@ -1,0 +1,90 @@
+"""Clocks of the meter, and the timeline every reading and mark is put on.
+
+Durations come from CLOCK_BOOTTIME (CLOCK_MONOTONIC plus time spent suspended); wall time is its
+value at the job's start plus the elapsed duration, so that a clock that jumps bends nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+NS_PER_S = 1_000_000_000
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Clock(Protocol):
+    """What the meter asks of time; tests give a virtual one."""
+
+    def now_ns(self) -> int:
+        """Time since boot, suspended time included [ns]."""
+
+    def mono_ns(self) -> int:
+        """CLOCK_MONOTONIC, as in the client's marks [ns]."""
+
+    def wall_ns(self) -> int:
+        """Unix time [ns]."""
+
+    def sleep(self, duration_s: float) -> None:
+        """Wait [s]."""
+
+
+class SystemClock:
+    """This machine's clocks."""
+
+    def now_ns(self) -> int:
+        """Time since boot, suspended time included [ns]."""
+        return time.clock_gettime_ns(_BOOT)
+
+    def mono_ns(self) -> int:
+        """CLOCK_MONOTONIC [ns]."""
+        return time.monotonic_ns()
+
+    def wall_ns(self) -> int:
+        """Unix time [ns]."""
+        return time.time_ns()
+
+    def sleep(self, duration_s: float) -> None:
+        """Wait [s]."""
+        time.sleep(duration_s)
+
+
+class Timeline:
+    """The job's own time: Unix time at its start mark, running on with the boot clock.
+
+    All times of the meter are on it, in nanoseconds that are whole microseconds, as journal lines
+    carry no more.
+    """
+
+    __slots__ = ("clock", "offset_ns", "start_ns")
+
+    def __init__(self, clock: Clock, offset_ns: int, start_ns: int) -> None:
+        self.clock, self.offset_ns, self.start_ns = clock, offset_ns, start_ns
+
+    @classmethod
+    def from_mark(cls, clock: Clock, mono_ns: int, wall_ns: int) -> Timeline:
+        """The timeline on which the client's start mark (both its clocks) lies at `wall_ns`."""
+        boot_ns = mono_ns + clock.now_ns() - clock.mono_ns()
+        return cls(clock, wall_ns - boot_ns, _whole(wall_ns))
+
+    def now_ns(self) -> int:
+        """This moment [ns]."""
+        return _whole(self.clock.now_ns() + self.offset_ns)
+
+    def at_mono(self, mono_ns: int) -> int:
+        """A client's mark on this timeline [ns]; never later than now."""
+        now = self.clock.now_ns()
+        return _whole(min(now, mono_ns + now - self.clock.mono_ns()) + self.offset_ns)
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot; empty where there is none, so that nothing is resumed."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
+def _whole(time_ns: int) -> int:
+    return time_ns - time_ns % 1000

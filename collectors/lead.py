@@ -1,0 +1,249 @@
+"""The measuring half of a meter: the devices of one job on one node, their readings and ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from gramwatt.collectors import visible
+from gramwatt.collectors.around import Around, starter
+from gramwatt.collectors.clock import Timeline
+from gramwatt.collectors.gpu import GpuMeter, Notify
+from gramwatt.collectors.hostmeter import HostMeter, Part
+from gramwatt.collectors.intervals import Interval, Ledger, Schedule
+from gramwatt.collectors.sampler import Sampler
+from gramwatt.collectors.sources.base import NvmlPort, SourceError
+from gramwatt.collectors.sources.choose import SYNTHETIC_METERS
+from gramwatt.collectors.sources.machine import Machine
+from gramwatt.sci.records import DeviceRecord, IntervalRecord
+
+_T = TypeVar("_T")
+Put = Callable[..., None]
+"""Takes a record's type and fields, as Journal.put does."""
+
+MODULE_NAMES = ("gh200",)
+"""Parts whose energy counter is the whole module, processor and memory included (Grace-Hopper;
+reported for the counter by the Zeus project, pull request 172)."""
+
+
+class Lead:
+    """Measures a node for a job; `put` receives device and interval records."""
+
+    def __init__(
+        self, around: Around, timeline: Timeline, node: str, put: Put, notify: Notify
+    ) -> None:
+        self.schedule = Schedule(timeline.start_ns)
+        self.driver: str | None = None
+        self.host: HostMeter | None = None
+        self._around, self._timeline, self._node = around, timeline, node
+        self._put, self._notify = put, notify
+        self._sampler: Sampler | None = None
+        self._port: NvmlPort | None = None
+        self._ledgers: list[Ledger] = []
+        self._host_said = ""
+        self._machine: Machine | None = None
+        self._boards: list[visible.Board] = []
+        self._tried = False
+        self._known: dict[str, Any] = {}
+
+    def begin(self, state: dict[str, Any] | None, mark_ns: int, folder: str) -> None:
+        """Find the devices and take their first readings.
+
+        `state` is a dead or ended meter's, to continue from; without one the job's energy begins
+        at `mark_ns` [ns]. `folder` is where codecarbon's process may leave files.
+        """
+        self._known = (state or {}).get("devices", {})
+        billed = self.adopt(self._around.environ, mark_ns)
+        if not billed or not all(_is_module(item.board.name) for item in billed):
+            self._add_host((state or {}).get("host"), mark_ns, folder)
+
+    def adopt(self, environ: Mapping[str, str], mark_ns: int) -> tuple[visible.Billed, ...]:
+        """Take on the devices that `environ`, of this or another rank's meter, gives the job.
+
+        Devices already measured are left alone; the new ones' energy begins at `mark_ns` [ns].
+        """
+        billed = self._billed(environ)
+        measured = {ledger.device_id for ledger in self._ledgers}
+        for item in billed:
+            if item.device_id not in measured:
+                self._add_gpu(item, self._known.get(item.device_id), mark_ns)
+        return billed
+
+    def due_ns(self) -> int:
+        """When the next reading is due [ns]."""
+        dues = [self._sampler.due_ns()] if self._sampler and self._sampler.devices else []
+        host_ns = self.host.due_ns() if self.host else None
+        dues += [host_ns] if host_ns is not None else []
+        return min(dues, default=self._timeline.now_ns() + 10**10)
+
+    def tick(self) -> None:
+        """Take the readings that are due."""
+        if self._sampler:
+            self._sampler.tick()
+        if self.host:
+            self.host.tick()
+
+    def settle(self) -> list[dict[str, Any]]:
+        """The open intervals of all devices, for the open file."""
+        provisional = self.host.settle() if self.host else []
+        self._describe_host()
+        spans = [(ledger.device_id, ledger.open) for ledger in self._ledgers]
+        opened = [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
+        return opened + provisional
+
+    def stop(self, stop_ns: int) -> None:
+        """The final readings; everything is booked up to `stop_ns` afterwards."""
+        if self._sampler:
+            self._sampler.stop(stop_ns)
+        if self.host:
+            self.host.stop(stop_ns)
+            self._describe_host()
+        if self._port:
+            self._port.close()
+
+    def state(self) -> dict[str, Any]:
+        """What a successor needs to continue, JSON-ready."""
+        devices = self._sampler.devices if self._sampler else []
+        host = self.host
+        return {
+            "devices": {d.gpu.ledger.device_id: d.gpu.state() for d in devices},
+            "host": host.state() if host else None,
+        }
+
+    def coarsest_period_s(self) -> float | None:
+        """The slowest counter's update period [s], None where none was seen."""
+        devices = self._sampler.devices if self._sampler else []
+        return max((d.gpu.period_s for d in devices if d.gpu.period_s), default=None)
+
+    def _emit(self, device_id: str, interval: Interval) -> None:
+        self._put(IntervalRecord, **interval.fields(device_id))
+
+    def _billed(self, environ: Mapping[str, str]) -> tuple[visible.Billed, ...]:
+        if visible.wants_none(environ) or not self._opened():
+            return ()
+        found = visible.visible(environ, self._boards)
+        for remark in found.remarks:
+            self._notify("device-visibility", remark)
+        return found.billed
+
+    def _opened(self) -> bool:
+        """Open NVML and list its boards, once; whether there is one to read."""
+        if self._tried:
+            return self._sampler is not None
+        self._tried = True
+        try:
+            port = self._port = self._around.port()
+            boards = [_board(port, index) for index in range(port.count())]
+        except SourceError as error:
+            self._notify("meter-source-absent", f"no GPU is measured: {error.message.rstrip('.')}.")
+            return False
+        except Exception as error:  # whatever a driver does, the job goes on
+            self._notify("meter-source-absent", f"no GPU is measured: NVML failed ({error}).")
+            return False
+        self._boards = [board for board in boards if board is not None]
+        if port.meter in SYNTHETIC_METERS:
+            self._notify(
+                "meter-synthetic", f"GPU readings come from {port.meter}, not from hardware."
+            )
+        self.driver = _attempt(port.driver)
+        self._sampler = Sampler(port, self._timeline, self._notify, self._around.random)
+        return True
+
+    def _add_gpu(self, item: visible.Billed, known: dict[str, Any] | None, mark_ns: int) -> None:
+        port, sampler = self._port, self._sampler
+        assert port is not None  # _opened() has set both
+        assert sampler is not None
+        board, share = item.board, item.share
+        ledger = Ledger(item.device_id, self.schedule, self._emit)
+        gpu = GpuMeter(board.name, ledger, self._notify, share, mark_ns)
+        if known:
+            gpu.resume(known)
+        readable = sampler.add(board.ordinal, gpu)
+        self._ledgers.append(ledger)
+        memory_b = _attempt(lambda: port.memory_b(board.ordinal)[1])
+        kind = "integrated" if readable and gpu.needs_power else "measured"
+        kind = "attributed" if share < 1 else kind
+        self._put(
+            DeviceRecord,
+            device_id=item.device_id,
+            device_class="gpu",
+            name=board.name,
+            meter=port.meter,
+            kind=kind if readable else "estimated",
+            share=share,
+            memory_b=float(memory_b) * share if memory_b else None,
+            power_limit_w=gpu.limit_w,
+            units=1.0,
+            units_total=float(len(self._boards)),
+            includes_host=_is_module(board.name),
+        )
+
+    def _add_host(self, state: dict[str, Any] | None, mark_ns: int, folder: str) -> None:
+        machine = self._machine = self._around.machine()
+        spawn = starter(self._around, folder)
+        if spawn is None:
+            text = "codecarbon is not installed (pip install 'gramwatt[host]') or switched off"
+            self._notify("meter-source-absent", f"{text}; host energy is estimated from load.")
+        elif not self._around.rapl():
+            text = "no readable RAPL counter on this host; CPU energy is estimated by a model."
+            self._notify("meter-source-absent", text)
+        shares = (("cpu", machine.cpu_share), ("ram", machine.memory_share))
+        cpu, ram = (
+            Part(f"{self._node}-{name}", share, self.schedule, self._emit) for name, share in shares
+        )
+        self.host = HostMeter(self._timeline, machine, (cpu, ram), self._notify, spawn)
+        if state:
+            self.host.resume(state)
+        else:
+            self.host.start_at(mark_ns)
+        self._ledgers += self.host.ledgers
+        self._describe_host()
+
+    def _describe_host(self) -> None:
+        """Device records of CPU and RAM, again whenever their meter has changed."""
+        host, machine = self.host, self._machine
+        if host is None or machine is None or host.meter == self._host_said:
+            return
+        self._host_said = host.meter
+        limited = machine.cpu_share < 1 and host.cpu_kind == "measured"
+        self._put(
+            DeviceRecord,
+            device_id=f"{self._node}-cpu",
+            device_class="cpu",
+            name=machine.cpu_name or "unknown CPU",
+            meter=host.meter,
+            kind="attributed" if limited else host.cpu_kind,
+            share=machine.cpu_share,
+            units=machine.threads,
+            units_total=machine.threads_total,
+        )
+        self._put(
+            DeviceRecord,
+            device_id=f"{self._node}-ram",
+            device_class="ram",
+            name="memory",
+            meter=host.meter.replace("rapl", "model"),
+            kind="estimated",
+            share=machine.memory_share,
+            memory_b=machine.memory_b,
+        )
+
+
+def _board(port: NvmlPort, index: int) -> visible.Board | None:
+    """A board the driver lists; None for one that does not even say who it is."""
+    try:
+        uuid, name = port.uuid(index), port.name(index)
+        return visible.Board(index, uuid, name, port.slices(index))
+    except Exception:
+        return None
+
+
+def _is_module(name: str) -> bool:
+    return any(part in name.lower() for part in MODULE_NAMES)
+
+
+def _attempt(call: Callable[[], _T]) -> _T | None:
+    try:
+        return call()
+    except Exception:  # a description is a courtesy
+        return None

@@ -1,0 +1,108 @@
+"""What every source offers, and the errors it raises: the function boundary that tests replace.
+
+SourceError
+├── SourceAbsent     library, driver or permission is not there; says what to do
+├── NotSupported     this one call is not offered by this device; others may be
+├── DeviceLost       the device fell off the bus or needs a reset
+└── ReadFailed       anything else; the next reading may work
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from gramwatt.sci.errors import GramwattError
+
+
+class SourceError(GramwattError):
+    """A source did not answer; measuring goes on without it."""
+
+    code = "source"
+
+
+class SourceAbsent(SourceError):
+    """The source cannot be used on this machine at all."""
+
+    code = "source-absent"
+
+
+class NotSupported(SourceError):
+    """This device does not offer this call."""
+
+    code = "not-supported"
+
+
+class DeviceLost(SourceError):
+    """The device no longer answers any call."""
+
+    code = "device-lost"
+
+
+class ReadFailed(SourceError):
+    """One call failed for another reason."""
+
+    code = "read-failed"
+
+
+class MigSlice(NamedTuple):
+    """One MIG device of a board: its id and its share (0, 1] of the board's compute slices."""
+
+    uuid: str
+    share: float
+
+
+TOTAL_ENERGY_FIELD = 83
+"""NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION [mJ] (nvml.h, API version 13)."""
+POWER_AVERAGE_FIELD = 185
+"""NVML_FI_DEV_POWER_AVERAGE [mW], mean over one second (nvml.h, API version 13)."""
+POWER_INSTANT_FIELD = 186
+"""NVML_FI_DEV_POWER_INSTANT [mW] (nvml.h, API version 13)."""
+FAST_FIELDS = (TOTAL_ENERGY_FIELD, POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD)
+
+
+class NvmlPort(Protocol):
+    """NVML at the function boundary: plain integers in NVML's own units, typed errors.
+
+    Every method may raise a SourceError, and any of them at any time.
+    """
+
+    meter: str
+
+    def open(self) -> None:
+        """Load the library; raises SourceAbsent with what to do."""
+
+    def close(self) -> None:
+        """Let go of the library; never raises."""
+
+    def driver(self) -> str:
+        """The driver's version."""
+
+    def count(self) -> int:
+        """Devices this process can see."""
+
+    def name(self, index: int) -> str:
+        """Device name as the driver reports it."""
+
+    def uuid(self, index: int) -> str:
+        """Device UUID, `GPU-...`."""
+
+    def energy_mj(self, index: int) -> int:
+        """Energy counter [mJ] since the driver was loaded."""
+
+    def power_mw(self, index: int) -> int:
+        """Board power [mW]; a mean over one second on most parts since Ampere."""
+
+    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        """Several field values in one call, None for each the device does not offer."""
+
+    def utilisation_percent(self, index: int) -> int:
+        """Share of the last period with a kernel running [%]."""
+
+    def memory_b(self, index: int) -> tuple[int, int]:
+        """Device memory used and total [B]."""
+
+    def limit_mw(self, index: int) -> int:
+        """Power limit in force after all limiters [mW]."""
+
+    def slices(self, index: int) -> tuple[MigSlice, ...]:
+        """MIG devices of the board that this process can see; empty without MIG."""

@@ -1,0 +1,131 @@
+"""What this host is and what part of it the job may use: /proc and the cgroup, nothing else."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """CPU model, hardware threads and memory [B] of the host, and the job's part of them.
+
+    Whatever could not be found out is None.
+    """
+
+    cpu_name: str | None
+    threads_total: float | None
+    threads: float | None
+    memory_total_b: float | None
+    memory_b: float | None
+
+    @property
+    def cpu_share(self) -> float:
+        """The job's part of the CPU (0, 1]; 1 when nothing limits it."""
+        return _share(self.threads, self.threads_total)
+
+    @property
+    def memory_share(self) -> float:
+        """The job's part of the memory (0, 1]; 1 when nothing limits it."""
+        return _share(self.memory_b, self.memory_total_b)
+
+
+def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
+    """The host as the job sees it, limits of its cgroup and of those above included.
+
+    CPU affinity is not a limit here: ranks bind themselves to cores of what they all reserved.
+    """
+    folders = _cgroup_folders(proc, cgroup)
+    total = os.cpu_count()
+    memory_total_b = _memory_total_b(proc)
+    threads = _least(total, *map(_quota_threads, folders), *map(_cpuset_threads, folders))
+    memory_b = _least(memory_total_b, *map(_memory_limit_b, folders))
+    return Machine(
+        _cpu_name(proc), float(total) if total else None, threads, memory_total_b, memory_b
+    )
+
+
+def readable_rapl(root: Path = Path("/sys/class/powercap")) -> bool:
+    """Whether a package energy counter of this host can be read."""
+    try:
+        zones = [zone for zone in root.iterdir() if zone.name.startswith("intel-rapl")]
+        return any(_text(zone / "energy_uj") is not None for zone in zones)
+    except OSError:
+        return False
+
+
+def _share(part: float | None, whole: float | None) -> float:
+    return min(1.0, part / whole) if part and whole else 1.0
+
+
+def _least(*values: float | None) -> float | None:
+    known = [value for value in values if value]
+    return float(min(known)) if known else None
+
+
+def _cgroup_folders(proc: Path, root: Path) -> list[Path]:
+    """This process's cgroup folders and all above them, of version 2 and of version 1."""
+    folders = [root, root / "cpu", root / "cpuset", root / "memory"]
+    for line in (_text(proc / "self" / "cgroup") or "").splitlines():
+        _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        for controller in controllers.split(","):
+            base = root / controller if controller else root
+            parts = [part for part in path.split("/") if part and part != ".."]
+            folders += [base.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
+    return folders
+
+
+def _quota_threads(folder: Path) -> float | None:
+    quota = (_text(folder / "cpu.max") or "").split()
+    if len(quota) != 2:
+        quota = [
+            _text(folder / "cpu.cfs_quota_us") or "",
+            _text(folder / "cpu.cfs_period_us") or "",
+        ]
+    if not (quota[0].isdecimal() and quota[1].isdecimal()) or int(quota[1]) == 0:
+        return None  # "max", or -1 in version 1: no limit
+    return int(quota[0]) / int(quota[1])
+
+
+def _cpuset_threads(folder: Path) -> float | None:
+    text = _text(folder / "cpuset.cpus.effective") or _text(folder / "cpuset.cpus") or ""
+    count = 0
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal():
+            count += int(last or first) - int(first) + 1
+    return count or None
+
+
+def _memory_limit_b(folder: Path) -> float | None:
+    text = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes") or ""
+    return int(text) if text.isdecimal() else None
+
+
+def _memory_total_b(proc: Path) -> float | None:
+    for line in (_text(proc / "meminfo") or "").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024.0
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError):
+        return None
+
+
+def _cpu_name(proc: Path) -> str | None:
+    for line in (_text(proc / "cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()[:512] or None
+    return platform.machine() or None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

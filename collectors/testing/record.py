@@ -1,0 +1,145 @@
+"""`python -m gramwatt.collectors.testing.record FILE`: record this machine's NVML as a trace.
+
+Reads every GPU for the given time, at 1 kHz for the counter's own update period and then at the
+given rate, and prints the counter's energy beside the integral of power. Run a load meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.clock import NS_PER_S, Clock, SystemClock
+from gramwatt.collectors.sources.base import FAST_FIELDS, NvmlPort, SourceError
+from gramwatt.collectors.testing.trace import Call, write_trace
+from gramwatt.sci.units import MJ_PER_J, MW_PER_W
+
+DENSE_S, DENSE_STEP_S = 10.0, 0.001
+SLOW_EVERY = 50
+
+
+class Recorder:
+    """Calls a port and keeps every answer."""
+
+    def __init__(self, port: NvmlPort, clock: Clock) -> None:
+        self.calls: list[Call] = []
+        self._port, self._clock = port, clock
+
+    def fast(self, gpu: int) -> None:
+        """Counter and power in one call, and each by its own."""
+        port = self._port
+        self._keep(gpu, "fields", list(FAST_FIELDS), lambda: list(port.fields(gpu, FAST_FIELDS)))
+        self._keep(gpu, "energy_mj", [], lambda: port.energy_mj(gpu))
+        self._keep(gpu, "power_mw", [], lambda: port.power_mw(gpu))
+
+    def counter(self, gpu: int) -> None:
+        """The counter alone."""
+        self._keep(gpu, "energy_mj", [], lambda: self._port.energy_mj(gpu))
+
+    def slow(self, gpu: int) -> None:
+        """The profile."""
+        port = self._port
+        self._keep(gpu, "utilisation_percent", [], lambda: port.utilisation_percent(gpu))
+        self._keep(gpu, "memory_b", [], lambda: list(port.memory_b(gpu)))
+        self._keep(gpu, "limit_mw", [], lambda: port.limit_mw(gpu))
+
+    def _keep(self, gpu: int, call: str, args: list[Any], ask: Callable[[], Any]) -> None:
+        before_ns, wall_ns = self._clock.now_ns(), self._clock.wall_ns()
+        try:
+            ret, value = "ok", ask()
+        except SourceError as error:
+            ret, value = type(error).__name__, None
+        took_us = (self._clock.now_ns() - before_ns) / 1000
+        self.calls.append(Call(before_ns, wall_ns, gpu, call, args, ret, value, took_us))
+
+
+def record(port: NvmlPort, clock: Clock, duration_s: float, rate_hz: float) -> Recorder:
+    """Record every GPU of an open port: its counter at 1 kHz, then all at `rate_hz` [1/s]."""
+    recorder = Recorder(port, clock)
+    gpus = range(port.count())
+    dense_until_ns = clock.now_ns() + int(min(DENSE_S, duration_s / 2) * NS_PER_S)
+    while clock.now_ns() < dense_until_ns:
+        for gpu in gpus:
+            recorder.counter(gpu)
+        clock.sleep(DENSE_STEP_S)
+    until_ns = clock.now_ns() + int(duration_s * NS_PER_S)
+    rounds = 0
+    while clock.now_ns() < until_ns:
+        for gpu in gpus:
+            recorder.fast(gpu)
+            if rounds % SLOW_EVERY == 0:
+                recorder.slow(gpu)
+        rounds += 1
+        clock.sleep(1 / rate_hz)
+    return recorder
+
+
+def header(port: NvmlPort, calls: list[Call]) -> dict[str, Any]:
+    """The trace's header: what was recorded, UUIDs hashed, update periods as found [s]."""
+    gpus = []
+    for gpu in range(port.count()):
+        digest = hashlib.sha256(port.uuid(gpu).encode()).hexdigest()
+        uuid = f"GPU-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+        period_s = update_period_s([call for call in calls if call.gpu == gpu])
+        gpus.append({"uuid": uuid, "name": port.name(gpu), "update_period_s": period_s})
+    return {"gpus": gpus, "driver": port.driver()}
+
+
+def update_period_s(calls: list[Call]) -> float | None:
+    """The median time between changes of the counter [s]; None when it changed less than twice."""
+    counters = [call for call in calls if call.call == "energy_mj" and call.ret == "ok"]
+    pairs = zip(counters, counters[1:], strict=False)
+    changes = [after.mono_ns for before, after in pairs if after.value != before.value]
+    gaps = sorted(later - earlier for earlier, later in zip(changes, changes[1:], strict=False))
+    return gaps[len(gaps) // 2] / NS_PER_S if gaps else None
+
+
+def both_ways_j(calls: list[Call]) -> tuple[float | None, float | None]:
+    """Energy while power was sampled [J]: by the counter, and by the integral of power."""
+    power = [call for call in calls if call.call == "power_mw" and call.ret == "ok"]
+    if len(power) < 2:
+        return None, None
+    pairs = zip(power, power[1:], strict=False)
+    integrated_j = sum(
+        (a.value + b.value) / 2 / MW_PER_W * (b.mono_ns - a.mono_ns) / NS_PER_S for a, b in pairs
+    )
+    span = (power[0].mono_ns, power[-1].mono_ns)
+    counter = [call for call in calls if call.call == "energy_mj" and call.ret == "ok"]
+    inside = [call.value for call in counter if span[0] <= call.mono_ns <= span[1]]
+    counted_j = (inside[-1] - inside[0]) / MJ_PER_J if len(inside) > 1 else None
+    return counted_j, integrated_j
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Record to a file; exit code 1 without a GPU."""
+    parser = argparse.ArgumentParser(prog="python -m gramwatt.collectors.testing.record")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rate", type=float, default=50.0, help="readings per second")
+    given = parser.parse_args(arguments)
+    from gramwatt.collectors.sources.nvml import Pynvml
+
+    port, clock = Pynvml(), SystemClock()
+    try:
+        port.open()
+    except SourceError as error:
+        print(f"nothing to record: {error.message}", file=sys.stderr)
+        return 1
+    recorder = record(port, clock, given.seconds, given.rate)
+    write_trace(given.file, header(port, recorder.calls), recorder.calls)
+    for gpu in range(port.count()):
+        counted = [
+            c.value for c in recorder.calls if (c.gpu, c.call, c.ret) == (gpu, "energy_mj", "ok")
+        ]
+        if counted:
+            print(f"GPU {gpu}: the counter moved by {(counted[-1] - counted[0]) / MJ_PER_J:.1f} J")
+    print(f"{len(recorder.calls)} calls in {given.file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

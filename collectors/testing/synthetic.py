@@ -1,0 +1,198 @@
+"""A synthetic NVML at the function boundary: known waveforms, a ticking counter, faults.
+
+A specification is JSON:
+
+    {"gpus": [{"uuid": "GPU-...", "name": "...", "waveform": {"type": "constant", "power_w": 300},
+               "update_period_s": 0.1, "limit_w": 700, "memory_b": 85899345920,
+               "power": "instant" | "mean", "fields": true, "counter": true,
+               "slices": [["MIG-...", 0.5]], "faults": [{"type": "reset", "at_s": 5}]}],
+     "faults": [...], "origin_s": 0}
+
+Fault times count from `origin_s`, seconds since boot. Types: `reset` (the counter starts at 0),
+`backward` (loses `joules`), `frozen` (`at_s` to `until_s`; the standstill's energy is lost unless
+`"catches_up": true`), `spike` (gains `joules` until `until_s`), `unsupported`, `failing` and `lost`
+(`at_s` to `until_s`, for one `call` or for all).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.clock import NS_PER_S, Clock
+from gramwatt.collectors.sources.base import (
+    POWER_AVERAGE_FIELD,
+    POWER_INSTANT_FIELD,
+    TOTAL_ENERGY_FIELD,
+    DeviceLost,
+    MigSlice,
+    NotSupported,
+    ReadFailed,
+    SourceAbsent,
+)
+from gramwatt.collectors.testing.waveforms import waveform
+from gramwatt.sci.units import MJ_PER_J, MW_PER_W
+
+_ERRORS = {"unsupported": NotSupported, "failing": ReadFailed, "lost": DeviceLost}
+FOR_EVER_S = math.inf
+
+
+class SyntheticGpu:
+    """One board: its wave, its counter and its faults."""
+
+    def __init__(self, spec: Mapping[str, Any], place: int, origin_s: float) -> None:
+        self.wave = waveform(spec["waveform"])
+        self.uuid = str(spec.get("uuid", f"GPU-00000000-0000-4000-8000-{place:012d}"))
+        self.name = str(spec.get("name", "Synthetic GPU"))
+        self.limit_w = spec.get("limit_w", 700.0)
+        self.memory_b = int(spec.get("memory_b", 80 * 2**30))
+        self.utilisation_percent = int(spec.get("utilisation_percent", 100))
+        self.slices = tuple(MigSlice(*item) for item in spec.get("slices", ()))
+        self.faults = list(spec.get("faults", ()))
+        self.period_s = float(spec.get("update_period_s", 0.1))
+        self.has_fields = bool(spec.get("fields", True))
+        self.has_counter = bool(spec.get("counter", True))
+        self._mean = spec.get("power", "instant") == "mean"
+        self._origin_s = origin_s
+
+    def truth_j(self, start_s: float, end_s: float) -> float:
+        """The exact energy between two moments since boot [J]."""
+        return self.wave.energy_j(end_s) - self.wave.energy_j(start_s)
+
+    def power_w(self, at_s: float) -> float:
+        """What the power sensor says [W]: the wave now, or its mean over the last second."""
+        if self._mean:
+            return self.truth_j(at_s - 1.0, at_s)
+        return self.wave.power_w(at_s)
+
+    def counter_j(self, at_s: float) -> float:
+        """What the counter says [J]: the wave's integral at its last update, faults included."""
+        tick_s = math.floor(at_s / self.period_s + 1e-9) * self.period_s
+        counted_j = self.wave.energy_j(tick_s)
+        for fault in self.faults:
+            from_s = self._origin_s + fault.get("at_s", 0.0)
+            until_s = self._origin_s + fault.get("until_s", FOR_EVER_S)
+            if tick_s >= from_s:
+                counted_j -= self._missing_j(fault, tick_s, from_s, until_s)
+        return counted_j
+
+    def raise_fault(self, call: str, at_s: float, faults: list[dict[str, Any]]) -> None:
+        """Raise the error that a fault puts on this call now, if any does."""
+        for fault in (*self.faults, *faults):
+            error = _ERRORS.get(fault["type"])
+            since_s = at_s - self._origin_s
+            inside = fault.get("at_s", -FOR_EVER_S) <= since_s < fault.get("until_s", FOR_EVER_S)
+            if error and inside and fault.get("call", call) == call:
+                raise error(f"synthetic fault: {fault['type']}")
+
+    def _missing_j(
+        self, fault: Mapping[str, Any], tick_s: float, from_s: float, until_s: float
+    ) -> float:
+        kind = fault["type"]
+        if kind == "reset":
+            return self.wave.energy_j(from_s)
+        if kind == "backward":
+            return float(fault["joules"])
+        if kind == "spike":
+            return -float(fault["joules"]) if tick_s < until_s else 0.0
+        if kind == "frozen" and not (fault.get("catches_up") and tick_s >= until_s):
+            return self.truth_j(from_s, min(tick_s, until_s))
+        return 0.0
+
+
+class SyntheticNvml:
+    """NVML whose truth is known."""
+
+    meter = "nvml-synthetic"
+
+    def __init__(self, spec: Mapping[str, Any], clock: Clock) -> None:
+        self._clock = clock
+        origin_s = float(spec.get("origin_s", 0.0))
+        self._faults = list(spec.get("faults", ()))
+        self.gpus = [SyntheticGpu(gpu, i, origin_s) for i, gpu in enumerate(spec["gpus"])]
+        self._absent = spec.get("absent")
+        self.calls = 0
+
+    @classmethod
+    def from_file(cls, path: Path, clock: Clock) -> SyntheticNvml:
+        """The NVML a JSON file specifies; raises OSError, ValueError, KeyError or TypeError."""
+        return cls(json.loads(path.read_text(encoding="utf-8")), clock)
+
+    def open(self) -> None:
+        """Raises SourceAbsent when the specification says `absent`."""
+        if self._absent:
+            raise SourceAbsent(str(self._absent))
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def driver(self) -> str:
+        """The driver's version."""
+        return "synthetic"
+
+    def count(self) -> int:
+        """Number of boards."""
+        if self.gpus:
+            self._asked(0, "count")
+        return len(self.gpus)
+
+    def name(self, index: int) -> str:
+        """Board name."""
+        return self._asked(index, "name")[0].name
+
+    def uuid(self, index: int) -> str:
+        """Board UUID."""
+        return self._asked(index, "uuid")[0].uuid
+
+    def energy_mj(self, index: int) -> int:
+        """Energy counter [mJ]."""
+        gpu, at_s = self._asked(index, "energy")
+        if not gpu.has_counter:
+            raise NotSupported("synthetic: no counter")
+        return round(gpu.counter_j(at_s) * MJ_PER_J)
+
+    def power_mw(self, index: int) -> int:
+        """Board power [mW]."""
+        gpu, at_s = self._asked(index, "power")
+        return round(gpu.power_w(at_s) * MW_PER_W)
+
+    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        """Field values in one call, None for what a board does not offer."""
+        gpu, at_s = self._asked(index, "fields")
+        if not gpu.has_fields:
+            raise NotSupported("synthetic: no field values")
+        offered: dict[int, int] = {}
+        if gpu.has_counter:
+            offered[TOTAL_ENERGY_FIELD] = round(gpu.counter_j(at_s) * MJ_PER_J)
+        power_mw = round(gpu.power_w(at_s) * MW_PER_W)
+        offered |= {POWER_INSTANT_FIELD: power_mw, POWER_AVERAGE_FIELD: power_mw}
+        return tuple(offered.get(field) for field in ids)
+
+    def utilisation_percent(self, index: int) -> int:
+        """Utilisation [%]."""
+        return self._asked(index, "utilisation")[0].utilisation_percent
+
+    def memory_b(self, index: int) -> tuple[int, int]:
+        """Half of the memory used, and all of it [B]."""
+        gpu, _ = self._asked(index, "memory")
+        return gpu.memory_b // 2, gpu.memory_b
+
+    def limit_mw(self, index: int) -> int:
+        """Power limit [mW]."""
+        gpu, _ = self._asked(index, "limit")
+        if gpu.limit_w is None:
+            raise NotSupported("synthetic: no limit")
+        return round(float(gpu.limit_w) * MW_PER_W)
+
+    def slices(self, index: int) -> tuple[MigSlice, ...]:
+        """MIG devices."""
+        return self._asked(index, "slices")[0].slices
+
+    def _asked(self, index: int, call: str) -> tuple[SyntheticGpu, float]:
+        self.calls += 1
+        gpu, at_s = self.gpus[index], self._clock.now_ns() / NS_PER_S
+        gpu.raise_fault(call, at_s, self._faults)
+        return gpu, at_s

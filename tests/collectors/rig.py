@@ -1,0 +1,116 @@
+"""A meter on a virtual clock with a synthetic NVML: what its journal says against the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from gramwatt.collectors.around import Around
+from gramwatt.collectors.clock import NS_PER_S
+from gramwatt.collectors.config import Config
+from gramwatt.collectors.node_meter import NodeMeter
+from gramwatt.collectors.sources.machine import Machine
+from gramwatt.collectors.spool import SpoolFolder
+from gramwatt.collectors.testing.synthetic import SyntheticNvml
+from gramwatt.collectors.testing.virtualclock import VirtualClock
+from gramwatt.sci.merge import MergedJob, merge
+from gramwatt.sci.records import AnyRecord, IntervalRecord, decode
+
+MACHINE = Machine("Test CPU", 8.0, 8.0, 64.0 * 2**30, 64.0 * 2**30)
+CONSTANT = {"type": "constant", "power_w": 250.0}
+
+
+def gpu(waveform: dict[str, Any] = CONSTANT, **more: Any) -> dict[str, Any]:
+    return {"waveform": waveform, **more}
+
+
+class Rig:
+    """One machine: a clock, a GPU driver, a home, and meters started on it."""
+
+    def __init__(self, home: Path, *gpus: dict[str, Any], **spec: Any) -> None:
+        self.home, self.clock = home, VirtualClock()
+        spec.setdefault("origin_s", self.clock.now_ns() / NS_PER_S)
+        self.nvml = SyntheticNvml({"gpus": list(gpus), **spec}, self.clock)
+        self.boot = "boot-1"
+        self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
+
+    def start(
+        self, *, pid: int = 100, environ: dict[str, str] | None = None, **more: Any
+    ) -> NodeMeter:
+        """A meter that has replied ready; `mark` in `more` overrides the job's start."""
+        mono_ns, wall_ns = more.pop("mark", None) or self.mark
+        around = Around(
+            environ=environ or {},
+            clock=self.clock,
+            random=Random(1),
+            boot=self.boot,
+            machine=lambda: MACHINE,
+            rapl=lambda: False,
+            open_port=lambda: self.nvml,
+        )
+        config = Config(home=self.home, units=("image",), **more.pop("config", {}))
+        start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}
+        meter = NodeMeter(around, config, {**start, "mono_ns": mono_ns, "wall_ns": wall_ns, **more})
+        meter.start()
+        return meter
+
+    def now(self) -> int:
+        self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
+        return self.clock.now_ns()
+
+    def run(self, duration_s: float, *meters: NodeMeter) -> None:
+        """Let time pass as the loop would: everybody's next due moment, then a tick."""
+        end_ns = self.clock.now_ns() + round(duration_s * NS_PER_S)
+        while True:
+            waits = [meter.due_ns() - meter.timeline.now_ns() for meter in meters]
+            wait_ns = max(min(waits, default=10**15), 1000)
+            if self.clock.now_ns() + wait_ns >= end_ns:
+                self.clock.advance_ns(end_ns - self.clock.now_ns())
+                return
+            self.clock.advance_ns(wait_ns)
+            for meter in meters:
+                meter.tick()
+
+    def stop(self, meter: NodeMeter, state: str = "completed", **more: Any) -> None:
+        meter.close({"cmd": "stop", "state": state, "mono_ns": self.clock.mono_ns(), **more})
+        meter.release()
+
+    def kill(self, meter: NodeMeter) -> None:
+        """As SIGKILL: nothing more is written, the kernel lets go of the locks."""
+        meter.release()
+
+    def folder(self) -> SpoolFolder:
+        return SpoolFolder(next((self.home / "spool" / "job").iterdir()))
+
+    def records(self) -> list[AnyRecord]:
+        return [decode(line) for line in self.folder().lines()]
+
+    def merged(self) -> MergedJob:
+        return merge(self.records())
+
+    def gpu_intervals(self, place: int = 0) -> list[IntervalRecord]:
+        uuid = self.nvml.gpus[place].uuid
+        found = [d for d in self.merged().devices if d.record.device_id == uuid]
+        return list(found[0].intervals) if found else []
+
+    def truth_j(self, start_ns: int, end_ns: int, place: int = 0) -> float:
+        """Exact energy between two boot times [ns]."""
+        return self.nvml.gpus[place].truth_j(start_ns / NS_PER_S, end_ns / NS_PER_S)
+
+
+def energy_j(intervals: Iterable[IntervalRecord], *kinds: str) -> float:
+    return sum(i.energy_j for i in intervals if not kinds or i.kind in kinds)
+
+
+def by_type(records: Iterable[AnyRecord], kind: type[Any]) -> list[Any]:
+    return [record for record in records if isinstance(record, kind)]
+
+
+def states(folder: SpoolFolder) -> dict[str, dict[str, Any]]:
+    found = {}
+    for path in sorted(folder.path.glob("*.open")):
+        found[path.stem] = json.loads(path.read_text().splitlines()[0])["state"]
+    return found
