@@ -48,12 +48,16 @@ def serve(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Serve the pages and the API, and do the periodic work."""
-    from gramwatt.service.server import NotLoopbackError, run
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from gramwatt.service.server import run
 
     try:
         run(_config(database_url), host, port)
-    except NotLoopbackError as error:
+    except ValueError as error:
         _stop(2, str(error))
+    except SQLAlchemyError as error:
+        _stop(1, _unusable(error))
     except OSError as error:
         _stop(1, f"cannot serve on {host}:{port}: {error.strerror or error}")
 
@@ -210,7 +214,7 @@ def _store(database_url: str | None = None) -> Iterator[Service]:
     try:
         yield service
     except SQLAlchemyError as error:
-        _stop(1, f"the database cannot be used: {str(error).splitlines()[0]}")
+        _stop(1, _unusable(error))
     finally:
         service.store.close()
 
@@ -245,6 +249,10 @@ def _formats(text: str, known: tuple[str, ...]) -> list[str]:
         if form not in known:
             _stop(2, f"no format {form!r}; known: {', '.join(known)}")
     return chosen or [known[0]]
+
+
+def _unusable(error: Exception) -> str:
+    return f"the database cannot be used: {str(error).splitlines()[0]}"
 
 
 def _file_name(text: str) -> str:

@@ -10,11 +10,13 @@ import urllib.error
 import urllib.request
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from gramwatt.service.cli import add_commands
 from gramwatt.service.local import open_store
 from gramwatt.service.usecases.ingest import ingest
-
-from .journals import journal, lines
+from tests.service.journals import journal, lines
 
 
 @pytest.fixture
@@ -37,9 +39,10 @@ def two_jobs(home):
 
 def gramwatt(*arguments):
     """The command's exit code, stdout and stderr."""
-    command = [sys.executable, "-m", "gramwatt", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return done.returncode, done.stdout, done.stderr
+    app = typer.Typer()
+    add_commands(app)
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout, done.stderr
 
 
 def test_jobs_as_json_and_as_a_table(two_jobs):

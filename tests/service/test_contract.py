@@ -16,8 +16,7 @@ from gramwatt.service.http.problems import CODES
 from gramwatt.service.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.wiring import Service
-
-from .journals import body, journal, lines
+from tests.service.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"
 

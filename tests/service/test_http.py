@@ -8,8 +8,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.http.paging import decode_cursor, encode_cursor
 from gramwatt.service.http.problems import Problem
 from gramwatt.service.usecases.ingest import ingest
-
-from .journals import START, body, journal, lines
+from tests.service.journals import START, body, journal, lines
 
 NDJSON = "application/x-ndjson"
 

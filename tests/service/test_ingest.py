@@ -16,8 +16,7 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.read import job_document
 from gramwatt.service.usecases.sequences import MOST_SPANS, Arrived
 from gramwatt.service.wiring import Service
-
-from .journals import MINUTE, journal, lines
+from tests.service.journals import MINUTE, journal, lines
 
 # 3 minutes at 600 W: 3 x 60 s x 600 W = 108 000 J = 0.03 kWh.
 ENERGY_KWH = 0.03

@@ -10,8 +10,7 @@ import pytest
 
 from gramwatt.service import local
 from gramwatt.service.local import document, open_store, take_in
-
-from .journals import journal, lines
+from tests.service.journals import journal, lines
 
 ENERGY_KWH = 0.03  # 3 minutes at 600 W
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
@@ -13,8 +14,7 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.read import job_document, rescore
 from gramwatt.service.wiring import Service
-
-from .journals import START, journal, lines
+from tests.service.journals import START, journal, lines
 
 
 def twin(service: Service) -> Service:
@@ -176,6 +176,6 @@ def test_started_it_runs_every_task_at_once_and_stops_cleanly(light):
     scheduler.start()
     deadline = utc_now() + timedelta(seconds=10)
     while len(ran) < len(tasks) and utc_now() < deadline:
-        pass
+        time.sleep(0.01)
     scheduler.stop()
     assert sorted(ran) == sorted(TASKS)

@@ -1,4 +1,4 @@
-"""The store: migrations on both databases, from several processes at once, and SQLite's settings."""
+"""The store: migrations on both databases, several processes at once, SQLite's settings."""
 
 import subprocess
 import sys
