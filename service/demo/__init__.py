@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 DEMO_PUE = 1.0
-DEMO_PUE_REASON = "this machine stands in no data centre, so nothing is added to its energy"
+DEMO_PUE_REASON = "this machine stands in no data centre (--pue)"
 PUE_MAX = 5.0
 DEFAULT_FOLDER = Path("gramwatt-demo")
 

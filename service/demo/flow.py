@@ -98,17 +98,23 @@ def measure_both(settings: Settings) -> list[Demonstrated]:
         ("gramwatt run", f"demo-run-{mark}", under_run),
         ("@track", f"demo-track-{mark}", decorated),
     )
-    return [_measure(label, job_id, line, settings) for label, job_id, line in steps]
+    heard: set[str] = set()
+    return [_measure(label, job_id, line, settings, heard) for label, job_id, line in steps]
 
 
-def _measure(label: str, job_id: str, line: Sequence[str], settings: Settings) -> Demonstrated:
+def _measure(
+    label: str, job_id: str, line: Sequence[str], settings: Settings, heard: set[str]
+) -> Demonstrated:
     environ = environment(os.environ, settings, job_id)
-    said = _run(line, environ, f"training under {label}", settings.seconds)
-    for text in said.splitlines():
-        print(f"{label}: {text}", file=sys.stderr)
-    document = json.loads(_run((*GRAMWATT, "job", job_id, "--json"), environ, "scoring"))
+    said, told = _run(line, environ, f"training with {label}", settings.seconds)
+    for text in told.splitlines():
+        if text not in heard:  # both trainings miss the same meters
+            print(text, file=sys.stderr)
+    heard.update(told.splitlines())
+    print(f"{label}: {said.strip()}", file=sys.stderr)
+    document = json.loads(_run((*GRAMWATT, "job", job_id, "--json"), environ, "scoring")[0])
     report = (*GRAMWATT, "report", "job", job_id, "--format", "html,pdf", "-o", settings.output)
-    written = _run([str(part) for part in report], environ, "writing the report")
+    written, _ = _run([str(part) for part in report], environ, "writing the report")
     return Demonstrated(label, document, tuple(Path(path) for path in written.splitlines()))
 
 
@@ -127,7 +133,8 @@ def environment(base: Mapping[str, str], settings: Settings, job_id: str) -> dic
 
 def _run(
     line: Sequence[str], environ: Mapping[str, str], what: str, seconds: float | None = None
-) -> str:
+) -> tuple[str, str]:
+    """Run one command; what it wrote on stdout and stderr. Raises DemoError when it fails."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(line, env=environ, stdout=out, stderr=err)
         try:
@@ -140,8 +147,7 @@ def _run(
         told = err.read()
         if process.returncode:
             raise DemoError(f"{what} failed (exit {process.returncode}):\n{told.strip()}")
-        sys.stderr.write(told)
-        return out.read()
+        return out.read(), told
 
 
 def _watch(process: subprocess.Popen[bytes], what: str, seconds: float | None) -> None:

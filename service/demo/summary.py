@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import shutil
@@ -11,16 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.sci import units
+from gramwatt.sci import figures
 from gramwatt.service.demo import DEMO_PUE, DEMO_PUE_REASON
 
 if TYPE_CHECKING:
+    from gramwatt.sci.quantity import QuantityDoc
     from gramwatt.service.demo.flow import Demonstrated
 
-PREFIXES = ("p", "n", "µ", "m", "", "k", "M")
-UNPREFIXED = PREFIXES.index("")
-UNKNOWN = "unknown"
-LABEL_WIDTH, COLUMN_WIDTH = 15, 38
+LABEL_WIDTH, COLUMN_WIDTH = 15, 31
 
 
 def summary(jobs: Sequence[Demonstrated], pue: float) -> str:
@@ -28,16 +25,19 @@ def summary(jobs: Sequence[Demonstrated], pue: float) -> str:
     documents = [job.document for job in jobs]
     rows = [
         ("", [job.label for job in jobs]),
-        ("energy E", [energy(doc["energy_kwh"]) for doc in documents]),
-        ("operational O", [mass(doc["operational_g"]) for doc in documents]),
-        ("embodied M", [mass(doc["embodied_g"]) for doc in documents]),
+        ("energy E", [_text(doc["energy_kwh"]) for doc in documents]),
+        ("operational O", [_text(doc["operational_g"]) for doc in documents]),
+        ("embodied M", [_text(doc["embodied_g"]) for doc in documents]),
+        ("R", [counted(doc) for doc in documents]),
         ("SCI", [score(doc) for doc in documents]),
         ("data quality", [quality(doc["data_quality"]) for doc in documents]),
-        ("report", [_paths(job.reports) for job in jobs]),
+        ("report", [_names(job.reports) for job in jobs]),
     ]
-    lines = [standing(documents[0]), f"PUE {pue:g}, declared: {_pue_reason(pue)}", ""]
+    lines = [standing(documents[0]), f"PUE {pue:.1f}, {_pue_reason(pue)}", ""]
     lines += [_row(label, cells) for label, cells in rows]
-    return "\n".join([*lines, "", f"Open the pages of all jobs with:  {_command()} serve"])
+    folder = _short(jobs[0].reports[0].parent) if jobs[0].reports else "."
+    lines += ["", f"The reports are in {folder}. The pages of all jobs: {_command()} serve"]
+    return "\n".join(lines)
 
 
 def standing(document: Mapping[str, Any]) -> str:
@@ -52,46 +52,31 @@ def standing(document: Mapping[str, Any]) -> str:
     return f"{document['conformance']}: zone {document['zone']}, {grid}"
 
 
-def energy(doc: Mapping[str, Any] | None) -> str:
-    """IT energy with its range, from kWh to the unit it is readable in."""
-    wh_per_kwh = units.J_PER_KWH / units.S_PER_HOUR
-    return _figure(doc, "Wh", wh_per_kwh)
-
-
-def mass(doc: Mapping[str, Any] | None) -> str:
-    """Greenhouse gas emissions [gCO2e] with their range."""
-    return _figure(doc, "gCO2e", 1.0)
-
-
 def score(document: Mapping[str, Any]) -> str:
     """SCI per functional unit with its range."""
-    items = [f"{mass(item['g_per_unit'])} per {item['unit']}" for item in document["sci"]]
-    return ", ".join(items) or UNKNOWN
+    items = [_text(item["g_per_unit"]) for item in document["sci"]]
+    return ", ".join(items) or figures.UNKNOWN
 
 
 def quality(doc: Mapping[str, Any]) -> str:
     """The grade with the shares of energy behind it."""
-    shares = [f"{share:.0%} {kind}" for kind, share in doc["energy"].items() if share >= 0.005]
-    return f"{doc['grade']} (energy {', '.join(shares) or UNKNOWN})"
+    shares = [f"{figures.percent(share)} {kind}" for kind, share in doc["energy"].items()]
+    return f"{doc['grade']} (energy {_plain(', '.join(shares)) or figures.UNKNOWN})"
 
 
-def _figure(doc: Mapping[str, Any] | None, unit: str, factor: float) -> str:
-    if doc is None:
-        return UNKNOWN
-    value, low, high = (float(doc[key]) * factor for key in ("value", "low", "high"))
-    thousands = math.floor(math.log10(value or high or 1.0) / 3)
-    step = min(max(thousands + UNPREFIXED, 0), len(PREFIXES) - 1)
-    scale = 1000.0 ** (step - UNPREFIXED)
-    shown = [_two_digits(number / scale) for number in (value, low, high)]
-    return f"{shown[0]} {PREFIXES[step]}{unit} ({shown[1]} to {shown[2]})"
+def counted(document: Mapping[str, Any]) -> str:
+    """How many functional units were done."""
+    items = [f"{_plain(figures.number(i['count'], 6))} {i['unit']}" for i in document["sci"]]
+    return ", ".join(items) or figures.UNKNOWN
 
 
-def _two_digits(number: float) -> str:
-    # The ranges here are tens of percent wide: a third digit would say nothing.
-    if number == 0:
-        return "0"
-    digits = 1 - math.floor(math.log10(abs(number)))
-    return f"{round(number, digits):.{max(0, digits)}f}"
+def _text(figure: QuantityDoc | None) -> str:
+    return _plain(figures.text(figure))
+
+
+def _plain(text: str) -> str:
+    # Ordinary spaces: the columns are padded, and a terminal in an old locale escapes others.
+    return text.replace(figures.NARROW_SPACE, " ").replace("\u00a0", " ")
 
 
 def _row(label: str, cells: Sequence[str]) -> str:
@@ -100,11 +85,12 @@ def _row(label: str, cells: Sequence[str]) -> str:
 
 
 def _pue_reason(pue: float) -> str:
-    return f"{DEMO_PUE_REASON} (--pue changes it)" if pue == DEMO_PUE else "your --pue"
+    return f"declared by the demo: {DEMO_PUE_REASON}" if pue == DEMO_PUE else "as declared by you"
 
 
-def _paths(paths: Sequence[Path]) -> str:
-    return ", ".join(_short(path) for path in paths)
+def _names(paths: Sequence[Path]) -> str:
+    first, *others = paths or [Path("none")]
+    return ", ".join([first.name, *(path.suffix for path in others)])
 
 
 def _short(path: Path) -> str:

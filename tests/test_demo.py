@@ -1,0 +1,156 @@
+"""The demo: its scripts, what it refuses, its summary, and one whole run."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.service.demo import flow, summary
+from gramwatt.service.demo.flow import Demonstrated, Settings
+
+COMMAND = [sys.executable, "-m", "gramwatt", "demo"]
+
+
+def quantity(value: float, low: float, high: float, unit: str) -> dict[str, Any]:
+    return {"value": value, "low": low, "high": high, "unit": unit, "kind": "x", "source": "x"}
+
+
+def job_document(**changes: Any) -> dict[str, Any]:
+    return {
+        "zone": "DE",
+        "conformance": "conforming",
+        "energy_kwh": quantity(2.5e-4, 1.5e-4, 3.5e-4, "kWh"),
+        "operational_g": quantity(0.0855, 0.03, 0.16, "gCO2e"),
+        "embodied_g": None,
+        "sci": [
+            {
+                "unit": "image",
+                "count": 4e5,
+                "g_per_unit": quantity(2.14e-7, 1e-7, 4e-7, "gCO2e/image"),
+            }
+        ],
+        "data_quality": {"grade": "D", "energy": {"estimated": 0.997, "measured": 0.003}},
+        "method": {"intensity_g_per_kwh": quantity(341.6, 222, 461, "gCO2e/kWh")},
+    } | changes
+
+
+def test_the_tracked_script_is_the_plain_one_with_track_added() -> None:
+    plain, tracked = (
+        path.read_text("utf-8").splitlines() for path in (flow.SCRIPT, flow.TRACKED_SCRIPT)
+    )
+    changes = list(difflib.ndiff(plain[1:], tracked[1:]))
+    assert [line for line in changes if line.startswith("- ")] == []
+    added = [line[2:].strip() for line in changes if line.startswith("+ ")]
+    assert len(added) <= 6
+    assert all("track" in line or "job.count" in line for line in added if line)
+    assert "gramwatt" not in flow.SCRIPT.read_text("utf-8")
+
+
+def test_the_plain_script_trains_to_a_stated_accuracy(tmp_path: Path) -> None:
+    line = [sys.executable, str(flow.SCRIPT), "--seconds", "1"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+    # Ten kinds of digits: one in ten is what guessing gives.
+    assert float(done.stdout.rpartition(" ")[2]) > 0.5
+
+
+def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
+    jobs = [Demonstrated("@track", job_document(), (Path("d/a.html"), Path("d/a.pdf")))]
+    lines = summary.summary(jobs, 1.0).splitlines()
+    assert lines[0] == "conforming: zone DE, 342 gCO2e/kWh"
+    told = {line[:15].strip(): line[15:].strip() for line in lines[3:]}
+    # 0.00025 kWh is 250 mWh; 0.0855 g is 86 mg at two digits; 2.14e-7 g is 210 ng.
+    assert told["energy E"] == "250 mWh (150 to 350)"
+    assert told["operational O"] == "86 mg CO2e (30 to 160)"
+    assert told["embodied M"] == "not known"
+    assert told["R"] == "400 000 image"
+    assert told["SCI"] == "210 ng CO2e/image (100 to 400)"
+    assert told["data quality"] == "D (energy 100 % estimated, <1 % measured)"
+    assert told["report"] == "a.html, .pdf"
+    assert lines[-1].startswith("The reports are in d. ")
+    assert len(lines) <= 14
+
+
+def test_without_a_zone_the_first_line_says_so() -> None:
+    document = job_document(zone=None, conformance="not-sci")
+    first = summary.summary([Demonstrated("run", document, ())], 1.0).splitlines()[0]
+    assert first.startswith("not-sci: without a zone the world average (342 gCO2e/kWh) is used")
+
+
+def test_a_declared_pue_is_not_given_the_demos_reason() -> None:
+    lines = summary.summary([Demonstrated("run", job_document(), ())], 1.4).splitlines()
+    assert lines[1] == "PUE 1.4, as declared by you"
+
+
+def test_each_training_gets_a_job_of_its_own_on_this_machine(tmp_path: Path) -> None:
+    outer = {
+        "PATH": "/bin",
+        "SLURM_JOB_ID": "7",
+        "GRAMWATT_SERVER": "http://x",
+        "GRAMWATT_REGION": "aws:eu-west-1",
+    }
+    environ = flow.environment(outer, Settings("DE", 1.2, 20.0, tmp_path), "demo-run-1")
+    assert environ["GRAMWATT_JOB_ID"] == "demo-run-1"
+    assert environ["GRAMWATT_ZONE"] == "DE"
+    assert environ["GRAMWATT_PUE"] == "1.2"
+    assert "GRAMWATT_SERVER" not in environ
+    assert "GRAMWATT_REGION" not in environ
+    kept = flow.environment(outer, Settings(None, 1.2, 20.0, tmp_path), "demo-run-1")
+    assert kept["GRAMWATT_REGION"] == "aws:eu-west-1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "code", "said"),
+    [
+        (["--zone", "GERMANY-XX"], {}, 2, "unknown zone 'GERMANY-XX'"),
+        (["--pue", "0.5"], {}, 2, "greater than or equal to 1"),
+        ([], {"GRAMWATT_OFF": "1"}, 2, "GRAMWATT_OFF is set"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(
+    tmp_path: Path, arguments: list[str], environ: dict[str, str], code: int, said: str
+) -> None:
+    line = [*COMMAND, *arguments]
+    done = subprocess.run(
+        line, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **environ}
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_scikit_learn_one_line_says_what_to_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(flow, "find_spec", lambda name: None)
+    with pytest.raises(flow.DemoError, match=r"-m pip install 'scikit-learn") as caught:
+        flow.check(Settings(None, 1.0, 1.0, tmp_path))
+    assert caught.value.exit_code == 1
+    assert "\n" not in str(caught.value)
+
+
+def test_the_whole_demo(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--zone", "DE", "--seconds", "2", "-o", "out"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("conforming: zone DE")
+    assert sum("CO2e/image" in line for line in lines) == 1
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [
+        ".html",
+        ".html",
+        ".pdf",
+        ".pdf",
+    ]
