@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -42,11 +43,14 @@ class FileLeader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._turn = Lock()  # tasks of one process ask from several threads
 
     def leads(self) -> bool:
         """Whether this process holds the lock; tries to take it."""
-        if self._descriptor is not None:
-            return True
+        with self._turn:
+            return self._descriptor is not None or self._take()
+
+    def _take(self) -> bool:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,9 +62,10 @@ class FileLeader:
 
     def resign(self) -> None:
         """Release the lock."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        with self._turn:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
 
 
 class AdvisoryLeader:
@@ -69,17 +74,19 @@ class AdvisoryLeader:
     def __init__(self, store: Store) -> None:
         self._engine = store.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._connection: Connection | None = None
+        self._turn = Lock()
 
     def leads(self) -> bool:
         """Whether this process holds the lock; tries to take it, or to take it again."""
-        try:
-            if self._connection is not None:
-                self._connection.execute(sa.select(1))
-                return True
-            return self._take()
-        except SQLAlchemyError:
-            self._drop()
-            return False
+        with self._turn:
+            try:
+                if self._connection is not None:
+                    self._connection.execute(sa.select(1))
+                    return True
+                return self._take()
+            except SQLAlchemyError:
+                self._drop()
+                return False
 
     def _take(self) -> bool:
         connection = self._engine.connect()
@@ -93,7 +100,8 @@ class AdvisoryLeader:
 
     def resign(self) -> None:
         """Release the lock by closing its connection."""
-        self._drop()
+        with self._turn:
+            self._drop()
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

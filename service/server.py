@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 from ipaddress import ip_address
 from types import FrameType
@@ -30,8 +31,7 @@ def run(config: ServiceConfig, host: str, port: int) -> None:
     upgrade(service.store)
     server = create_server(
         create_app(service=service),
-        host=address,
-        port=port,
+        sockets=[_bound(address, port)],
         threads=THREADS,
         ident="gramwatt",
         clear_untrusted_proxy_headers=True,
@@ -48,6 +48,19 @@ def run(config: ServiceConfig, host: str, port: int) -> None:
         server.close()
         scheduler.stop()
         service.store.close()
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    """A socket on the address; raises OSError when it is taken."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((address, port))
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def loopback(host: str) -> str:

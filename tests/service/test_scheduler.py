@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
@@ -30,6 +31,13 @@ def test_one_leads_and_the_next_takes_over(service):
     assert [second.leads(), first.leads()] == [True, False]
     second.resign()
     other.store.close()
+
+
+def test_threads_of_the_leading_process_all_lead(service):
+    leader = leader_of(service.store)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda _: leader.leads(), range(32))) == [True] * 32
+    leader.resign()
 
 
 def test_the_death_of_a_leader_frees_the_lead(service):
