@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from gramwatt.sci.allocation import EmbodiedShares, Share, allocate
 from gramwatt.sci.daily import days
 from gramwatt.sci.disclose import method
-from gramwatt.sci.document import DeviceDoc, JobDoc, SciDoc
+from gramwatt.sci.document import DeviceDoc, JobDoc, QualityDoc, SciDoc
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.intensity import IntensityTrack
 from gramwatt.sci.merge import MergedDevice, MergedJob
@@ -34,9 +34,6 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
     parts = _parts(job, context)
     units, unit_notices = _units(job, parts.total_g)
     status = conformance(_faults(parts), parts.place.deviations)
-    notices = [*parts.place.notices, *_energy_notices(parts), *unit_notices, *job.notices]
-    notices += [*parts.embodied.notices, *_intensity_notices(parts)]
-    notices += [Notice("job-lost", CODES["job-lost"])] if job.state == "lost" else []
     return {
         "job_id": job.head.job_id,
         "name": job.head.name or job.head.job_id,
@@ -59,13 +56,8 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "conformance": status.status,
         "deviations": list(status.deviations),
         "devices": _devices(job.devices, parts.cells, parts.embodied),
-        "data_quality": quality(
-            parts.cells.by_kind(),
-            parts.cells.by_quality(),
-            parts.embodied.by_tier(),
-            complete=parts.complete,
-        ),
-        "notices": [notice.to_doc() for notice in dict.fromkeys(notices)],
+        "data_quality": _quality(parts),
+        "notices": [notice.to_doc() for notice in _notices(parts, unit_notices)],
         "method": method(parts),
         "series": series(job, parts.cells.track),
         "steps": steps(parts),
@@ -126,6 +118,24 @@ def _units(job: MergedJob, total_g: Quantity | None) -> tuple[list[SciDoc], list
 def _sci(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
     figure = per_unit(total_g, count, unit).to_doc() if total_g else None
     return {"unit": unit, "count": count, "g_per_unit": figure}
+
+
+def _notices(parts: Parts, of_units: Iterable[Notice]) -> Iterable[Notice]:
+    """Each remark once, those on the place first."""
+    job = parts.job
+    notices = [*parts.place.notices, *_energy_notices(parts), *of_units, *job.notices]
+    notices += [*parts.embodied.notices, *_intensity_notices(parts)]
+    notices += [Notice("job-lost", CODES["job-lost"])] if job.state == "lost" else []
+    return dict.fromkeys(notices)
+
+
+def _quality(parts: Parts) -> QualityDoc:
+    return quality(
+        parts.cells.by_kind(),
+        parts.cells.by_quality(),
+        parts.embodied.by_tier(),
+        complete=parts.complete,
+    )
 
 
 def _energy_notices(parts: Parts) -> list[Notice]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -81,55 +81,50 @@ def _description(document: JobDoc) -> str:
 
 def _plugins(unit: str) -> dict[str, Data]:
     return {
-        "operational": _plugin(
-            "Multiply",
-            {
-                "input-parameters": ["energy", "facility/pue", "grid/carbon-intensity"],
-                "output-parameter": "carbon-operational",
-            },
-            {
-                "energy": _meta("kWh", "IT energy of the step", _SUM),
-                "facility/pue": _meta("ratio", "power usage effectiveness", _COPY),
-                "grid/carbon-intensity": _meta(
-                    "gCO2eq/kWh", "location-based intensity of the step", _COPY
-                ),
-            },
-            {"carbon-operational": _meta("gCO2eq", "O", _SUM)},
-        ),
+        "operational": _operational(),
         "time-share": _divide("time-reserved", "device/expected-lifespan", "time-share"),
         "resource-share": _divide("resources-reserved", "resources-total", "resource-share"),
         "embodied": _plugin(
             "Multiply",
-            {
-                "input-parameters": ["device/emissions-embodied", "time-share", "resource-share"],
-                "output-parameter": "carbon-embodied",
-            },
+            _from(["device/emissions-embodied", "time-share", "resource-share"], "carbon-embodied"),
             {},
             {"carbon-embodied": _meta("gCO2eq", "M = TE x TiR/EL x RR/ToR", _SUM)},
         ),
         "sum-carbon": _plugin(
             "Sum",
-            {
-                "input-parameters": ["carbon-operational", "carbon-embodied"],
-                "output-parameter": "carbon",
-            },
+            _from(["carbon-operational", "carbon-embodied"], "carbon"),
             {},
             {"carbon": _meta("gCO2eq", "C = O + M", _SUM)},
         ),
-        "sci": _plugin(
-            "Sci",
-            {"functional-unit": "job/functional-units"},
-            {
-                "carbon": _meta("gCO2eq", "C = O + M", _SUM),
-                "functional-unit": _meta(unit, "R of the whole job, repeated on each row", _COPY),
-            },
-            {"sci": _meta(f"gCO2eq per {unit}", "this row's part of the job's SCI", _SUM)},
-        ),
+        "sci": _sci(unit),
     }
 
 
+def _operational() -> dict[str, Data]:
+    factors = {
+        "energy": _meta("kWh", "IT energy of the step", _SUM),
+        "facility/pue": _meta("ratio", "power usage effectiveness", _COPY),
+        "grid/carbon-intensity": _meta("gCO2eq/kWh", "location-based, of the step", _COPY),
+    }
+    outputs = {"carbon-operational": _meta("gCO2eq", "O", _SUM)}
+    return _plugin("Multiply", _from([*factors], "carbon-operational"), factors, outputs)
+
+
+def _sci(unit: str) -> dict[str, Data]:
+    inputs = {
+        "carbon": _meta("gCO2eq", "C = O + M", _SUM),
+        "functional-unit": _meta(unit, "R of the whole job, repeated on each row", _COPY),
+    }
+    outputs = {"sci": _meta(f"gCO2eq per {unit}", "this row's part of the job's SCI", _SUM)}
+    return _plugin("Sci", {"functional-unit": "job/functional-units"}, inputs, outputs)
+
+
+def _from(inputs: list[str], output: str) -> dict[str, Data]:
+    return {"input-parameters": inputs, "output-parameter": output}
+
+
 def _plugin(
-    method: str, config: dict[str, Data], inputs: dict[str, Data], outputs: dict[str, Data]
+    method: str, config: Mapping[str, Data], inputs: Mapping[str, Data], outputs: Mapping[str, Data]
 ) -> dict[str, Data]:
     metadata: dict[str, Data] = {"inputs": inputs} if inputs else {}
     return {

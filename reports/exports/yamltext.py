@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 Data = Mapping[str, "Data"] | Sequence["Data"] | str | float | int | bool | None
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_/-]*")
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
@@ -68,7 +69,13 @@ def _flow(value: Data) -> str:
         return "[" + ", ".join(map(_flow, value)) + "]"
     if isinstance(value, float):
         return _float(value)
-    return json.dumps(value, ensure_ascii=False)
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    """A text as JSON writes it, which YAML shares; what YAML does not print is escaped as well."""
+    escaped = json.dumps(text, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", escaped)
 
 
 def _float(value: float) -> str:
@@ -82,4 +89,4 @@ def _float(value: float) -> str:
 
 def _key(key: str) -> str:
     plain = _PLAIN_KEY.fullmatch(key) and key.lower() not in _WORDS
-    return key if plain else json.dumps(key, ensure_ascii=False)
+    return key if plain else _quoted(key)

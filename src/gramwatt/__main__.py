@@ -52,6 +52,7 @@ def _add_others(app: Any) -> None:
     importlib.import_module("gramwatt.collectors.cli_estimate").add_estimate(app)
     if has_service():
         importlib.import_module("gramwatt.service.cli").add_commands(app)
+        importlib.import_module("gramwatt.service.cli_export").add_export(app)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""The `co2_eq_emissions` block of a Hugging Face model card, in grams as its readers take it.
+
+The block holds only keys that the Hub defines. In a card that exists it replaces the old block and
+touches nothing else.
+"""
+
+from __future__ import annotations
+
+from gramwatt.reports.exports.common import ExportError, hardware_used
+from gramwatt.reports.exports.yamltext import Data, to_yaml
+from gramwatt.sci.document import JobDoc
+
+TRAINING_TYPES = {"training": "pre-training", "fine-tuning": "fine-tuning"}
+"""Kinds of job under the two training types the Hub names."""
+KEY = "co2_eq_emissions"
+_FENCE = "---"
+
+
+def block(document: JobDoc) -> str:
+    """The block as YAML; raises ExportError where the total is unknown."""
+    total = document["total_g"]
+    if total is None:
+        raise ExportError(f"job {document['job_id']!r} has no total to put into a model card")
+    source = (
+        f"gramwatt, SCI (ISO/IEC 21031): operational and embodied emissions of job "
+        f"{document['job_id']}, {total['low']:.4g} to {total['high']:.4g} g"
+    )
+    fields: dict[str, Data] = {
+        # A float of six figures: more than any range here justifies, and never an exponent.
+        "emissions": float(f"{total['value']:.6g}"),
+        "source": source,
+    }
+    optional = {
+        "training_type": TRAINING_TYPES.get(document["kind"]),
+        "geographical_location": document["region"] or document["zone"],
+        "hardware_used": hardware_used(document["devices"]),
+    }
+    fields.update({key: value for key, value in optional.items() if value})
+    return to_yaml({KEY: fields})
+
+
+def card(document: JobDoc) -> str:
+    """A card that holds nothing but the block."""
+    return f"{_FENCE}\n{block(document)}{_FENCE}\n"
+
+
+def into_card(text: str, document: JobDoc) -> str:
+    """The card `text` with its block replaced or added; everything else stays byte for byte.
+
+    Raises ExportError when the card's front matter is never closed.
+    """
+    lines = text.splitlines(keepends=True)
+    if not lines or lines[0].rstrip() != _FENCE:
+        return f"{card(document)}{text}"
+    closing = next((n for n, line in enumerate(lines) if n and line.rstrip() == _FENCE), None)
+    if closing is None:
+        raise ExportError("the card's front matter has no closing ---")
+    kept = _without_block(lines[1:closing])
+    return "".join([lines[0], *kept, block(document), *lines[closing:]])
+
+
+def _without_block(lines: list[str]) -> list[str]:
+    kept, inside = [], False
+    for line in lines:
+        if line.startswith(f"{KEY}:"):
+            inside = True
+        elif not line[:1].isspace():
+            inside = False
+        if not inside:
+            kept.append(line)
+    return kept
