@@ -21,7 +21,12 @@ def environ(tmp_path: Path) -> dict[str, str]:
     """A clean environment with a home of its own; meters left behind end with their parents."""
     names = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
     home = tmp_path / "home"
-    return names | {"GRAMWATT_HOME": str(home), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    return names | {
+        "GRAMWATT_HOME": str(home),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "GRAMWATT_HOST_SOURCE": "model",
+        "GRAMWATT_SERVER": "http://127.0.0.1:9",  # nobody is there: scoring is tested elsewhere
+    }
 
 
 def run(
