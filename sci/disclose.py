@@ -69,7 +69,22 @@ def inputs(parts: Parts) -> list[SourceDoc]:
     rows.append(_row("EL, expected lifetime", parts.context.lifetime))
     reserved = Quantity.exact(parts.job.duration_s, "s", "measured", "job start to end")
     rows.append(_row("TiR, time reserved", reserved))
-    return rows
+    return _once(rows)
+
+
+def _once(rows: list[SourceDoc]) -> list[SourceDoc]:
+    """Rows that say the same as one, with how many there are: eight equal devices are one line."""
+    found: list[tuple[SourceDoc, int]] = []
+    for row in rows:
+        index = next((n for n, (known, _) in enumerate(found) if known == row), None)
+        if index is None:
+            found.append((row, 1))
+        else:
+            found[index] = (row, found[index][1] + 1)
+    return [
+        row if n == 1 else {"what": f"{row['what']} ({n} alike)", "figure": row["figure"]}
+        for row, n in found
+    ]
 
 
 def largest_uncertainty(parts: Parts) -> str | None:

@@ -100,6 +100,13 @@ def number(value: float, digits: int) -> str:
     return printed.rstrip("0").rstrip(".") if digits >= 4 and "." in printed else printed
 
 
+def count_text(count: float) -> str:
+    """A count of functional units: every digit of a whole one, six of any other."""
+    if count == round(count) and abs(count) < 1e15:
+        return f"{count:,.0f}".replace(",", NARROW_SPACE)
+    return number(count, 6)
+
+
 def percent(share: float) -> str:
     """A share (0 to 1) in percent; "<1 %" rather than a nought that would deny it."""
     if 0 < share < 0.01:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gramwatt.sci.figures import (
     NARROW_SPACE,
     UNKNOWN,
+    count_text,
     duration,
     number,
     percent,
@@ -71,6 +72,11 @@ def test_small_shares_are_not_nothing():
     assert percent(0.004) == f"<1{NARROW_SPACE}%"
     assert percent(0) == f"0{NARROW_SPACE}%"
     assert percent(0.128) == f"13{NARROW_SPACE}%"
+
+
+def test_a_whole_count_keeps_every_digit():
+    assert count_text(1_281_167) == f"1{NARROW_SPACE}281{NARROW_SPACE}167"
+    assert count_text(0.5) == "0.5"
 
 
 def test_durations():
