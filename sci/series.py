@@ -18,8 +18,12 @@ MAX_POINTS = 240
 def series(job: MergedJob, track: IntensityTrack) -> list[SeriesPoint]:
     """Energy [J] by device class in equal steps, at most `MAX_POINTS` steps a class.
 
-    An interval that crosses a step is shared by time, so the points add up to the job's energy.
+    An interval that crosses a step is shared by time, so the points add up to the job's energy. The
+    first and last point end where the readings do, so that energy over length is mean power.
     """
+    intervals = [interval for device in job.devices for interval in device.intervals]
+    first = min((interval.start for interval in intervals), default=job.started_at)
+    last = max((interval.end for interval in intervals), default=job.started_at)
     step = timedelta(seconds=_step_s(job.duration_s))
     sums: dict[tuple[str, int], float] = defaultdict(float)
     kinds: dict[tuple[str, int], set[str]] = defaultdict(set)
@@ -34,8 +38,8 @@ def series(job: MergedJob, track: IntensityTrack) -> list[SeriesPoint]:
         start = job.started_at + index * step
         points.append(
             {
-                "start": format_time(start),
-                "end": format_time(start + step),
+                "start": format_time(max(start, first)),
+                "end": format_time(min(start + step, last)),
                 "class": device_class,
                 "energy_j": joules,
                 "kind": max(kinds[device_class, index], key=_rank),

@@ -287,6 +287,19 @@ def test_the_series_holds_all_the_energy():
     assert len(doc["series"]) == 6
 
 
+def test_the_last_point_of_the_series_ends_with_the_readings():
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device(**H100),
+        writer.interval(0, 10, 7000),
+        writer.interval(10, 12, 1400),
+        writer.end(12),
+    ]
+    points = scored(records)["series"]
+    assert [point["end"][17:19] for point in points] == ["10", "12"]
+
+
 def test_a_long_job_has_a_series_of_bounded_length():
     writer = Writer()
     week = 7 * 24 * 3600
