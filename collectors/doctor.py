@@ -9,9 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from gramwatt.collectors.clock import SystemClock
 from gramwatt.collectors.config import Config
 from gramwatt.collectors.sources.base import NvmlPort, SourceAbsent, SourceError
-from gramwatt.collectors.sources.nvml import Pynvml
+from gramwatt.collectors.sources.choose import nvml_port
 
 State = Literal["ok", "limited", "missing", "off"]
 POWERCAP = Path("/sys/class/powercap")
@@ -65,8 +66,8 @@ def examine(config: Config, port: NvmlPort | None = None) -> list[Finding]:
 
 def nvidia(port: NvmlPort | None = None) -> list[Finding]:
     """NVIDIA GPUs and, per device, which calls answer."""
-    nvml = port or Pynvml()
     try:
+        nvml = port or nvml_port(os.environ, SystemClock())
         nvml.open()
     except SourceAbsent as error:
         return [Finding("NVML", "missing", str(error), GPU_FIX)]

@@ -123,8 +123,8 @@ class Tracker:
         if strict:
             _check(self._options)
         else:
-            for key in self._options.keys() - _OPTIONS:
-                say(f"track() has no argument {key!r}; it is ignored [argument-ignored]")
+            for key in self._options.keys() - _OPTIONS:  # in the meter's words, to be said once
+                say(f"argument: unknown key {key!r} is ignored [argument-ignored]")
 
     def __call__(self, function: F) -> F:
         """Decorate `function`: each of its runs is a job, or part of the job that is running."""

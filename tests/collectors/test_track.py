@@ -156,7 +156,7 @@ def test_unknown_arguments_are_said_and_handed_on(
         pass
     assert clients[0].args["projct"] == "x"
     assert capsys.readouterr().err == (
-        "gramwatt: track() has no argument 'projct'; it is ignored [argument-ignored]\n"
+        "gramwatt: argument: unknown key 'projct' is ignored [argument-ignored]\n"
     )
 
 

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gramwatt.collectors.cli import build_app
+from gramwatt.collectors.config import resolve
+from gramwatt.collectors.doctor import examine, nvidia, rapl
+from gramwatt.collectors.identity import node_id
+from gramwatt.collectors.sources.base import NotSupported, NvmlPort
+from gramwatt.collectors.sync import Store
+
+OPEN_LINE = {
+    "v": 1,
+    "type": "job",
+    "job_id": "job-1",
+    "node": node_id(),
+    "writer": "aaaaaaaaaaaa",
+    "seq": 1,
+    "started_at": "2026-05-01T08:00:00.000000Z",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and configuration of its own, and nothing from the environment."""
+    for name in [name for name in os.environ if name.startswith("GRAMWATT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def invoke(*args: str, store: Store | None = None) -> Any:
+    return CliRunner().invoke(build_app(lambda: store), list(args))
+
+
+def write_dead_job(home: Path) -> Path:
+    """A journal of this node whose writer is gone without an end."""
+    folder = home / "spool" / "job-1" / node_id()
+    folder.mkdir(parents=True)
+    (folder / "aaaaaaaaaaaa.jsonl").write_text(json.dumps(OPEN_LINE) + "\n")
+    return folder
+
+
+def test_config_prints_values_origins_and_no_secret(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMWATT_ZONE", "FR")
+    monkeypatch.setenv("GRAMWATT_API_KEY", "gw_topsecret")
+    done = invoke("config", "--json")
+    shown = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert shown["settings"]["zone"] == {"value": "FR", "origin": "environment GRAMWATT_ZONE"}
+    assert shown["settings"]["home"]["value"] == str(home)
+    assert shown["problems"] == []
+    assert "topsecret" not in done.output + invoke("config").output
+
+
+def test_config_with_a_wrong_value_is_exit_2_and_says_which(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMWATT_PUE", "0.5")
+    monkeypatch.setenv("GRAMWATT_ZONE", "Atlantis")
+    done = invoke("config", "--json")
+    problems = json.loads(done.stdout)["problems"]
+    assert done.exit_code == 2
+    assert ["pue" in problems[0], "Atlantis" in problems[1]] == [True, True]
+
+
+def test_sync_closes_dead_jobs_and_hands_them_to_the_store(home: Path) -> None:
+    folder = write_dead_job(home)
+    seen: list[tuple[Path, str | None]] = []
+
+    def take_in(where: Path, job_id: str | None) -> list[str]:
+        seen.append((where, job_id))
+        return ["job-1"]
+
+    store = Store(take_in, lambda _home, job_id: {"job_id": job_id, "state": "lost"})
+    done = invoke("sync", "--job", "job-1", "--summary-json", "-", store=store)
+    assert done.exit_code == 0
+    assert seen == [(home, "job-1")]
+    first, *rest = done.stdout.splitlines()
+    assert json.loads(first) == {"job_id": "job-1", "state": "lost"}
+    assert rest == ["closed job-1", "scored job-1"]
+    ends = [json.loads(line) for path in folder.glob("r-*.jsonl") for line in path.open()]
+    assert [line["state"] for line in ends if line["type"] == "end"] == ["lost"]
+
+
+def test_sync_without_a_store_says_what_waits(home: Path) -> None:
+    write_dead_job(home)
+    done = invoke("sync")
+    assert done.exit_code == 0
+    assert done.stdout == "closed job-1\n"
+    assert "1 jobs stay spooled" in done.stderr
+    assert "gramwatt[service]" in done.stderr
+
+
+def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_dead_job(home)
+    monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:9")
+    done = invoke("sync", "--quiet")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "stays spooled" in done.stderr
+    assert (folder / "aaaaaaaaaaaa.jsonl").exists()
+
+
+class Gpus:
+    """Two boards: one that answers everything, one without a counter."""
+
+    meter = "nvml"
+
+    def open(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+    def count(self) -> int:
+        return 2
+
+    def name(self, index: int) -> str:
+        return f"Board {index}"
+
+    def uuid(self, index: int) -> str:
+        return f"GPU-{index}"
+
+    def energy_mj(self, index: int) -> int:
+        if index == 1:
+            raise NotSupported("no counter")
+        return 5
+
+    def power_mw(self, index: int) -> int:
+        return 300_000 + index
+
+    utilisation_percent = memory_b = limit_mw = power_mw
+
+
+def test_doctor_names_each_gpu_and_the_calls_that_do_not_answer() -> None:
+    port: NvmlPort = Gpus()  # type: ignore[assignment]  # the calls that the doctor uses
+    first, second = nvidia(port)
+    assert (first.what, first.state) == ("GPU 0", "ok")
+    assert first.detail.startswith("Board 0 GPU-0")
+    assert (second.what, second.state) == ("GPU 1", "limited")
+    assert "no counter" in second.detail
+    assert "energy_mj (not-supported)" in second.detail
+
+
+def test_doctor_tells_readable_counters_from_denied_and_absent_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rapl(tmp_path).state == "missing"
+    counter = tmp_path / "intel-rapl:0" / "energy_uj"
+    counter.parent.mkdir()
+    counter.write_text("1")
+    assert rapl(tmp_path).state == "ok"
+    monkeypatch.setattr("gramwatt.collectors.doctor.os.access", lambda *_: False)
+    denied = rapl(tmp_path)
+    assert denied.state == "limited"
+    assert denied.fix is not None
+    assert "chmod" in denied.fix
+
+
+def test_doctor_survives_a_check_that_fails(home: Path) -> None:
+    class Broken(Gpus):
+        def count(self) -> int:
+            raise RuntimeError("driver gone")
+
+    port: NvmlPort = Broken()  # type: ignore[assignment]
+    findings = examine(resolve(), port)
+    assert any("driver gone" in finding.detail for finding in findings)
+    assert [f.what for f in findings if f.state != "missing"][:1] == ["measuring"]
+
+
+def test_doctor_answers_json_with_a_fix_for_what_is_missing(home: Path) -> None:
+    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    places = {finding["what"]: finding for finding in findings}
+    assert {"measuring", "RAPL", "codecarbon", "spool", "service extra", "grid zone"} <= set(places)
+    assert places["grid zone"]["state"] == "missing"
+    assert "GRAMWATT_ZONE" in places["grid zone"]["fix"]
+    assert places["spool"] == {
+        "what": "spool",
+        "state": "ok",
+        "detail": f"{home} can be written",
+        "fix": None,
+    }
+
+
+def test_run_and_sync_load_neither_flask_nor_sqlalchemy_nor_requests() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['run', '--', 'true']\n"
+        "from gramwatt.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end.code\n"
+        "print(sorted({'flask', 'sqlalchemy', 'requests', 'gramwatt.sci.catalog'}"
+        " & set(sys.modules)))\n"
+    )
+    environ = {**os.environ, "GRAMWATT_OFF": "1"}
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, capture_output=True, text=True, env=environ, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_version_is_the_packages(home: Path) -> None:
+    from gramwatt import __version__
+
+    line = [sys.executable, "-m", "gramwatt", "--version"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout == f"gramwatt {__version__}\n"
