@@ -228,7 +228,8 @@ def _without_overlap(
 ) -> tuple[tuple[IntervalRecord, ...], bool]:
     kept: list[IntervalRecord] = []
     cut = False
-    order = sorted(intervals, key=lambda i: (i.start, -i.end.timestamp(), encode(i)))
+    # Identities differ, so of two that start together the node decides: a total order.
+    order = sorted(intervals, key=lambda i: (i.start, -i.end.timestamp(), i.node))
     for interval in order:
         covered = kept[-1].end if kept else interval.start
         if interval.end <= covered:

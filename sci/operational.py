@@ -19,6 +19,7 @@ from gramwatt.sci.quantity import KINDS, Kind, Quantity, total
 from gramwatt.sci.units import J_PER_KWH
 
 Cell = tuple[str, Kind, int, date]
+_KINDS: dict[str, Kind] = {kind: kind for kind in KINDS}
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class EnergyCells:
     track: IntensityTrack
     cells: dict[Cell, float] = field(default_factory=lambda: defaultdict(float))
     meters: dict[str, str] = field(default_factory=dict)
+    _days: dict[date, list[tuple[Cell, float]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, devices: Iterable[MergedDevice], track: IntensityTrack) -> EnergyCells:
@@ -35,19 +37,33 @@ class EnergyCells:
         joined = cls(track)
         for device in devices:
             joined.meters[device.record.device_id] = device.record.meter
-            for interval in device.intervals:
-                day = interval.start.date()
-                kind = _kind(interval.kind)
-                for index, share in track.split(interval.start, interval.end):
-                    key = (device.record.device_id, kind, index, day)
-                    joined.cells[key] += interval.energy_j * share
+            joined._add(device)
+        for cell, joules in joined.cells.items():
+            joined._days.setdefault(cell[3], []).append((cell, joules))
         return joined
+
+    def _add(self, device: MergedDevice) -> None:
+        """Intervals come in time order, so most lie within the same point as the one before."""
+        points, cells, device_id = self.track.points, self.cells, device.record.device_id
+        at, left, right = 0, points[0].start, points[0].end
+        for interval in device.intervals:
+            start, end = interval.start, interval.end
+            kind, day = _KINDS[interval.kind], start.date()
+            if left <= start and end <= right:
+                cells[device_id, kind, at, day] += interval.energy_j
+                continue
+            for at, share in self.track.split(start, end):
+                cells[device_id, kind, at, day] += interval.energy_j * share
+            left, right = points[at].start, points[at].end
+
+    def _of_day(self, day: date | None) -> Iterable[tuple[Cell, float]]:
+        return self.cells.items() if day is None else self._days.get(day, ())
 
     def energy_j(self, *, device: str | None = None, day: date | None = None) -> Quantity | None:
         """Energy [J] of one device or day, or of the whole job; None where nothing was read."""
         sums: dict[tuple[str, Kind], float] = defaultdict(float)
-        for (device_id, kind, _, cell_day), joules in self.cells.items():
-            if device in (None, device_id) and day in (None, cell_day):
+        for (device_id, kind, _, _), joules in self._of_day(day):
+            if device in (None, device_id):
                 sums[device_id, kind] += joules
         return total(
             uncertainty.energy(joules, kind, self.meters[device_id])
@@ -57,14 +73,13 @@ class EnergyCells:
     def operational_g(self, pue: Quantity, *, day: date | None = None) -> Quantity | None:
         """O [gCO2e] = sum(E x I) x PUE; None where no energy is known."""
         sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
-        for (device_id, kind, index, cell_day), joules in self.cells.items():
-            if day in (None, cell_day):
-                sums[device_id, kind, index] += joules
+        for (device_id, kind, index, _), joules in self._of_day(day):
+            sums[self.meters[device_id], kind, index] += joules
         emitted = total(
-            uncertainty.energy(joules, kind, self.meters[device_id])
+            uncertainty.energy(joules, kind, meter)
             .scaled(1 / J_PER_KWH, "kWh")
             .times(self.track.points[index].intensity, "gCO2e")
-            for (device_id, kind, index), joules in sums.items()
+            for (meter, kind, index), joules in sums.items()
         )
         return emitted.times(pue, "gCO2e") if emitted else None
 
@@ -101,7 +116,3 @@ class EnergyCells:
         )
         assert mean is not None  # weights is not empty when its sum is positive
         return mean
-
-
-def _kind(name: str) -> Kind:
-    return next(kind for kind in KINDS if kind == name)

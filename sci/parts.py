@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gramwatt.sci.allocation import EmbodiedShares
 from gramwatt.sci.catalog import Catalog
@@ -25,7 +26,7 @@ class ScoreContext:
     revision: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """One job with its joined energy, place and embodied shares.
 
@@ -39,28 +40,28 @@ class Parts:
     cells: EnergyCells
     embodied: EmbodiedShares
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether every device of the job was read at least once."""
         return all(device.intervals for device in self.job.devices)
 
-    @property
+    @cached_property
     def energy_kwh(self) -> Quantity | None:
         """E, the energy of the IT equipment [kWh]."""
         energy = self.cells.energy_j() if self.complete else None
         return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None
 
-    @property
+    @cached_property
     def operational_g(self) -> Quantity | None:
         """O [gCO2e]."""
         return self.cells.operational_g(self.place.pue) if self.complete else None
 
-    @property
+    @cached_property
     def embodied_g(self) -> Quantity | None:
         """M [gCO2e]."""
         return self.embodied.embodied_g
 
-    @property
+    @cached_property
     def total_g(self) -> Quantity | None:
         """C = O + M [gCO2e]."""
         operational, embodied = self.operational_g, self.embodied_g

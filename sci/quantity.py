@@ -46,7 +46,7 @@ def weakest(kinds: Iterable[Kind]) -> Kind:
 def join_sources(sources: Iterable[str]) -> str:
     """Each distinct source once, in order of first appearance, separated by '; '."""
     seen: dict[str, None] = {}
-    for source in sources:
+    for source in dict.fromkeys(sources):
         seen.update(dict.fromkeys(part for part in source.split("; ") if part))
     return "; ".join(seen)
 
