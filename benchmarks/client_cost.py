@@ -79,6 +79,7 @@ def main() -> int:
         print(json.dumps({"gramwatt": ours, "codecarbon": theirs, "limits": LIMITS}, indent=2))
     else:
         print_table(ours, theirs)
+        print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
         print("limits kept" if not missed else f"limits missed: {', '.join(missed)}")
     return 1 if missed else 0
 

@@ -164,7 +164,7 @@ def _unscored(job_id: str, config: Config) -> str:
             f"the journal of {job_id} is spooled in {config.home}; "
             "pip install 'gramwatt[service]' or set GRAMWATT_SERVER to score it"
         )
-    return f"{job_id} is still being scored; see `gramwatt report job {job_id}`"
+    return f"{job_id} is not scored yet; `gramwatt report job {job_id}` scores and shows it"
 
 
 def _replace(path: Path, text: str) -> None:

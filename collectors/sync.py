@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors import spool
 from gramwatt.collectors.config import Config
 from gramwatt.collectors.recovery import close_dead
+
+if TYPE_CHECKING:
+    from requests import Session
 
 TakeIn = Callable[[Path, str | None], list[str]]
 Document = Callable[[Path, str], dict[str, Any] | None]
@@ -69,22 +72,28 @@ def _send(
 ) -> None:
     from gramwatt.collectors import uploader  # not before it is needed: requests takes 0.1 s
 
-    session = uploader.new_session(config.api_key)
-    for folder in chosen:
-        live = folder.is_live()
-        try:
-            sent = uploader.upload(folder.path, folder.job_id, folder.lines(), server, session)
-        except uploader.ServerAway as error:
-            done.problems.append(f"{error}; the journal stays spooled and `gramwatt sync` sends it")
-            break
-        except uploader.ServerRefused as error:
-            done.problems.append(str(error))
-            continue
-        done.sent.append(folder.job_id)
-        if sent.rejected:
-            first = sent.rejected[0].get("message", "no reason given")
-            done.problems.append(f"{folder.job_id}: {len(sent.rejected)} lines refused: {first}")
-        if not live:
-            (spool.reject if sent.rejected else spool.remove)(folder)
-    if job_id:
-        done.document = uploader.fetch_document(job_id, server, session)
+    with uploader.new_session(config.api_key) as session:
+        for folder in chosen:
+            try:
+                _send_folder(folder, server, session, done)
+            except uploader.ServerAway as error:
+                text = "the journal stays spooled and `gramwatt sync` sends it"
+                done.problems.append(f"{error}; {text}")
+                return
+            except uploader.ServerRefused as error:
+                done.problems.append(str(error))
+        if job_id:
+            done.document = uploader.fetch_document(job_id, server, session)
+
+
+def _send_folder(folder: spool.SpoolFolder, server: str, session: Session, done: Synced) -> None:
+    from gramwatt.collectors.uploader import upload
+
+    live = folder.is_live()
+    sent = upload(folder.path, folder.job_id, folder.lines(), server, session)
+    done.sent.append(folder.job_id)
+    if sent.rejected:
+        first = sent.rejected[0].get("message", "no reason given")
+        done.problems.append(f"{folder.job_id}: {len(sent.rejected)} lines refused: {first}")
+    if not live:
+        (spool.reject if sent.rejected else spool.remove)(folder)

@@ -91,7 +91,8 @@ def test_sync_closes_dead_jobs_and_hands_them_to_the_store(home: Path) -> None:
     first, *rest = done.stdout.splitlines()
     assert json.loads(first) == {"job_id": "job-1", "state": "lost"}
     assert rest == ["closed job-1", "scored job-1"]
-    ends = [json.loads(line) for path in folder.glob("r-*.jsonl") for line in path.open()]
+    (closing,) = folder.glob("r-*.jsonl")
+    ends = [json.loads(line) for line in closing.read_text().splitlines()]
     assert [line["state"] for line in ends if line["type"] == "end"] == ["lost"]
 
 
