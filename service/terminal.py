@@ -29,10 +29,11 @@ def jobs_table(heads: Sequence[JobHead]) -> None:
         print("No job yet. Run one under the meter: gramwatt run -- python train.py")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
+    # An id is there to be copied and a figure to be read: only names may break.
     for name in ("Job", "Name", "Project", "State", "Started (UTC)"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name in ("Job", "State"))
     for name in ("Energy", "CO2e", "SCI"):
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(name, justify="right", no_wrap=True)
     for head in heads:
         table.add_row(
             head["job_id"],
