@@ -23,24 +23,23 @@ _Format = Callable[[QuantityDoc | None], str]
 def jobs_table(heads: Sequence[JobHead]) -> None:
     """Print a table of jobs; one line says so when there is none."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     if not heads:
         print("No job yet. Run one under the meter: gramwatt run -- python train.py")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    # An id is there to be copied and a figure to be read: only names may break.
-    for name in ("Job", "Name", "Project", "State", "Started (UTC)"):
-        table.add_column(name, overflow="fold", no_wrap=name in ("Job", "State"))
-    for name in ("Energy", "CO2e", "SCI"):
-        table.add_column(name, justify="right", no_wrap=True)
+    # An id is there to be copied and a figure to be read: they do not break.
+    table.add_column("Job", no_wrap=True)
+    table.add_column("State, start (UTC)", no_wrap=True)
+    table.add_column("Energy", justify="right", no_wrap=True)
+    table.add_column("CO2e", justify="right", no_wrap=True)
+    table.add_column("SCI", justify="right", overflow="fold")
     for head in heads:
         table.add_row(
-            head["job_id"],
-            head["name"],
-            head["project"],
-            head["state"],
-            moment(head["started_at"]),
+            f"{head['job_id']}\n[dim]{escape(head['name'])}, {escape(head['project'])}[/dim]",
+            f"{head['state']}\n[dim]{moment(head['started_at'])}[/dim]",
             energy(head["energy_kwh"]),
             mass(head["total_g"]),
             "\n".join(sci(row) for row in head["sci"]),
