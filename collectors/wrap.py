@@ -6,7 +6,7 @@ import functools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -60,7 +60,7 @@ def _coroutine(function: Callable[..., Any], scope: Scope) -> Callable[..., Any]
 
 def _generator(function: Callable[..., Any], scope: Scope) -> Callable[..., Any]:
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    def run(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with scope():
             return (yield from function(*args, **kwargs))
 
