@@ -46,6 +46,7 @@ class GpuMeter:
         "_missing",
         "_notify",
         "_pending_j",
+        "_short_j",
         "counter_lost",
         "label",
         "ledger",
@@ -76,7 +77,7 @@ class GpuMeter:
         self._last: tuple[int, float | None] | None = None
         self._mark_ns = mark_ns
         self._mark_w: float | None = None
-        self._pending_j = 0.0
+        self._pending_j = self._short_j = 0.0
         self._frozen = False
         self._missing = 0
 
@@ -177,16 +178,21 @@ class GpuMeter:
         step_j = j_from_mj(counter_mj - base_mj)
         fault = self._fault(step_j, span_s, power_mw)
         self._missing = 0
+        sampled_j = self._sampled_j(time_ns, power_mw) or 0.0
         if fault == "late":
-            self._pending_j += self._sampled_j(time_ns, power_mw) or 0.0
+            self._pending_j += sampled_j
             self._last = (time_ns, self._watts(power_mw))
         elif fault:
+            # The last step before a standstill holds only what was counted until it began.
+            self._pending_j += self._short_j if fault in ("frozen", "stalled") else 0.0
+            self._short_j = 0.0
             self._integrate(time_ns, power_mw)
             self._tell(fault)
             self._anchor(time_ns, counter_mj, power_mw)
             self._frozen = fault == "frozen"
         else:
             self._watts(power_mw)
+            self._short_j = max(0.0, sampled_j + self._pending_j - step_j)
             self._book(base_ns, time_ns, step_j, "measured")
             self._anchor(time_ns, counter_mj, power_mw)
 

@@ -39,14 +39,14 @@ class Schedule:
             return COARSE_S
         return FINE_S if age_s < FINE_UNTIL_S else MIDDLE_S
 
-    def next_cut_ns(self, time_ns: int, segment_ns: int) -> int:
-        """The first cut after `time_ns` for a segment of this length [ns].
+    def next_cut_ns(self, opened_ns: int, start_ns: int, end_ns: int) -> int:
+        """The first cut after `start_ns` of a segment [start, end) in an interval opened before it.
 
         A segment of more than a day has no reading in between, so only days are worth cutting.
         """
-        step_s = DAY_S if segment_ns > DAY_S * NS_PER_S else self.step_s(time_ns)
-        step_ns = step_s * NS_PER_S
-        return (time_ns // step_ns + 1) * step_ns
+        long = end_ns - start_ns > DAY_S * NS_PER_S
+        step_ns = (DAY_S if long else self.step_s(opened_ns)) * NS_PER_S
+        return (start_ns // step_ns + 1) * step_ns
 
 
 class Interval:
@@ -129,7 +129,8 @@ class Ledger:
         while start_ns < end_ns:
             if self.open is None:
                 self.open = Interval(start_ns, kind)
-            cut_ns = self._schedule.next_cut_ns(start_ns, end_ns - start_ns)
+            # By the open interval's own start: one that began fine ends fine.
+            cut_ns = self._schedule.next_cut_ns(self.open.start_ns, start_ns, end_ns)
             until_ns = min(cut_ns, end_ns)
             whole = until_ns == end_ns
             part_j = energy_j if whole else energy_j * (until_ns - start_ns) / (end_ns - start_ns)

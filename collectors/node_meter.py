@@ -54,8 +54,11 @@ class NodeMeter:
             clock, mono_ns, int(start.get("wall_ns") or clock.wall_ns())
         )
         self.mark_ns = self.timeline.start_ns
-        self.home, folder = self._folder()
+        self.home, elsewhere = writable_home(config.home)
+        folder = spool_root(self.home) / self.job_id / self.node
         self.log = Log(folder / "meter.log", clock)
+        if elsewhere:
+            self.notify("spool-elsewhere", elsewhere)
         writer = os.urandom(6).hex()
         base = {"job_id": self.job_id, "node": self.node, "writer": writer}
         self.journal = Journal(folder, base, self.log.say)
@@ -165,17 +168,6 @@ class NodeMeter:
         """Notices the client has not been told yet."""
         found, self.unsaid = self.unsaid, []
         return found
-
-    def _folder(self) -> tuple[Path, Path]:
-        try:
-            home = usable_home(self.config.home)
-        except OSError as error:
-            home = self.config.home
-            self.notify("meter-gap", f"nothing can be journaled: {error}.")
-        if home != self.config.home:
-            text = f"{self.config.home} cannot be written; the job is journaled in {home}."
-            self.notify("spool-elsewhere", text)
-        return home, spool_root(home) / self.job_id / self.node
 
     def _put_job(self, resumes: str | None) -> None:
         config, environ = self.config, self.around.environ
@@ -290,3 +282,14 @@ class NodeMeter:
         except Exception as error:  # a source or a disk may do anything; the job must not notice
             self.log.say(f"{what} failed: {error!r}")
             self.notify("meter-gap", f"{what} failed: {error}.")
+
+
+def writable_home(wanted: Path) -> tuple[Path, str | None]:
+    """The home to journal in, and what is to be said when it is not the wanted one."""
+    try:
+        home = usable_home(wanted)
+    except OSError as error:  # the journal stays in memory and tries again
+        return wanted, f"nothing can be journaled: {error}."
+    if home == wanted:
+        return home, None
+    return home, f"{wanted} cannot be written; the job is journaled in {home}."

@@ -31,29 +31,32 @@ def environment(environ: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in environ.items() if not key.startswith(FOREIGN)}
 
 
-def main() -> int:
-    """Measure until the reader of stdout is gone. Exit code 1 when codecarbon cannot be used."""
+def main(every_s: float = MEASURE_EVERY_S) -> int:
+    """Measure every `every_s` [s] until the reader of stdout is gone.
+
+    Exit code 1 when codecarbon cannot be used.
+    """
     _die_with_parent()
     sys.modules["pynvml"] = None  # type: ignore[assignment]  # the meter reads the GPUs, once
     try:
-        tracker, kind, version = _tracker()
+        tracker, kind, release = _tracker(every_s)
     except Exception as error:
         _say({"absent": f"codecarbon cannot be used: {type(error).__name__}: {error}"})
         return 1
-    _say({"started": True, "cpu_kind": kind, "version": version})
+    _say({"started": True, "cpu_kind": kind, "version": release})
     tracker.start()
     while True:
         time.sleep(3600)
 
 
-def _tracker() -> tuple[Any, str, str]:
+def _tracker(every_s: float) -> tuple[Any, str, str]:
     os.environ["HOME"] = os.environ["USERPROFILE"] = os.devnull  # no ~/.codecarbon.config
     from codecarbon import OfflineEmissionsTracker
     from codecarbon.core.cpu import is_rapl_available
 
     tracker = OfflineEmissionsTracker(
         project_name="gramwatt",
-        measure_power_secs=MEASURE_EVERY_S,
+        measure_power_secs=every_s,
         api_call_interval=1,
         output_methods=[],
         output_handlers=[_tap()],
@@ -133,4 +136,4 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(float, sys.argv[1:2])))

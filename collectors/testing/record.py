@@ -61,20 +61,19 @@ def record(port: NvmlPort, clock: Clock, duration_s: float, rate_hz: float) -> R
     """Record every GPU of an open port: its counter at 1 kHz, then all at `rate_hz` [1/s]."""
     recorder = Recorder(port, clock)
     gpus = range(port.count())
-    dense_until_ns = clock.now_ns() + int(min(DENSE_S, duration_s / 2) * NS_PER_S)
-    while clock.now_ns() < dense_until_ns:
+    start_ns, rounds = clock.now_ns(), 0
+    dense_ns = int(min(DENSE_S, duration_s / 2) * NS_PER_S)
+    while (age_ns := clock.now_ns() - start_ns) < duration_s * NS_PER_S:
+        due = age_ns * rate_hz / NS_PER_S >= rounds
         for gpu in gpus:
-            recorder.counter(gpu)
-        clock.sleep(DENSE_STEP_S)
-    until_ns = clock.now_ns() + int(duration_s * NS_PER_S)
-    rounds = 0
-    while clock.now_ns() < until_ns:
-        for gpu in gpus:
-            recorder.fast(gpu)
-            if rounds % SLOW_EVERY == 0:
+            if due:
+                recorder.fast(gpu)
+            else:
+                recorder.counter(gpu)
+            if due and rounds % SLOW_EVERY == 0:
                 recorder.slow(gpu)
-        rounds += 1
-        clock.sleep(1 / rate_hz)
+        rounds += due
+        clock.sleep(DENSE_STEP_S if age_ns < dense_ns else 1 / rate_hz)
     return recorder
 
 
