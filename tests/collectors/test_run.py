@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -114,7 +115,7 @@ def test_the_command_shares_the_process_group(environ: dict[str, str]) -> None:
 
 
 def test_sigpipe_ends_the_command_as_in_a_shell(environ: dict[str, str]) -> None:
-    line = " ".join([*RUN, "--", "yes"])
+    line = shlex.join([*RUN, "--", "yes"])
     done = subprocess.run(
         ["bash", "-c", f"{line} | head -1; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,
