@@ -1,7 +1,9 @@
 """The exported manifest, run by the real Impact Framework, reaches the document's totals."""
 
 import json
+import os
 import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from gramwatt.reports.exports.impact_framework import (
 from tests.reports.documents import Grid, document
 
 ROOT = Path(__file__).parents[2]
+PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+"""The development environment may hold a node of its own."""
 READ_YAML = """
 const yaml = require(process.argv[1]);
 const text = require('fs').readFileSync(process.argv[2], 'utf8');
@@ -28,7 +32,11 @@ console.log(JSON.stringify(yaml.load(text)));
 def if_run():
     """if-run of the npm package; without it the tests fail rather than skip."""
     done = subprocess.run(
-        [ROOT / "scripts" / "ensure_if.sh"], capture_output=True, text=True, timeout=600
+        [ROOT / "scripts" / "ensure_if.sh"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PATH": PATH},
     )
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())
@@ -38,16 +46,20 @@ def if_run():
 def run(if_run, tmp_path):
     """Run a manifest; if-run exits with 0 even when it failed, so its status is read."""
 
+    environ = {**os.environ, "PATH": PATH}
+
     def run_manifest(text):
         source, target = tmp_path / "job.yml", tmp_path / "out"
         source.write_text(text, encoding="utf-8")
-        subprocess.run([if_run, "-m", source, "-o", target], check=True, capture_output=True)
+        line = [if_run, "-m", source, "-o", target]
+        subprocess.run(line, check=True, capture_output=True, env=environ)
         reader = if_run.parents[1] / "js-yaml"
         done = subprocess.run(
             ["node", "-e", READ_YAML, reader, target.with_suffix(".yaml")],
             check=True,
             capture_output=True,
             text=True,
+            env=environ,
         )
         output = json.loads(done.stdout)
         assert output["execution"]["status"] == "success", output["execution"].get("error")
