@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from gramwatt.sci.document import JobDoc, SourceDoc
+from gramwatt.sci.figures import UNKNOWN, text
 from gramwatt.sci.quantity import QuantityDoc
-from gramwatt.service.pagetext import digits
+from gramwatt.service.pagetext import plain
 
 
 class Explained(TypedDict):
@@ -113,8 +114,5 @@ _FIGURES: dict[str, Callable[[JobDoc], _Figures]] = {
 
 def _shown(figure: QuantityDoc | None) -> str:
     if figure is None:
-        return "unknown; see the notices"
-    span = f"{digits(figure['low'])} to {digits(figure['high'])}"
-    unit = "" if figure["unit"] == "1" else f" {figure['unit']}"
-    value = f"{digits(figure['value'])}{unit}"
-    return f"{value}  ({span}; {figure['kind']}; {figure['source']})"
+        return f"{UNKNOWN}; see the notices"
+    return plain(f"{text(figure)}  ({figure['kind']}; {figure['source']})")

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gramwatt.sci.document import JobDoc, JobHead
+from gramwatt.sci.figures import UNKNOWN, count_text, duration, span_text, value_text
 from gramwatt.sci.quantity import QuantityDoc
-from gramwatt.service.pagetext import (
-    duration,
-    energy,
-    energy_range,
-    mass,
-    mass_range,
-    moment,
-    sci,
-    sci_range,
-)
-
-_Format = Callable[[QuantityDoc | None], str]
+from gramwatt.service.pagetext import moment, plain, sci, sci_range
 
 
 def jobs_table(heads: Sequence[JobHead]) -> None:
@@ -40,9 +30,9 @@ def jobs_table(heads: Sequence[JobHead]) -> None:
         table.add_row(
             f"{head['job_id']}\n[dim]{escape(head['name'])}, {escape(head['project'])}[/dim]",
             f"{head['state']}\n[dim]{moment(head['started_at'])}[/dim]",
-            energy(head["energy_kwh"]),
-            mass(head["total_g"]),
-            "\n".join(sci(row) for row in head["sci"]),
+            plain(value_text(head["energy_kwh"])),
+            plain(value_text(head["total_g"])),
+            plain("\n".join(sci(row) for row in head["sci"])),
         )
     Console(highlight=False).print(table)
 
@@ -55,19 +45,19 @@ def job_lines(document: JobDoc) -> list[str]:
         ("State", _state(document)),
         ("Started", f"{moment(document['started_at'])} UTC, {duration(document['duration_s'])}"),
         ("Zone", place),
-        ("Energy", _with_range(document["energy_kwh"], energy, energy_range)),
-        ("Operational O", _with_range(document["operational_g"], mass, mass_range)),
-        ("Embodied M", _with_range(document["embodied_g"], mass, mass_range)),
-        ("Total O + M", _with_range(document["total_g"], mass, mass_range)),
+        ("Energy", _with_range(document["energy_kwh"])),
+        ("Operational O", _with_range(document["operational_g"])),
+        ("Embodied M", _with_range(document["embodied_g"])),
+        ("Total O + M", _with_range(document["total_g"])),
     ]
     for row in document["sci"]:
         figure = f"{sci(row)}  ({sci_range(row)})" if row["g_per_unit"] else sci(row)
-        rows.append((f"SCI per {row['unit']}", f"{figure}, R = {row['count']:g}"))
+        rows.append((f"SCI per {row['unit']}", f"{figure}, R = {count_text(row['count'])}"))
     rows.append(("Data quality", document["data_quality"]["grade"]))
     rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
     rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
     width = max(len(name) for name, _ in rows)
-    return [f"{name:<{width}}  {text}" for name, text in rows]
+    return [plain(f"{name:<{width}}  {text}") for name, text in rows]
 
 
 def _state(document: JobDoc) -> str:
@@ -77,7 +67,8 @@ def _state(document: JobDoc) -> str:
     return f"{document['state']}{ended}, revision {document['revision']}{passing}"
 
 
-def _with_range(figure: QuantityDoc | None, value: _Format, span: _Format) -> str:
+def _with_range(figure: QuantityDoc | None) -> str:
     if figure is None:
-        return "unknown"
-    return f"{value(figure)}  ({span(figure)}, {figure['kind']})"
+        return UNKNOWN
+    span = span_text(figure) or "exact"
+    return f"{value_text(figure)}  ({span}, {figure['kind']})"

@@ -204,7 +204,7 @@ def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
 
 def test_the_list_page_shows_a_job_with_its_ranges(client, light):
     ingest(light, "job-1", lines(journal()))
-    page = client.get("/").text
+    page = client.get("/").text.replace("\u202f", " ")
     # 0.03 kWh in Wh, with the meter's range of +-5 %.
     for text in ("resnet", "30.0 Wh", "28.5 to 31.5 Wh", "/image", "completed", 'lang="en"'):
         assert text in page
