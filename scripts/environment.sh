@@ -16,7 +16,7 @@ apt_install() {
     if [ "$(id -u)" != 0 ]; then
         sudo -n true 2>/dev/null || {
             say "an administrator must run this line once, then run this again:"
-            say "    apt-get update && apt-get install -y $*"
+            printf '%s\n' "    apt-get update && apt-get install -y $*" >&2
             exit 3
         }
         as_root="sudo -n"
