@@ -44,29 +44,44 @@ find_python() {
     return 1
 }
 
+# missing_packages LOCK: print the Debian packages this system lacks, on one line.
+missing_packages() {
+    if ! usable_venv; then
+        if ! python=$(find_python); then
+            printf 'python3 python3-venv '
+        elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+            case $python in
+                *python3.*) printf '%s-venv ' "${python##*/}" ;;
+                *) printf 'python3-venv ' ;;
+            esac
+        fi
+    fi
+    # Impact Framework, which a test of our export runs, asks for the name of the system.
+    if [ "$1" = development ] && ! command -v lsb_release >/dev/null 2>&1; then
+        printf 'lsb-release '
+    fi
+}
+
+usable_venv() {
+    "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
 # make_venv: create .venv when it is absent, broken or of too old a Python.
 make_venv() {
-    "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null &&
-        return
+    usable_venv && return
     python=$(find_python) || {
-        apt_install python3 python3-venv
-        python=$(find_python) || {
-            say "Python 3.11 or newer is needed; this system's package is older."
-            exit 3
-        }
+        say "Python 3.11 or newer is needed; this system's package is older."
+        exit 3
     }
-    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-        case $python in
-            *python3.*) apt_install "${python##*/}-venv" ;;
-            *) apt_install python3-venv ;;
-        esac
-    fi
     "$python" -m venv --clear "$venv"
 }
 
 # prepare LOCK: make .venv hold requirements/LOCK.txt and this checkout. Quick when it does already.
 prepare() {
     venv=$root/.venv
+    missing=$(missing_packages "$1")
+    # shellcheck disable=SC2086  # one word a package
+    [ -z "$missing" ] || apt_install $missing
     make_venv
     wanted=$(sha256sum <"$root/requirements/$1.txt")
     # The development lock holds everything of the demo's, at the same versions.
