@@ -17,7 +17,7 @@ from gramwatt.sci.embodied import (
     host_te,
     unknown_accelerator_te,
 )
-from gramwatt.sci.errors import LookupFailed
+from gramwatt.sci.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.merge import MergedJob
 from gramwatt.sci.notices import CODES, Notice
 from gramwatt.sci.quantity import Quantity, total
@@ -25,8 +25,6 @@ from gramwatt.sci.records import DeviceRecord
 from gramwatt.sci.units import S_PER_YEAR, gib_from_bytes
 
 ACCELERATORS = ("gpu", "accelerator", "module")
-SERVER_FORM_FACTORS = ("sxm", "oam", "hgx")
-"""Form factors that are only sold in multi-accelerator servers."""
 SERVER_ACCELERATORS = 8.0
 """Accelerators of the server whose embodied carbon is taken (`gpu_host` of embodied_model.csv)."""
 
@@ -35,7 +33,8 @@ SERVER_ACCELERATORS = 8.0
 class Share:
     """Embodied carbon of one device or host charged to the job, and how it came about.
 
-    `te` is that of the whole; `reserved` RR and `total` ToR count what is shared.
+    `te` is that of the whole, `life` its EL [years]; `reserved` RR and `total` ToR count what is
+    shared.
     """
 
     device_id: str
@@ -45,6 +44,7 @@ class Share:
     reserved: float
     total: float
     embodied_g: Quantity
+    life: Quantity
 
     @property
     def fraction(self) -> float:
@@ -87,8 +87,11 @@ def embodied_share_g(te_g: Quantity, reserved_s: float, life: Quantity, share: f
     return te_g.scaled(share).times(time_share.over(life, "1"), "gCO2e")
 
 
-def allocate(job: MergedJob, catalog: Catalog, life: Quantity) -> EmbodiedShares:
-    """M of every accelerator and host of the job."""
+def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> EmbodiedShares:
+    """M of every accelerator and host of the job.
+
+    `life` is the declared EL [years], None for that of the catalog, part by part.
+    """
     shares: list[Share] = []
     notices: list[Notice] = []
     for device in job.devices:
@@ -98,12 +101,21 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity) -> EmbodiedShares
             notices += remarks
     for node in job.nodes:
         records = [d.record for d in job.devices if d.record.node == node]
-        host, remarks = _host(node, records, job.duration_s, catalog, life)
+        host_life = life or catalog.lifetime()
+        host, remarks = _host(node, records, job.duration_s, catalog, host_life)
         shares += [host] if host else []
         notices += remarks
+    notices += [notice for d in job.devices for notice in _asked_back(d.record, catalog)]
+    notices += _beyond_life(job.duration_s, life or catalog.lifetime())
     rows = {d.record.device_id: identify(d.record, catalog) for d in job.devices}
     ids = {device_id: row.id for device_id, row in rows.items() if row is not None}
     return EmbodiedShares(tuple(shares), tuple(dict.fromkeys(notices)), ids)
+
+
+def _beyond_life(reserved_s: float, life: Quantity) -> list[Notice]:
+    if reserved_s <= life.value * S_PER_YEAR:
+        return []
+    return [Notice("lifetime-exceeded", CODES["lifetime-exceeded"], "embodied_g")]
 
 
 def identify(record: DeviceRecord, catalog: Catalog) -> Hardware | Cpu | None:
@@ -119,13 +131,14 @@ def identify(record: DeviceRecord, catalog: Catalog) -> Hardware | Cpu | None:
 
 
 def _accelerator(
-    record: DeviceRecord, reserved_s: float, catalog: Catalog, life: Quantity
+    record: DeviceRecord, reserved_s: float, catalog: Catalog, declared: Quantity | None
 ) -> tuple[Share, list[Notice]]:
     found = identify(record, catalog)
     hardware = found if isinstance(found, Hardware) else None
+    life = declared or catalog.lifetime(hardware.id if hardware else None)
     field = f"devices.{record.device_id}.embodied_g"
     notices = []
-    if hardware is None:
+    if hardware is None and not _asked_back(record, catalog):
         text = f"{record.name!r} is not in the catalog; a generic accelerator stands in for it."
         notices.append(Notice("hardware-unknown", text, field))
     te = (hardware.embodied if hardware else None) or unknown_accelerator_te()
@@ -133,7 +146,26 @@ def _accelerator(
         text = f"Embodied carbon of {record.name} is modelled (tier {te.tier})."
         notices.append(Notice("embodied-modelled", text, field))
     grams = embodied_share_g(te.te_g, reserved_s, life, record.share)
-    return Share(record.device_id, record.node, record.name, te, record.share, 1.0, grams), notices
+    where = (record.device_id, record.node, record.name)
+    return Share(*where, te, record.share, 1.0, grams, life), notices
+
+
+def _asked_back(record: DeviceRecord, catalog: Catalog) -> list[Notice]:
+    """A notice with the choices where the catalog knows a device's name, but not which part."""
+    try:
+        if record.device_class == "cpu":
+            catalog.cpu(record.name)
+        elif record.device_class in ACCELERATORS:
+            catalog.hardware(record.name)
+    except AmbiguousName as error:
+        text = (
+            f"{record.name!r} may be {' or '.join(error.choices)}; a generic figure stands in. An "
+            "overlay can give the name to one of them."
+        )
+        return [Notice("hardware-ambiguous", text, f"devices.{record.device_id}.embodied_g")]
+    except LookupFailed:
+        pass
+    return []
 
 
 def _host(
@@ -158,7 +190,8 @@ def _host(
         label = "host (CPU, memory, board, case)"
     grams = embodied_share_g(te.te_g, reserved_s, life, reserved / slots)
     notice = Notice("host-modelled", CODES["host-modelled"], "embodied_g")
-    return Share(f"{node}-host", node, label, te, reserved, slots, grams), [notice]
+    share = Share(f"{node}-host", node, label, te, reserved, slots, grams, life)
+    return share, [notice]
 
 
 def _holds_host(record: DeviceRecord, catalog: Catalog) -> bool:
@@ -170,8 +203,7 @@ def _holds_host(record: DeviceRecord, catalog: Catalog) -> bool:
 
 def _in_server(record: DeviceRecord, catalog: Catalog) -> bool:
     hardware = identify(record, catalog)
-    form = hardware.form_factor if isinstance(hardware, Hardware) else ""
-    return any(word in form.lower() for word in SERVER_FORM_FACTORS)
+    return isinstance(hardware, Hardware) and hardware.in_server
 
 
 def _reserved_of(reserved: float, accelerators: Sequence[DeviceRecord]) -> tuple[float, float]:

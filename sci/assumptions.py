@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gramwatt.sci.allocation import embodied_share_g
-from gramwatt.sci.catalog import Hardware
-from gramwatt.sci.embodied import gpu_host_te_per_accelerator, lifetime_years
+from gramwatt.sci.catalog import Catalog, Hardware, Instance
+from gramwatt.sci.embodied import gpu_host_te_per_accelerator
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.quantity import Quantity
@@ -61,6 +61,8 @@ class Assumptions:
 
     question: EstimateQuestion
     hardware: Hardware | None
+    catalog: Catalog
+    instance: Instance | None = None
     inputs: dict[str, Quantity] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
 
@@ -70,13 +72,27 @@ class Assumptions:
         beside = self.hardware is None or self.hardware.device_class in ("gpu", "accelerator")
         return self.question.host and beside
 
+    @property
+    def share(self) -> float:
+        """Which part of each device the instance has, (0, 1]."""
+        return self.instance.share if self.instance else 1.0
+
+    def devices(self) -> float:
+        """How many devices are asked for: those of the instance, else `count`, else one."""
+        if self.instance is None:
+            return self.question.count or 1.0
+        count = self.instance.devices(self.question.count)
+        source = f"{self.instance.cited}, {self.share:.4g} of each"
+        self.inputs["devices"] = Quantity.exact(count, "1", "catalog", source)
+        return count
+
     def device_hours(self) -> Quantity | None:
         """Device hours [h]: declared, count x hours, or out of parameters and tokens."""
         asked = self.question
-        count = asked.count or 1.0
         if asked.device_hours is not None:
             return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
         if asked.hours is not None:
+            count = self.devices()
             source = f"{DECLARED}: {asked.hours:g} h on {count:g} devices"
             return Quantity.exact(asked.hours * count, "h", "declared", source)
         if asked.model_parameters is None or asked.tokens is None:
@@ -116,7 +132,7 @@ class Assumptions:
             text = "Embodied carbon is not known; give embodied_kg_per_device and device_hours."
             self.notices.append(Notice("embodied-unknown", text, "embodied_g"))
             return None
-        life = lifetime_years()
+        life = self.catalog.lifetime(self.hardware.id if self.hardware else None)
         if self.question.lifetime_years is not None:
             given = self.question.lifetime_years
             life = Quantity.exact(given, "years", "declared", DECLARED)
@@ -142,8 +158,8 @@ class Assumptions:
         for name in wanted:
             rate = rates[name]
             if rate:
-                source = f"peak dense {name} of {self.hardware.id}"
-                return Quantity.exact(rate, "TFLOPS", "catalog", source)
+                source = f"peak dense {name} of {self._cited()}"
+                return Quantity.exact(rate * self.share, "TFLOPS", "catalog", source)
         what = f"no {' or '.join(wanted)} rate of {self.hardware.id}"
         raise ScoreError(f"the catalog has {what}; give hours or device_hours", code="rate-unknown")
 
@@ -154,21 +170,21 @@ class Assumptions:
         if self.hardware is None or self.hardware.tdp_w is None:
             return None
         rated = Quantity.exact(
-            self.hardware.tdp_w, "W", "catalog", f"rated power of {self.hardware.id}"
+            self.hardware.tdp_w * self.share, "W", "catalog", f"rated power of {self._cited()}"
         )
         used = self.question.utilisation
         if used is None:
             return rated.times(RATED_SHARE, "W")
-        idle = self.hardware.idle_w.value if self.hardware.idle_w else 0.0
+        idle = self.hardware.idle_w.value * self.share if self.hardware.idle_w else 0.0
         mean = idle + (rated.value - idle) * used
-        source = f"between idle and rated power of {self.hardware.id} by declared utilisation"
+        source = f"between idle and rated power of {self._cited()} by declared utilisation"
         spread = Quantity.around(mean, USE_SPREAD, "W", "derived", source)
         return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
 
     def _te(self) -> Quantity | None:
         """TE of a device and its share of a host [gCO2e]; None where the catalog has none."""
         part = self.hardware.embodied if self.hardware else None
-        te = part.te_g if part else None
+        te = part.te_g.scaled(self.share) if part else None
         if self.question.embodied_kg_per_device is not None:
             grams = g_from_kg(self.question.embodied_kg_per_device)
             te = Quantity.exact(grams, "gCO2e", "declared", DECLARED)
@@ -177,6 +193,12 @@ class Assumptions:
         self.inputs["TE, embodied carbon of a device"] = te
         if not self.with_host or (part is not None and part.includes_host):
             return te
-        host = gpu_host_te_per_accelerator().te_g
+        beside = gpu_host_te_per_accelerator()
+        host = (self.catalog.host_share(self.instance) if self.instance else beside).te_g
         self.inputs["TE, host share of a device"] = host
         return te + host
+
+    def _cited(self) -> str:
+        """The part as figures cite it, with the share of it that an instance has."""
+        named = self.hardware.cited if self.hardware else "the hardware"
+        return named if self.share == 1.0 else f"{self.share:.4g} of {named}"

@@ -1,4 +1,4 @@
-"""The catalog: hardware, CPUs, cloud regions and annual grid intensity, by name.
+"""The catalog: hardware, CPUs, cloud instances, regions and annual grid intensity, by name.
 
 Names match exactly or not at all (`gramwatt.sci.names`). Everything here is immutable; the data are
 the CSV files packaged beside this module, read once per process on first use.
@@ -6,68 +6,165 @@ the CSV files packaged beside this module, read once per process on first use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from gramwatt.sci.board import modelled_te, published_te
-from gramwatt.sci.embodied import cpu_die_te
-from gramwatt.sci.errors import LookupFailed
-from gramwatt.sci.hardware import Cpu, Embodied, Hardware, parse_cpu, parse_hardware
-from gramwatt.sci.names import CLOSE_MATCHES, NameIndex, cpu_name
-from gramwatt.sci.tables import Row, rows
-from gramwatt.sci.zones import (
-    Region,
-    ZoneIntensity,
-    country_intensity,
-    parse_region,
-    world_intensity,
-    zone_intensity,
+from gramwatt.sci.embodied import lifetime_years
+from gramwatt.sci.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.grid import Grid
+from gramwatt.sci.hardware import Cpu, Embodied, Hardware
+from gramwatt.sci.instances import Instance, InstanceIndex, host_share_of, parse_instance
+from gramwatt.sci.loading import (
+    Source,
+    aliases,
+    architectures,
+    close_regions,
+    cpus,
+    named,
+    pairs,
+    parts,
+    regions,
+    sources,
 )
+from gramwatt.sci.names import NameIndex, close_names, cpu_name
+from gramwatt.sci.overlaid import instance_rows
+from gramwatt.sci.overlay import Overlay, OverlayError, parse_overlay
+from gramwatt.sci.quantity import Quantity
+from gramwatt.sci.services import Meaning, Service, parse_service, service_index, service_key
+from gramwatt.sci.tables import rows
+from gramwatt.sci.zones import Region, ZoneIntensity
 
-__all__ = ["Catalog", "Cpu", "Hardware", "Region", "Source", "ZoneIntensity", "load_catalog"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where figures come from; `evidence` says how far the document itself was read."""
-
-    key: str
-    title: str
-    url: str | None
-    licence: str | None
-    year: int | None
-    evidence: str
+__all__ = [
+    "Catalog",
+    "Cpu",
+    "Hardware",
+    "Instance",
+    "Region",
+    "Source",
+    "ZoneIntensity",
+    "load_catalog",
+]
 
 
 class Catalog:
     """Every row by every name it goes by. Build it with `load_catalog`."""
 
-    def __init__(self) -> None:
-        """Read the packaged data; `version` is the date of their last change, YYYY.MM.DD."""
+    def __init__(self, overlay: Overlay | None = None) -> None:
+        """Read the packaged data, with the user's overlay over it.
+
+        `version` is the date of the data's last change, YYYY.MM.DD, and the overlay's digest.
+        Raises OverlayError for an overlay that does not fit the data.
+        """
+        self.overlay = overlay
         self.version = rows("version.csv")[0].text("version")
-        self._hardware = {part.id: part for part in _parts()}
-        self._cpus = {cpu.id: cpu for cpu in _cpus()}
-        self._regions = {region.id: region for region in _regions()}
-        parts, cpus = self._hardware.values(), self._cpus.values()
-        self._hardware_names = NameIndex("hardware", _named(parts), _architectures(parts))
-        self._cpu_names = NameIndex("cpu", _named(cpus), _architectures(cpus), cpu_name)
-        self._grid = _Grid()
-        self.sources: Mapping[str, Source] = {source.key: source for source in _sources()}
+        self.version += f"+overlay.{overlay.digest[:8]}" if overlay else ""
+        self._hardware = {part.id: part for part in parts(overlay)}
+        self._cpus = {cpu.id: cpu for cpu in cpus()}
+        self._regions = {region.id: region for region in regions(overlay)}
+        boards, sockets = self._hardware.values(), self._cpus.values()
+        shared = aliases("hardware-shared")
+        self._hardware_names = NameIndex(
+            "hardware", named(boards), architectures(boards), shared=pairs(shared)
+        )
+        literal = aliases("hardware-literal").items()
+        self._literal = {name: part for part, names in literal for name in names}
+        self._cpu_names = NameIndex("cpu", named(sockets), architectures(sockets), cpu_name)
+        self._instances = {found.id: found for found in map(parse_instance, instance_rows(overlay))}
+        groups = [
+            (row.text("name"), row.listing("families")) for row in rows("instance_groups.csv")
+        ]
+        self._instance_names = InstanceIndex(
+            self._instances.values(), pairs(aliases("instance")), groups
+        )
+        self._services = service_index(map(parse_service, rows("services.csv")))
+        self._grid = Grid(overlay.zones if overlay else None)
+        self.sources: Mapping[str, Source] = {source.key: source for source in sources(overlay)}
+        if overlay:
+            self._check(overlay)
+
+    def with_overlay(self, text: str) -> Catalog:
+        """The packaged catalog with the entries of a TOML text; raises OverlayError."""
+        return Catalog(parse_overlay(text))
 
     def hardware(self, name: str) -> Hardware:
         """An accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""
-        return self._hardware[self._hardware_names.find(name)]
+        try:
+            return self._hardware[self._part(name)]
+        except AmbiguousName:
+            raise
+        except LookupFailed:
+            meant = self.meaning(name)
+            if meant is None:
+                raise
+            raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
 
     def cpu(self, name: str) -> Cpu:
         """A CPU by id, name or alias; raises AmbiguousName or LookupFailed."""
         return self._cpus[self._cpu_names.find(name)]
 
+    def instance(self, name: str) -> Instance:
+        """A cloud instance by id or name; raises AmbiguousName for a family, or LookupFailed."""
+        try:
+            return self._instances[self._instance_names.find(name)]
+        except AmbiguousName:
+            raise
+        except LookupFailed:
+            meant = self.meaning(name)
+            if meant is None:
+                raise
+            raise LookupFailed("instance", name, meant.instances, meant.reason) from None
+
+    def meaning(self, name: str) -> Meaning | None:
+        """What a name means that may be an instance, a service or hardware; None for nothing."""
+        members = self._instance_names.matches(name)
+        if members:
+            return self._of_instances(name, members)
+        service = self._services.get(service_key(name))
+        if service is not None:
+            return self._of_service(service)
+        try:
+            meant: Sequence[str] = (self._part(name),)
+        except AmbiguousName as error:
+            meant = error.choices
+        except LookupFailed:
+            return None
+        held = tuple(found.id for found in self._instances.values() if found.hardware in meant)
+        return Meaning(
+            tuple(meant), held, f"{name} is hardware, not an instance: {', '.join(meant)}"
+        )
+
+    def _part(self, name: str) -> str:
+        """The id of a part; names of cloud metadata count only letter by letter."""
+        return self._literal.get(name.strip().lower()) or self._hardware_names.find(name)
+
+    def _of_instances(self, name: str, members: Sequence[str]) -> Meaning:
+        boards = tuple(dict.fromkeys(self._instances[one].hardware for one in members))
+        what = "a cloud instance" if len(members) == 1 else "a family of cloud instances"
+        reason = f"{name} is {what} with {', '.join(boards)}: ask for it as instance"
+        return Meaning(boards, tuple(members), reason)
+
+    def _of_service(self, service: Service) -> Meaning:
+        held = [i for i in self._instances.values() if service.runs_on(i.provider, i.family)]
+        boards = dict.fromkeys((*service.hardware, *(found.hardware for found in held)))
+        return Meaning(tuple(boards), tuple(found.id for found in held), service.reason)
+
+    def host_share(self, instance: Instance) -> Embodied:
+        """TE of the host's share that goes with one device of an instance [gCO2e]."""
+        host = self._instances.get(instance.host or "")
+        cpu = self._cpus.get(host.cpu or "") if host else None
+        return host_share_of(instance, host, self._hardware[instance.hardware], cpu)
+
+    def lifetime(self, part: str | None = None) -> Quantity:
+        """EL of a part [years]: the overlay's, else its default, else 4 from 3 to 6."""
+        declared = self.overlay.lifetimes if self.overlay else {}
+        found = declared.get(part or "", declared.get("default"))
+        return found or lifetime_years()
+
     def region(self, name: str) -> Region:
         """A cloud region by "provider:region", in any case; raises LookupFailed."""
         found = self._regions.get(name.strip().lower())
         if found is None:
-            raise LookupFailed("region", name, _close_regions(name, self._regions))
+            raise LookupFailed("region", name, close_regions(name, self._regions))
         return found
 
     def zone(self, key: str, year: int | None = None) -> ZoneIntensity:
@@ -90,6 +187,10 @@ class Catalog:
         """Every CPU, in the order of the data file."""
         return tuple(self._cpus.values())
 
+    def all_instances(self) -> Sequence[Instance]:
+        """Every cloud instance, in the order of the data file."""
+        return tuple(self._instances.values())
+
     def all_regions(self) -> Sequence[Region]:
         """Every cloud region, in the order of the data file."""
         return tuple(self._regions.values())
@@ -98,6 +199,21 @@ class Catalog:
         """The newest value of every country and zone, by key."""
         return self._grid.newest()
 
+    def _check(self, overlay: Overlay) -> None:
+        """Raise OverlayError where an entry names what is not there."""
+        for part in overlay.lifetimes:
+            if part != "default":
+                _known("lifetimes", part, self._hardware)
+        for region in overlay.pue:
+            _known("pue", region, self._regions)
+        for region in overlay.regions:
+            _resolved("regions", region, self.zone, self._regions[region].zone)
+        for key in overlay.instances:
+            found = self._instances[key]
+            _known("instances", key, self._hardware, found.hardware)
+            if found.host:
+                _known("instances", key, self._instances, found.host)
+
 
 @cache
 def load_catalog() -> Catalog:
@@ -105,127 +221,18 @@ def load_catalog() -> Catalog:
     return Catalog()
 
 
-RESERVED_CODES = {"UK": "GB", "EL": "GR"}
-"""Codes in wide use that ISO 3166 only reserves; they are suggested, not accepted."""
+def _known(kind: str, key: str, names: Mapping[str, object], name: str | None = None) -> None:
+    asked = key if name is None else name
+    if asked not in names:
+        close = close_names(asked, {known: known for known in names})
+        hint = f"; close matches: {', '.join(close)}" if close else ""
+        text = f'[{kind}."{key}"] names {asked!r}, which is not known{hint}'
+        raise OverlayError(f"the overlay cannot be used: {text}")
 
 
-class _Grid:
-    """Zones and countries by key. A country's key means its zone where that has its own row."""
-
-    def __init__(self) -> None:
-        countries = [country_intensity(row) for row in rows("countries.csv")]
-        self._countries = {country.zone: country for country in countries}
-        self._alpha2 = {country.country: country.zone for country in countries}
-        self._years: dict[str, dict[int, ZoneIntensity]] = {}
-        for row in rows("odbl/zones.csv"):
-            found = zone_intensity(row)
-            self._years.setdefault(found.zone, {})[found.year] = found
-        self._without = {row.text("zone"): row.text("country") for row in rows("zone_keys.csv")}
-        self.world = world_intensity(rows("world.csv")[0], countries)
-
-    def zone(self, key: str, year: int | None) -> ZoneIntensity:
-        """See `Catalog.zone`."""
-        code = key.strip().upper()
-        code = self._alpha2.get(code, code)
-        if code in self._years:
-            years = self._years[code]
-            return years.get(year or 0, years[max(years)])
-        if code in self._countries:
-            return self._countries[code]
-        if code in self._without:
-            return _standing_in(self._countries[self._alpha2[self._without[code]]], code)
-        raise LookupFailed("zone", key, self._close(key))
-
-    def newest(self) -> Sequence[ZoneIntensity]:
-        """The newest value of every key, once each."""
-        keys = sorted({*self._countries, *self._years})
-        return tuple(self.zone(key, None) for key in keys)
-
-    def _close(self, key: str) -> list[str]:
-        near = {found.zone: found.zone for found in self.newest()}
-        near |= {code: code for code in self._without}
-        near |= {found.name.upper(): found.zone for found in self.newest()}
-        near |= RESERVED_CODES
-        close = _close(key.strip().upper(), near)
-        country = key.strip().upper().split("-")[0]
-        return list(dict.fromkeys((*close, country) if country in self._countries else close))
-
-
-def _standing_in(country: ZoneIntensity, zone: str) -> ZoneIntensity:
-    from dataclasses import replace
-
-    source = f"{country.intensity.source}, the country's value for zone {zone}"
-    intensity = country.intensity.sourced(source)
-    return replace(country, zone=zone, intensity=intensity, country_fallback=True)
-
-
-def _parts() -> Iterable[Hardware]:
-    names = _aliases("hardware")
-    chosen = {
-        study.text("hardware"): study
-        for study in rows("embodied_studies.csv")
-        if study.text("role") == "chosen"
-    }
-    given = {row.text("id"): row for row in rows("embodied_inputs.csv")}
-    for row in rows("hardware.csv"):
-        key = row.text("id")
-        yield parse_hardware(row, names.get(key, ()), _te(row, chosen.get(key), given.get(key)))
-
-
-def _te(row: Row, study: Row | None, given: Row | None) -> Embodied | None:
-    return published_te(study) if study else modelled_te(row, given)
-
-
-def _cpus() -> Iterable[Cpu]:
-    names = _aliases("cpu")
-    for row in rows("cpus.csv"):
-        yield parse_cpu(row, names.get(row.text("id"), ()), cpu_die_te(row.number("die_area_mm2")))
-
-
-def _regions() -> Iterable[Region]:
-    highest: dict[str, float] = {}
-    for row in rows("regions.csv"):
-        if row.text("pue_basis") == "annual":
-            provider = row.text("provider")
-            highest[provider] = max(row.known("pue"), highest.get(provider, 1.0))
-    return (parse_region(row, highest) for row in rows("regions.csv"))
-
-
-def _sources() -> Iterable[Source]:
-    for row in rows("sources.csv"):
-        yield Source(
-            row.text("key"),
-            row.text("title"),
-            row.optional("url"),
-            row.optional("licence"),
-            row.integer("year"),
-            row.text("evidence"),
-        )
-
-
-def _aliases(what: str) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for row in rows("aliases.csv"):
-        if row.text("what") == what:
-            found[row.text("id")] = (*found.get(row.text("id"), ()), row.text("alias"))
-    return found
-
-
-def _named(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
-    return ((name, part.id) for part in parts for name in (part.id, part.name, *part.aliases))
-
-
-def _architectures(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
-    return ((part.architecture, part.id) for part in parts)
-
-
-def _close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
-    near = {region.name: region.id for region in regions.values()} | {key: key for key in regions}
-    return _close(name.strip().lower(), near)
-
-
-def _close(name: str, near: Mapping[str, str]) -> list[str]:
-    from difflib import get_close_matches
-
-    found = get_close_matches(name, near, n=2 * CLOSE_MATCHES)
-    return list(dict.fromkeys(near[key] for key in found))[:CLOSE_MATCHES]
+def _resolved(kind: str, key: str, look_up: Callable[[str], object], name: str) -> None:
+    try:
+        look_up(name)
+    except LookupFailed as error:
+        text = f'[{kind}."{key}"] {error.message}'
+        raise OverlayError(f"the overlay cannot be used: {text}") from None

@@ -6,6 +6,7 @@ SCI specification v1.1: a score is reported with its boundary and calculation me
 from __future__ import annotations
 
 from gramwatt.sci.document import MethodDoc, SourceDoc
+from gramwatt.sci.notices import Notice
 from gramwatt.sci.parts import Parts
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.uncertainty import ENERGY_SPREADS
@@ -41,7 +42,7 @@ def method(parts: Parts) -> MethodDoc:
         "intensity_signal": first.signal,
         "intensity_basis": first.basis,
         "intensity_approach": APPROACH,
-        "lifetime_years": parts.context.lifetime.to_doc(),
+        "lifetime_years": parts.context.life.to_doc(),
         "pue": parts.place.pue.to_doc(),
         "intensity_g_per_kwh": parts.cells.mean_intensity().to_doc(),
         "largest_uncertainty": largest_uncertainty(parts),
@@ -66,10 +67,22 @@ def inputs(parts: Parts) -> list[SourceDoc]:
         rows.append(_row(f"TE, embodied carbon of {share.label}", share.te.te_g))
         resource = Quantity.exact(share.fraction, "1", "declared", "reserved over total")
         rows.append(_row(f"RR/ToR, share of {share.label}", resource))
-    rows.append(_row("EL, expected lifetime", parts.context.lifetime))
+    rows.append(_row("EL, expected lifetime", parts.context.life))
+    for share in parts.embodied.shares:
+        if share.life != parts.context.life:
+            rows.append(_row(f"EL, expected lifetime of {share.label}", share.life))
     reserved = Quantity.exact(parts.job.duration_s, "s", "measured", "job start to end")
     rows.append(_row("TiR, time reserved", reserved))
     return _once(rows)
+
+
+def overlay_notices(inputs: list[SourceDoc]) -> list[Notice]:
+    """A notice for every input figure that comes from the user's overlay."""
+    return [
+        Notice("overlay-used", f"{row['what']} is from the overlay: {row['figure']['source']}.")
+        for row in inputs
+        if "overlay: " in row["figure"]["source"]
+    ]
 
 
 def _once(rows: list[SourceDoc]) -> list[SourceDoc]:
@@ -104,7 +117,7 @@ def _widths(parts: Parts) -> dict[str, float]:
     energy, operational, embodied = parts.energy_kwh, parts.operational_g, parts.embodied_g
     if energy is None or operational is None or embodied is None:
         return {}
-    life = parts.context.lifetime
+    life = parts.context.life
     widths = {
         "energy": operational.value * _relative(energy),
         "carbon intensity": operational.value * _relative(parts.cells.mean_intensity()),

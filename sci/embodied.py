@@ -133,8 +133,8 @@ def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:
 
 
 def _at_most_one(sockets: Quantity) -> Quantity:
-    ends = (min(1.0, end) for end in (sockets.value, sockets.low, sockets.high))
-    return Quantity(*ends, sockets.unit, sockets.kind, sockets.source)
+    value, low, high = (min(1.0, end) for end in (sockets.value, sockets.low, sockets.high))
+    return Quantity(value, low, high, sockets.unit, sockets.kind, sockets.source)
 
 
 def _grams(key: str) -> Quantity:

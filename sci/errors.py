@@ -50,9 +50,13 @@ class LookupFailed(GramwattError, LookupError):
 
     code = "unknown-name"
 
-    def __init__(self, what: str, name: str, close: Sequence[str] = ()) -> None:
-        self.what, self.name, self.close = what, name, tuple(close)
+    def __init__(
+        self, what: str, name: str, close: Sequence[str] = (), reason: str | None = None
+    ) -> None:
+        """A failed look-up; `reason` says what the name is instead, where that is known."""
+        self.what, self.name, self.close, self.reason = what, name, tuple(close), reason
         hint = f"; close matches: {', '.join(self.close)}" if self.close else ""
+        hint = f": {reason}" if reason else hint
         super().__init__(f"unknown {what} {name!r}{hint}", code=f"unknown-{what}")
 
 

@@ -7,22 +7,26 @@ it that such jobs draw; training time may come from 6 x N x D floating-point ope
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
 from gramwatt.sci.assumptions import DECLARED, Assumptions
-from gramwatt.sci.catalog import Catalog
-from gramwatt.sci.disclose import APPROACH, ENGINE_VERSION, FORMULA, STANDARD
+from gramwatt.sci.catalog import Catalog, Instance
+from gramwatt.sci.disclose import APPROACH, ENGINE_VERSION, FORMULA, STANDARD, overlay_notices
 from gramwatt.sci.document import SciDoc, SourceDoc
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.intensity import IntensityLookup
 from gramwatt.sci.notices import NoticeDoc
 from gramwatt.sci.parts import doc
-from gramwatt.sci.place import Place, locate
+from gramwatt.sci.place import Place, locate, reused
 from gramwatt.sci.quality import Conformance, conformance
 from gramwatt.sci.quantity import Quantity, QuantityDoc
 from gramwatt.sci.question import EstimateQuestion
 from gramwatt.sci.score import per_unit
+
+REGION_PROVIDERS = ("aws", "azure", "gcp")
+"""Clouds whose regions the catalog knows by the provider of the instance."""
 
 
 class EstimateMethod(TypedDict):
@@ -34,6 +38,7 @@ class EstimateMethod(TypedDict):
     catalog_version: str
     intensity_approach: str
     hardware: str | None
+    instance: str | None
     inputs: list[SourceDoc]
 
 
@@ -58,13 +63,13 @@ def estimate(
     question: EstimateQuestion, catalog: Catalog, intensity: IntensityLookup
 ) -> EstimateDoc:
     """The estimate; raises LookupFailed for unknown names, ScoreError where nothing is meant."""
-    if question.instance:
-        text = "instances are not in the catalog yet; give hardware and count"
-        raise ScoreError(text, code="not-available")
-    hardware = catalog.hardware(question.hardware) if question.hardware else None
+    machine = catalog.instance(question.instance) if question.instance else None
+    name = machine.hardware if machine else question.hardware
+    hardware = catalog.hardware(name) if name else None
+    question = placed(question, machine)
     place = _place(question, catalog)
     grid = _grid(question, place, intensity)
-    work = Assumptions(question, hardware)
+    work = Assumptions(question, hardware, catalog, machine)
     hours = work.device_hours()
     energy, embodied = work.energy_kwh(hours), work.embodied_g(hours)
     operational = energy.times(grid, "gCO2e").times(place.pue, "gCO2e") if energy else None
@@ -82,7 +87,10 @@ def estimate(
         "intensity_g_per_kwh": grid.to_doc(),
         "conformance": status.status,
         "deviations": list(status.deviations),
-        "notices": [*_place_notices(question, place), *(n.to_doc() for n in work.notices)],
+        "notices": [
+            *_place_notices(question, place, catalog),
+            *(notice.to_doc() for notice in (*work.notices, *overlay_notices(_inputs(inputs)))),
+        ],
         "method": {
             "standard": STANDARD,
             "formula": FORMULA,
@@ -90,9 +98,27 @@ def estimate(
             "catalog_version": catalog.version,
             "intensity_approach": APPROACH,
             "hardware": hardware.id if hardware else None,
+            "instance": machine.id if machine else None,
             "inputs": _inputs(inputs),
         },
     }
+
+
+def placed(question: EstimateQuestion, machine: Instance | None) -> EstimateQuestion:
+    """The question with its region under the instance's provider.
+
+    Raises ScoreError when the region is another cloud's than the instance.
+    """
+    if machine is None or question.region is None:
+        return question
+    provider, colon, _ = question.region.partition(":")
+    cloud = machine.provider in REGION_PROVIDERS
+    if not colon:
+        return replace(question, region=f"{machine.provider}:{question.region}")
+    if cloud and provider.lower() in REGION_PROVIDERS and provider.lower() != machine.provider:
+        text = f"{machine.id} does not run in {question.region}: name a region of the same cloud"
+        raise ScoreError(text, code="conflicting-fields")
+    return question
 
 
 def _place(question: EstimateQuestion, catalog: Catalog) -> Place:
@@ -128,13 +154,10 @@ def _status(
     return conformance(faults, deviations)
 
 
-def _place_notices(question: EstimateQuestion, place: Place) -> list[NoticeDoc]:
-    declared = question.intensity_g_per_kwh is not None
-    return [
-        notice.to_doc()
-        for notice in place.notices
-        if not (declared and notice.code == "zone-unknown")
-    ]
+def _place_notices(question: EstimateQuestion, place: Place, catalog: Catalog) -> list[NoticeDoc]:
+    if question.intensity_g_per_kwh is not None:
+        return [n.to_doc() for n in place.notices if n.code != "zone-unknown"]
+    return [n.to_doc() for n in (*place.notices, *reused(place.zone, catalog))]
 
 
 def _scores(question: EstimateQuestion, emitted: Quantity | None) -> list[SciDoc]:

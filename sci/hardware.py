@@ -15,6 +15,9 @@ from gramwatt.sci.tables import Row
 Tier = Literal["A", "B", "C", "D"]
 """A: first-party study; B: independent study; C: model with known inputs; D: with assumed ones."""
 
+SERVER_FORM_FACTORS = ("sxm", "oam", "hgx")
+"""Form factors that are only sold in multi-accelerator servers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Embodied:
@@ -93,6 +96,18 @@ class Hardware:
     embodied: Embodied | None
     sources: FigureSources
     notes: str | None
+    overlay: str | None = None
+    """The source that the user's overlay names, None for a packaged part."""
+
+    @property
+    def cited(self) -> str:
+        """The id as figures cite it: with the overlay's source where it is from an overlay."""
+        return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
+
+    @property
+    def in_server(self) -> bool:
+        """Whether the part is only sold in servers of several accelerators."""
+        return any(word in self.form_factor.lower() for word in SERVER_FORM_FACTORS)
 
     def to_doc(self) -> dict[str, Any]:
         """This part as JSON-ready data."""
@@ -180,6 +195,7 @@ def parse_hardware(row: Row, aliases: tuple[str, ...], embodied: Embodied | None
         embodied=embodied,
         sources=_sources(row),
         notes=row.optional("notes"),
+        overlay=row.overlay,
     )
 
 
@@ -210,6 +226,8 @@ def _idle(row: Row, per: int) -> Quantity | None:
         return None
     keys = ", ".join(row.listing("idle_sources"))
     source = f"catalog {row.text('id')}, idle power with no process ({keys})"
+    if row.overlay:
+        source = f"{source}, overlay: {row.overlay}"
     low, high = row.known("idle_low_w"), row.known("idle_high_w")
     return Quantity(value / per, low / per, high / per, "W", "catalog", source)
 

@@ -1,15 +1,15 @@
 """Names of hardware: what counts as the same name, and when a name is too short to decide.
 
 Two names are the same when they differ only in case, spaces, punctuation, trademark signs, a
-leading vendor or product-line word, or (CPUs) in the clock and core count that Linux appends.
-Nothing else ever matches: a near miss raises with close matches, and a name that is a part of
-several longer ones ("A100") raises with the choices.
+leading vendor or product-line word, a last "GPU" or "Tensor Core GPU", or (CPUs) in the clock and
+core count that Linux appends. Nothing else ever matches: a near miss raises with close matches, and
+a name that is a part of several longer ones ("A100") raises with the choices.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gramwatt.sci.errors import AmbiguousName, LookupFailed
 
@@ -24,16 +24,27 @@ VENDORS = frozenset(
     )
 )
 """Words that may stand in front of a name without changing it."""
+_TAILS = (("tensor", "core", "gpu"), ("tensor", "core"), ("gpu",), ("gpus",))
+"""Words that may stand behind a name without changing it, longest first."""
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
 _CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+|\+")
 
 
 def words(name: str) -> tuple[str, ...]:
-    """The words of a name in lower case, without marks and leading vendor words."""
-    found = _WORD.findall(_MARKS.sub(" ", name).lower())
+    """The words of a name in lower case, without marks, leading vendor words and a last "GPU"."""
+    found = all_words(name)
     while len(found) > 1 and found[0] in VENDORS:
-        del found[0]
+        found = found[1:]
+    for tail in _TAILS:
+        if len(found) > len(tail) and found[-len(tail) :] == tail:
+            return found[: -len(tail)]
+    return found
+
+
+def all_words(name: str) -> tuple[str, ...]:
+    """Every word of a name in lower case, without marks."""
+    found = _WORD.findall(_MARKS.sub(" ", name).lower())
     return tuple("plus" if word == "+" else word for word in found)
 
 
@@ -56,18 +67,25 @@ class NameIndex:
         named: Iterable[tuple[str, str]],
         groups: Iterable[tuple[str, str]] = (),
         simplify: Callable[[str], str] = str,
+        shared: Iterable[tuple[str, str]] = (),
     ) -> None:
         """Index (name, id) pairs, each name simplified first.
 
-        `groups` pairs ids with a name they share with others, such as an architecture. Raises
-        ValueError when one name stands for two ids.
+        `groups` pairs ids with a name they share with others, such as an architecture; `shared`
+        with a name that is always asked back, such as "RTX 6000", which three generations bear.
+        Raises ValueError when one name stands for two ids.
         """
         self._what = what
         self._simplify = simplify
         self._ids: dict[str, str] = {}
         self._words: dict[str, list[tuple[str, ...]]] = {}
+        self._whole: dict[str, str] = {}
+        self._shared: dict[str, list[str]] = {}
+        for name, row_id in shared:
+            self._shared.setdefault(key(name), []).append(row_id)
         for name, row_id in named:
             plain = simplify(name)
+            self._whole.setdefault("".join(all_words(plain)), row_id)
             if self._ids.setdefault(key(plain), row_id) != row_id:
                 raise ValueError(f"{what} name {name!r} stands for two ids")
             self._words.setdefault(row_id, []).append(words(plain))
@@ -77,7 +95,10 @@ class NameIndex:
     def find(self, name: str) -> str:
         """The id of a name; raises AmbiguousName with the choices, or LookupFailed."""
         plain = self._simplify(name)
-        found = self._ids.get(key(plain))
+        found = self._whole.get("".join(all_words(plain)))
+        if found is None and key(plain) in self._shared:
+            raise AmbiguousName(self._what, name, self._shared[key(plain)])
+        found = found or self._ids.get(key(plain))
         if found is not None:
             return found
         longer = self._longer(words(plain))
@@ -105,3 +126,11 @@ class NameIndex:
 def _holds(full: Sequence[str], part: Sequence[str]) -> bool:
     rest = iter(full)
     return all(word in rest for word in part)
+
+
+def close_names(name: str, near: Mapping[str, str]) -> list[str]:
+    """What the names most like a name stand for, best first, once each."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, near, n=2 * CLOSE_MATCHES)
+    return list(dict.fromkeys(near[key] for key in found))[:CLOSE_MATCHES]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from gramwatt.sci.allocation import EmbodiedShares
 from gramwatt.sci.catalog import Catalog
-from gramwatt.sci.embodied import lifetime_years
 from gramwatt.sci.intensity import IntensityLookup
 from gramwatt.sci.merge import MergedJob
 from gramwatt.sci.operational import EnergyCells
@@ -18,12 +17,20 @@ from gramwatt.sci.units import J_PER_KWH
 
 @dataclass(frozen=True, slots=True)
 class ScoreContext:
-    """What a score needs beside the journal: catalog, intensity and the revision's number."""
+    """What a score needs beside the journal: catalog, intensity and the revision's number.
+
+    `lifetime` is the declared EL of all hardware [years], None for the catalog's.
+    """
 
     catalog: Catalog
     intensity: IntensityLookup
-    lifetime: Quantity = field(default_factory=lifetime_years)
+    lifetime: Quantity | None = None
     revision: int = 1
+
+    @property
+    def life(self) -> Quantity:
+        """EL of what the catalog's overlay says nothing special about [years]."""
+        return self.lifetime or self.catalog.lifetime()
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,15 @@ def locate(zone: str | None, region: str | None, pue: float | None, catalog: Cat
     return Place(key, found, figure, tuple(notices), faults, deviations)
 
 
+def reused(zone: str | None, catalog: Catalog) -> tuple[Notice, ...]:
+    """A notice where the annual intensity of a zone is its country's."""
+    row = catalog.zone(zone) if zone else None
+    if row is None or not row.country_fallback:
+        return ()
+    text = f"{row.zone} has no intensity of its own; that of its country ({row.name}) is used."
+    return (Notice("intensity-reused", text, "operational_g"),)
+
+
 def _pue(declared: float | None, region: Region | None) -> tuple[Quantity, tuple[str, ...]]:
     if declared is not None:
         return Quantity.exact(declared, "1", "declared", "PUE declared by the user"), ()

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from gramwatt.sci.allocation import EmbodiedShares, Share, allocate
 from gramwatt.sci.daily import days
-from gramwatt.sci.disclose import method
+from gramwatt.sci.disclose import inputs, method, overlay_notices
 from gramwatt.sci.document import DeviceDoc, JobDoc, QualityDoc, SciDoc
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.intensity import IntensityTrack
@@ -19,7 +19,7 @@ from gramwatt.sci.merge import MergedDevice, MergedJob
 from gramwatt.sci.notices import CODES, Notice
 from gramwatt.sci.operational import EnergyCells
 from gramwatt.sci.parts import Parts, ScoreContext, doc
-from gramwatt.sci.place import Place, locate
+from gramwatt.sci.place import Place, locate, reused
 from gramwatt.sci.quality import conformance, quality
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.records import format_time
@@ -125,6 +125,7 @@ def _notices(parts: Parts, of_units: Iterable[Notice]) -> Iterable[Notice]:
     job = parts.job
     notices = [*parts.place.notices, *_energy_notices(parts), *of_units, *job.notices]
     notices += [*parts.embodied.notices, *_intensity_notices(parts)]
+    notices += overlay_notices(inputs(parts))
     notices += [Notice("job-lost", CODES["job-lost"])] if job.state == "lost" else []
     return dict.fromkeys(notices)
 
@@ -164,7 +165,8 @@ def _intensity_notices(parts: Parts) -> list[Notice]:
     if not annual:
         return []
     text = f"Annual mean intensity: {annual[0].intensity.source}."
-    return [Notice("intensity-annual", text, "operational_g")]
+    notice = Notice("intensity-annual", text, "operational_g")
+    return [notice, *reused(parts.place.zone, parts.context.catalog)]
 
 
 def _devices(

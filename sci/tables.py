@@ -7,7 +7,7 @@ docs/data-sources.md says what each file holds, `data/schema.toml` what each col
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -22,6 +22,24 @@ class Row:
     def __init__(self, cells: dict[str, str]) -> None:
         """Cells by column name."""
         self._cells = cells
+
+    def with_cells(self, cells: Mapping[str, str]) -> Row:
+        """This row with some cells replaced."""
+        return Row({**self._cells, **cells})
+
+    def blank(self) -> dict[str, str]:
+        """The columns of this row, every cell empty."""
+        return dict.fromkeys(self._cells, "")
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """The cells that are not empty, by column."""
+        return {column: cell for column, cell in self._cells.items() if cell}
+
+    @property
+    def overlay(self) -> str | None:
+        """The source that the user's overlay names for this row, None for a packaged one."""
+        return self._cells.get("overlay")
 
     def text(self, column: str) -> str:
         """The cell as text, empty when not known."""

@@ -61,7 +61,7 @@ def embodied_terms(parts: Parts) -> list[EmbodiedTermDoc]:
             "tier": share.te.tier,
             "stages": share.te.stages,
             "time_reserved_s": parts.job.duration_s,
-            "lifetime_years": parts.context.lifetime.value,
+            "lifetime_years": share.life.value,
             "resources_reserved": share.reserved,
             "resources_total": share.total,
             "embodied_g": share.embodied_g.to_doc(),

@@ -78,6 +78,23 @@ HARDWARE_IDS = [
     "apple-m4-max",
     "microsoft-maia-100",
     "meta-mtia-v2",
+    "nvidia-a40",
+    "nvidia-quadro-rtx-6000",
+    "nvidia-rtx-a6000",
+    "nvidia-gh200-96",
+    "nvidia-gh200-144",
+    "nvidia-h200-nvl",
+    "nvidia-rtx-3070",
+    "nvidia-rtx-3080-10",
+    "nvidia-rtx-4000-ada",
+    "nvidia-rtx-4070-ti",
+    "nvidia-rtx-4080",
+    "nvidia-rtx-5000-ada",
+    "amd-v520",
+    "amd-mi25",
+    "nvidia-t4g",
+    "nvidia-p4",
+    "nvidia-rtx-pro-6000-server",
 ]
 
 
@@ -88,7 +105,7 @@ def catalog() -> Catalog:
 
 def test_no_part_is_ever_lost(catalog: Catalog) -> None:
     assert [part.id for part in catalog.all_hardware()] == HARDWARE_IDS
-    assert len(HARDWARE_IDS) == len(set(HARDWARE_IDS)) == 68
+    assert len(HARDWARE_IDS) == len(set(HARDWARE_IDS)) == 85
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,20 @@ def test_every_source_is_used() -> None:
 
 
 def test_aliases_point_at_lines_of_their_file() -> None:
-    known = {"hardware": column("hardware.csv", "id"), "cpu": column("cpus.csv", "id")}
-    assert [line for line in lines("aliases.csv") if line["id"] not in known[line["what"]]] == []
+    files = {"hardware": "hardware.csv", "cpu": "cpus.csv", "instance": "instances.csv"}
+    known = {what: column(file, "id") for what, file in files.items()}
+    wrong = [a for a in lines("aliases.csv") if a["id"] not in known[a["what"].split("-")[0]]]
+    assert wrong == []
+
+
+def test_no_name_stands_for_two_ids_unless_it_is_shared() -> None:
+    single = [a["alias"].lower() for a in lines("aliases.csv") if a["what"] == "hardware"]
+    assert len(single) == len(set(single))
+    shared: dict[str, int] = {}
+    for line in lines("aliases.csv"):
+        if line["what"] == "hardware-shared":
+            shared[line["alias"]] = shared.get(line["alias"], 0) + 1
+    assert min(shared.values()) >= 2
 
 
 def test_every_figure_of_a_part_names_its_source() -> None:
@@ -129,7 +141,7 @@ def test_ranges_hold_their_value(name: str, low: str, value: str, high: str) -> 
 def test_the_range_of_a_chosen_study_holds_every_study_of_that_part() -> None:
     studies = lines("embodied_studies.csv")
     chosen = {line["hardware"]: line for line in studies if line["role"] == "chosen"}
-    assert len(chosen) == sum(line["role"] == "chosen" for line in studies) == 9
+    assert len(chosen) == sum(line["role"] == "chosen" for line in studies) == 10
     for line in studies:
         if line["role"] in ("chosen", "range") and line["hardware"] in chosen:
             kilograms = float(line["kg_co2e"]) / float(line["devices"])
@@ -157,7 +169,13 @@ def test_the_spread_of_pue_is_that_of_its_yearly_changes() -> None:
 
 
 def test_counts_of_lines() -> None:
-    expected = {"hardware.csv": 68, "cpus.csv": 26, "countries.csv": 92, "regions.csv": 165}
+    expected = {
+        "hardware.csv": 85,
+        "instances.csv": 195,
+        "cpus.csv": 26,
+        "countries.csv": 92,
+        "regions.csv": 165,
+    }
     assert {name: len(lines(name)) for name in expected} == expected
     assert len(column("odbl/zones.csv", "zone")) == 86
     assert len(lines("embodied_studies.csv")) == 47

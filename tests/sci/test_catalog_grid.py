@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci import catalog as catalog_module
+from gramwatt.sci import grid as grid_module
 from gramwatt.sci.catalog import Catalog, load_catalog
 from gramwatt.sci.errors import LookupFailed
 from gramwatt.sci.tables import rows
@@ -145,7 +145,7 @@ def test_without_the_odbl_file_zones_fall_back_on_their_country(
 ) -> None:
     """What sci/data/odbl/LICENSE.md promises to whoever empties that file."""
     monkeypatch.setattr(
-        catalog_module, "rows", lambda name: () if name.startswith("odbl/") else rows(name)
+        grid_module, "rows", lambda name: () if name.startswith("odbl/") else rows(name)
     )
     bare = Catalog()
     assert bare.zone("GB").intensity.value == 215.79

@@ -49,6 +49,14 @@ def test_every_id_name_and_alias_means_its_own_row(catalog: Catalog) -> None:
         ("Instinct MI300X", "amd-mi300x"),
         ("AMD Instinct MI250X/MI250", "amd-mi250x"),
         ("TPU v5e", "google-tpu-v5e"),
+        ("Quadro RTX 6000", "nvidia-quadro-rtx-6000"),
+        ("NVIDIA GH200 480GB", "nvidia-gh200-96"),
+        ("NVIDIA GH200 144G HBM3e", "nvidia-gh200-144"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "nvidia-rtx-pro-6000-server"),
+        ("Tesla T4 GPU", "nvidia-t4"),
+        ("nvidia-tesla-a100", "nvidia-a100-sxm4-40"),
+        ("nvidia-a100-80gb", "nvidia-a100-sxm4-80"),
+        ("tpu-v5-lite-podslice", "google-tpu-v5e"),
     ],
 )
 def test_names_as_drivers_and_people_write_them(catalog: Catalog, name: str, part: str) -> None:
@@ -71,6 +79,14 @@ def test_names_as_drivers_and_people_write_them(catalog: Catalog, name: str, par
         ("A100 40GB", ["nvidia-a100-sxm4-40", "nvidia-a100-pcie-40"]),
         ("V100 32GB", ["nvidia-v100-sxm2-32", "nvidia-v100-pcie-32"]),
         ("Gaudi", ["intel-gaudi2", "intel-gaudi3"]),
+        ("MI300", ["amd-mi300a", "amd-mi300x"]),
+        ("TPU v5", ["google-tpu-v5e", "google-tpu-v5p"]),
+        ("Trainium", ["aws-trainium1", "aws-trainium2", "aws-trainium3"]),
+        ("GH200", ["nvidia-gh200-96", "nvidia-gh200-144"]),
+        (
+            "NVIDIA RTX 6000",
+            ["nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"],
+        ),
     ],
 )
 def test_short_names_raise_with_their_choices(
@@ -86,10 +102,8 @@ def test_short_names_raise_with_their_choices(
     ("name", "near"),
     [
         ("RTX 4900", "nvidia-rtx-4090"),
-        ("MI300", "amd-mi300x"),
-        ("RTX 6000", "nvidia-rtx-6000-ada"),
         ("nvidia-a100-sxm4-81", "nvidia-a100-sxm4-80"),
-        ("TPU v5", "google-tpu-v5p"),
+        ("TPU v5x", "google-tpu-v5p"),
     ],
 )
 def test_near_misses_raise_with_close_matches(catalog: Catalog, name: str, near: str) -> None:
@@ -99,10 +113,18 @@ def test_near_misses_raise_with_close_matches(catalog: Catalog, name: str, near:
     assert near in caught.value.close
 
 
-@pytest.mark.parametrize("name", ["", "  ", "NVIDIA", "A40", "not a part"])
+@pytest.mark.parametrize("name", ["", "  ", "NVIDIA", "A41", "not a part"])
 def test_what_means_nothing_is_never_matched(catalog: Catalog, name: str) -> None:
     with pytest.raises(LookupFailed):
         catalog.hardware(name)
+
+
+def test_names_of_cloud_metadata_count_letter_by_letter(catalog: Catalog) -> None:
+    """Google's nvidia-tesla-a100 is the 40 GB module; what a person calls Tesla A100 is not."""
+    assert catalog.hardware("NVIDIA-tesla-a100 ").id == "nvidia-a100-sxm4-40"
+    for name in ("NVIDIA Tesla A100", "NVIDIA A100 80GB"):
+        with pytest.raises(AmbiguousName):
+            catalog.hardware(name)
 
 
 def test_one_name_for_two_ids_is_refused() -> None:

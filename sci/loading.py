@@ -1,0 +1,125 @@
+"""Rows of the data files and the overlay as the catalog's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gramwatt.sci.board import modelled_te, published_te
+from gramwatt.sci.embodied import cpu_die_te
+from gramwatt.sci.hardware import Cpu, Embodied, Hardware, parse_cpu, parse_hardware
+from gramwatt.sci.names import close_names
+from gramwatt.sci.overlaid import citing, declared_te, hardware_rows, region_rows, source_key
+from gramwatt.sci.overlay import Overlay
+from gramwatt.sci.tables import LIST_SEPARATOR, Row, rows
+from gramwatt.sci.zones import Region, parse_region
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where figures come from; `evidence` says how far the document itself was read."""
+
+    key: str
+    title: str
+    url: str | None
+    licence: str | None
+    year: int | None
+    evidence: str
+
+
+def parts(overlay: Overlay | None) -> Iterable[Hardware]:
+    """Accelerators, the overlay's among them."""
+    names = aliases("hardware")
+    chosen = {
+        study.text("hardware"): study
+        for study in rows("embodied_studies.csv")
+        if study.text("role") == "chosen"
+    }
+    given = {row.text("id"): row for row in rows("embodied_inputs.csv")}
+    for row in hardware_rows(overlay):
+        key = row.text("id")
+        called = (*names.get(key, ()), *_own_aliases(row))
+        yield parse_hardware(row, called, _te(row, chosen.get(key), given.get(key)))
+
+
+def _own_aliases(row: Row) -> tuple[str, ...]:
+    called = row.given.get("aliases")
+    return tuple(called.split(LIST_SEPARATOR)) if called else ()
+
+
+def _te(row: Row, study: Row | None, given: Row | None) -> Embodied | None:
+    declared = declared_te(row)
+    if declared or study:
+        return declared or (published_te(study) if study else None)
+    return citing(row, modelled_te(row, given))
+
+
+def cpus() -> Iterable[Cpu]:
+    """CPUs."""
+    names = aliases("cpu")
+    for row in rows("cpus.csv"):
+        yield parse_cpu(row, names.get(row.text("id"), ()), cpu_die_te(row.number("die_area_mm2")))
+
+
+def regions(overlay: Overlay | None) -> Iterable[Region]:
+    """Cloud regions with the PUE published or declared for them."""
+    highest: dict[str, float] = {}
+    for row in rows("regions.csv"):
+        if row.text("pue_basis") == "annual":
+            provider = row.text("provider")
+            highest[provider] = max(row.known("pue"), highest.get(provider, 1.0))
+    declared = overlay.pue if overlay else {}
+    for row in region_rows(overlay):
+        region = parse_region(row, highest)
+        if region.id in declared:
+            pue, year = declared[region.id]
+            key = source_key("pue", region.id)
+            sources = (*region.sources, key)
+            region = replace(region, pue=pue, pue_year=year, pue_basis="declared", sources=sources)
+        yield region
+
+
+def sources(overlay: Overlay | None) -> Iterable[Source]:
+    """Sources of figures, one for each entry of the overlay among them."""
+    for row in rows("sources.csv"):
+        yield Source(
+            row.text("key"),
+            row.text("title"),
+            row.optional("url"),
+            row.optional("licence"),
+            row.integer("year"),
+            row.text("evidence"),
+        )
+    for key, text in (overlay.sources if overlay else {}).items():
+        kind, _, name = key.partition(" ")
+        yield Source(source_key(kind, name), text, None, None, None, "declared in the overlay")
+
+
+def aliases(what: str) -> dict[str, tuple[str, ...]]:
+    """Aliases of one kind by the id they stand for."""
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows("aliases.csv"):
+        if row.text("what") == what:
+            found[row.text("id")] = (*found.get(row.text("id"), ()), row.text("alias"))
+    return found
+
+
+def pairs(names: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
+    """(alias, id) pairs."""
+    return [(alias, row_id) for row_id, called in names.items() for alias in called]
+
+
+def named(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
+    """(name, id) pairs of every name of parts."""
+    return ((name, part.id) for part in parts for name in (part.id, part.name, *part.aliases))
+
+
+def architectures(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
+    """(architecture, id) pairs."""
+    return ((part.architecture, part.id) for part in parts)
+
+
+def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
+    """Ids of regions with a name like this one."""
+    near = {region.name: region.id for region in regions.values()} | {key: key for key in regions}
+    return close_names(name.strip().lower(), near)
