@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from gramwatt.reports.audit import audit_blocks
 from gramwatt.reports.charts import chart, data_table, stacked_steps
 from gramwatt.reports.document import (
     Block,
@@ -62,6 +63,7 @@ def build(document: JobDoc) -> Document:
         Heading("Sources"),
         source_table((row["what"], row["figure"]) for row in document["method"]["inputs"]),
         *method_blocks(document["method"]),
+        *audit_blocks(document),
         *_own_cost(document),
     ]
     day = (document["ended_at"] or document["started_at"])[:10]

@@ -158,7 +158,7 @@ class Count(Base):
 class Score(Base):
     """A score revision: the whole document and what made it. Rows are only ever added.
 
-    `doc` holds the document without `series`, which is long and read only by the job's report.
+    `series` holds what changes over time, which is long and read only by the job's own report.
     """
 
     __tablename__ = "scores"

@@ -72,7 +72,7 @@ def _jobs_of(session: Session, month: str) -> tuple[list[JobDoc], int]:
         .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
         .where(sa.or_(Job.id.in_(active), sa.and_(*span)))
     ).all()
-    documents = [whole_document(doc, "[]") for doc, _ in rows]
+    documents = [whole_document(doc) for doc, _ in rows]
     return documents, max((made_us for _, made_us in rows), default=0)
 
 

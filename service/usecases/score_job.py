@@ -21,6 +21,10 @@ from gramwatt.service.wiring import Service
 _HEAD_FIELDS = tuple(JobHead.__annotations__)
 _log = logging.getLogger("gramwatt.service")
 
+OVER_TIME = ("series", "steps")
+"""What is long in a document and read only by the job's own report and exports."""
+EMPTY_OVER_TIME = '{"series":[],"steps":{"edges":[],"reserved_s":[],"devices":[]}}'
+
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
@@ -88,15 +92,16 @@ def score_provisionally(service: Service, key: int) -> None:
 
 
 def split(document: JobDoc) -> tuple[str, str]:
-    """The document without its series, and the series, as JSON."""
-    rest = {name: value for name, value in document.items() if name != "series"}
-    return _text(rest), _text(document["series"])
+    """The document without what changes over time, and that, as JSON."""
+    rest = {name: value for name, value in document.items() if name not in OVER_TIME}
+    return _text(rest), _text({"series": document["series"], "steps": document["steps"]})
 
 
-def whole_document(text: str, series: str) -> JobDoc:
-    """The document that `split` took apart."""
+def whole_document(text: str, series: str | None = None) -> JobDoc:
+    """The document that `split` took apart; empty over time without the second part."""
     document: JobDoc = json.loads(text)
-    document["series"] = json.loads(series)
+    over_time: JobDoc = json.loads(series or EMPTY_OVER_TIME)
+    document["series"], document["steps"] = over_time["series"], over_time["steps"]
     return document
 
 

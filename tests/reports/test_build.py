@@ -26,6 +26,7 @@ SECTIONS = [
     "Notices",
     "Sources",
     "Method and boundary",
+    "Self-audit",
     "What measuring cost",
 ]
 
