@@ -59,11 +59,13 @@ def _calculations(document: JobDoc) -> list[AuditDoc]:
 def _ranges(document: JobDoc) -> list[AuditDoc]:
     method = document["method"]
     shares = [t["resources_reserved"] / t["resources_total"] for t in document["embodied_terms"]]
+    lives = [term["lifetime_years"] for term in document["embodied_terms"]]
     units = [row["count"] for row in document["sci"]]
     intensity = method["intensity_g_per_kwh"]["value"]
     return [
         _within("PUE", method["pue"]["value"], *PUE_RANGE),
-        _within("EL in years", method["lifetime_years"]["value"], *LIFETIME_YEARS_RANGE),
+        _within("shortest EL in years", min(lives, default=math.nan), *LIFETIME_YEARS_RANGE),
+        _within("longest EL in years", max(lives, default=math.nan), *LIFETIME_YEARS_RANGE),
         _within("I in gCO2e/kWh", intensity, *INTENSITY_RANGE, above=True),
         _within("smallest RR/ToR", min(shares, default=math.nan), 0.0, 1.0, above=True),
         _within("largest RR/ToR", max(shares, default=math.nan), 0.0, 1.0, above=True),

@@ -142,3 +142,11 @@ def test_a_job_without_readings_has_steps_without_energy():
     doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
     assert doc["energy_kwh"] is None
     assert [device["energy_j"] for device in doc["steps"]["devices"]] in ([], [[0.0]])
+
+
+def test_a_job_that_outlives_its_hardware_is_said():
+    life = Quantity.exact(1 / 8760, "years", "declared", "an hour")
+    for length, expected in (([1000.0] * 5, False), ([1000.0] * 7, True)):
+        context = ScoreContext(CATALOG, Hourly([100, 200, 300]), lifetime=life)
+        codes = {n["code"] for n in score(merge(job(length)), context)["notices"]}
+        assert ("lifetime-exceeded" in codes) is expected
