@@ -36,7 +36,7 @@ def format_time(when: datetime) -> str:
     """UTC time as written in records: RFC 3339, microseconds, Z. Raises RecordError when naive."""
     if when.tzinfo is None:
         raise RecordError("a time without a zone has no meaning; give UTC", code="naive-time")
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return when.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -13,6 +13,7 @@ from gramwatt.sci.records import format_time
 
 STEPS_S = (10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
 MAX_POINTS = 240
+_RANK: dict[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 def series(job: MergedJob, track: IntensityTrack) -> list[SeriesPoint]:
@@ -42,7 +43,7 @@ def series(job: MergedJob, track: IntensityTrack) -> list[SeriesPoint]:
                 "end": format_time(min(start + step, last)),
                 "class": device_class,
                 "energy_j": joules,
-                "kind": max(kinds[device_class, index], key=_rank),
+                "kind": max(kinds[device_class, index], key=_RANK.__getitem__),
                 "intensity_g_per_kwh": _intensity_at(track, start),
             }
         )
@@ -61,16 +62,14 @@ def _steps(
 ) -> list[tuple[int, float]]:
     first = (start - origin) // step
     last = max(first, -((origin - end) // step) - 1)
+    if first == last:
+        return [(first, 1.0)]
     length = end - start
     found = []
     for index in range(first, last + 1):
         edge = origin + index * step
         found.append((index, (min(end, edge + step) - max(start, edge)) / length))
     return found
-
-
-def _rank(kind: str) -> int:
-    return [*KINDS].index(next(known for known in KINDS if known == kind))
 
 
 def _intensity_at(track: IntensityTrack, when: datetime) -> float | None:
