@@ -11,7 +11,13 @@ from gramwatt.collectors.gpu import GpuMeter, Reading
 
 EDGE_NS = NS_PER_S // 100
 EDGE_LIMIT_NS = NS_PER_S // 4
-"""Counter update periods of 20 to 100 ms are reported; two and a half of the longest are waited."""
+"""Counter update periods of 20 to 100 ms are reported: two and a half of the longest. A job shorter
+than twice this has hardly an edge to look for."""
+START_LIMIT_NS = 5 * NS_PER_S // 2
+"""How long the start looks for two ticks, ten times what reported periods need: the job runs
+meanwhile, and a counter that ticks more slowly has the most to gain."""
+STOP_LIMIT_NS = NS_PER_S // 2
+"""The longest wait for the tick after the stop mark: the job's end waits with it."""
 EDGE_WORTH_S = 0.02
 """A counter that ticks faster than this is as good as continuous."""
 
@@ -24,7 +30,7 @@ class Edge:
     def __init__(self, start: Reading) -> None:
         self.start = start
         self.polled_ns, self.counter_mj = start[0], start[1]
-        self.deadline_ns = start[0] + EDGE_LIMIT_NS
+        self.deadline_ns = start[0] + START_LIMIT_NS
         self.first: tuple[float, float] | None = None
 
     def poll(self, reading: Reading) -> tuple[float, float] | None:
@@ -44,6 +50,11 @@ class Edge:
         step_mj = self.first[1] - start_mj
         assert before_mj is not None  # the first tick has set it
         return period_ns / NS_PER_S, start_mj + step_mj * past
+
+
+def stop_wait_ns(period_s: float) -> int:
+    """How long the tick after the stop is worth waiting for [ns]: one period and a little."""
+    return min(STOP_LIMIT_NS, round(1.25 * period_s * NS_PER_S) + 2 * EDGE_NS)
 
 
 def at_stop(final: Reading, tick: Reading | None, stop_ns: int, gpu: GpuMeter) -> Reading:

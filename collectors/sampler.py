@@ -1,6 +1,6 @@
 """When and how the billed GPUs are read: one counter reading a second, aligned to whole seconds.
 
-The first and the last 0.2 s are read every 10 ms until the counter ticks, so that the job's edges
+The first and the last moments are read every 10 ms until the counter ticks, so that the job's edges
 lie between known ticks instead of up to one update period off. A device without a working counter
 has its power sampled 10 to 15 times a second, jittered so that no periodic load can lock to it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from gramwatt.collectors.clock import NS_PER_S, Timeline
-from gramwatt.collectors.edges import EDGE_LIMIT_NS, EDGE_NS, EDGE_WORTH_S, Edge, at_stop
+from gramwatt.collectors.edges import EDGE_NS, EDGE_WORTH_S, Edge, at_stop, stop_wait_ns
 from gramwatt.collectors.gpu import GpuMeter, Notify, Reading
 from gramwatt.collectors.probe import Read, best_read
 from gramwatt.collectors.sources.base import DeviceLost, NotSupported, NvmlPort
@@ -112,7 +112,8 @@ class Sampler:
             and (reading := finals.get(id(d))) is not None
             and reading[1] is not None
         ]
-        deadline_ns = self._timeline.now_ns() + EDGE_LIMIT_NS
+        longest_s = max((d.gpu.period_s or 0.0 for d, _ in waiting), default=0.0)
+        deadline_ns = self._timeline.now_ns() + stop_wait_ns(longest_s)
         before_ns = self._timeline.now_ns()
         while waiting and before_ns < deadline_ns:
             self._timeline.clock.sleep(EDGE_NS / NS_PER_S)

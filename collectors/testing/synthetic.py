@@ -4,9 +4,12 @@ A specification is JSON:
 
     {"gpus": [{"uuid": "GPU-...", "name": "...", "waveform": {"type": "constant", "power_w": 300},
                "update_period_s": 0.1, "limit_w": 700, "memory_b": 85899345920,
-               "power": "instant" | "mean", "fields": true, "counter": true,
+               "power": "instant" | "mean" | "part", "fields": true, "counter": true,
                "slices": [["MIG-...", 0.5]], "faults": [{"type": "reset", "at_s": 5}]}],
      "faults": [...], "origin_s": 0}
+
+`power` is what the sensor tells: the power of the moment, its mean over the last second, or its
+mean over the last quarter of the last update period.
 
 Fault times count from `origin_s`, seconds since boot. Types: `reset` (the counter starts at 0),
 `backward` (loses `joules`), `frozen` (`at_s` to `until_s`; the standstill's energy is lost unless
@@ -55,7 +58,7 @@ class SyntheticGpu:
         self.period_s = float(spec.get("update_period_s", 0.1))
         self.has_fields = bool(spec.get("fields", True))
         self.has_counter = bool(spec.get("counter", True))
-        self._mean = spec.get("power", "instant") == "mean"
+        self._sensor = str(spec.get("power", "instant"))
         self._origin_s = origin_s
 
     def truth_j(self, start_s: float, end_s: float) -> float:
@@ -63,14 +66,17 @@ class SyntheticGpu:
         return self.wave.energy_j(end_s) - self.wave.energy_j(start_s)
 
     def power_w(self, at_s: float) -> float:
-        """What the power sensor says [W]: the wave now, or its mean over the last second."""
-        if self._mean:
+        """What the power sensor says [W]: the wave now, or a mean, as the module describes."""
+        if self._sensor == "mean":
             return self.truth_j(at_s - 1.0, at_s)
+        if self._sensor == "part":
+            tick_s, part_s = self._tick_s(at_s), self.period_s / 4
+            return self.truth_j(tick_s - part_s, tick_s) / part_s
         return self.wave.power_w(at_s)
 
     def counter_j(self, at_s: float) -> float:
         """What the counter says [J]: the wave's integral at its last update, faults included."""
-        tick_s = math.floor(at_s / self.period_s + 1e-9) * self.period_s
+        tick_s = self._tick_s(at_s)
         counted_j = self.wave.energy_j(tick_s)
         for fault in self.faults:
             from_s = self._origin_s + fault.get("at_s", 0.0)
@@ -87,6 +93,9 @@ class SyntheticGpu:
             inside = fault.get("at_s", -FOR_EVER_S) <= since_s < fault.get("until_s", FOR_EVER_S)
             if error and inside and fault.get("call", call) == call:
                 raise error(f"synthetic fault: {fault['type']}")
+
+    def _tick_s(self, at_s: float) -> float:
+        return math.floor(at_s / self.period_s + 1e-9) * self.period_s
 
     def _missing_j(
         self, fault: Mapping[str, Any], tick_s: float, from_s: float, until_s: float

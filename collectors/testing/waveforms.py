@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Protocol
 
 
@@ -124,12 +126,48 @@ class Steps:
         return whole_j + self._levels_w[place] * rest_s
 
 
+class Pieces:
+    """Straight pieces of power, each (duration [s], power at its start [W], at its end), repeating.
+
+    What a stand-in in another language can be given as well, with the same integral.
+    """
+
+    def __init__(self, pieces: Sequence[tuple[float, float, float]], phase_s: float = 0.0) -> None:
+        self._pieces = [(float(span), float(low), float(high)) for span, low, high in pieces]
+        self._starts_s = list(accumulate((span for span, _, _ in self._pieces), initial=0.0))
+        whole_j = ((low + high) / 2 * span for span, low, high in self._pieces)
+        self._sums_j = list(accumulate(whole_j, initial=0.0))
+        self._phase_s = phase_s
+
+    def power_w(self, at_s: float) -> float:
+        """Power [W]."""
+        _, place, past_s = self._place(at_s + self._phase_s)
+        span_s, start_w, end_w = self._pieces[place]
+        return start_w + (end_w - start_w) * past_s / span_s
+
+    def energy_j(self, until_s: float) -> float:
+        """Energy [J] since 0."""
+        return self._since_edge(until_s + self._phase_s) - self._since_edge(self._phase_s)
+
+    def _since_edge(self, at_s: float) -> float:
+        rounds, place, past_s = self._place(at_s)
+        span_s, start_w, end_w = self._pieces[place]
+        mean_w = start_w + (end_w - start_w) * past_s / span_s / 2
+        return rounds * self._sums_j[-1] + self._sums_j[place] + mean_w * past_s
+
+    def _place(self, at_s: float) -> tuple[float, int, float]:
+        rounds, past_s = divmod(at_s, self._starts_s[-1])
+        place = min(bisect_right(self._starts_s, past_s), len(self._pieces)) - 1
+        return rounds, place, past_s - self._starts_s[place]
+
+
 KINDS: dict[str, Any] = {
     "constant": Constant,
     "square": Square,
     "sine": Sine,
     "ramp": Ramp,
     "steps": Steps,
+    "pieces": Pieces,
 }
 
 

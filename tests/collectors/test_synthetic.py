@@ -32,6 +32,7 @@ WAVES: list[dict[str, Any]] = [
     {"type": "sine", "mean_w": 400, "amplitude_w": 300, "period_s": 3.3, "phase_s": 1.0},
     {"type": "ramp", "low_w": 50, "high_w": 700, "period_s": 7.1},
     {"type": "steps", "low_w": 80, "high_w": 700, "step_s": 0.21, "seed": 3, "count": 10},
+    {"type": "pieces", "pieces": [[0.3, 100, 700], [0.5, 700, 650], [0.1, 90, 90]], "phase_s": 0.4},
 ]
 
 
@@ -154,3 +155,13 @@ def test_another_file_is_not_a_trace(tmp_path: Path) -> None:
     path.write_text('{"v": 1}\n')
     with pytest.raises(ValueError, match="not a trace"):
         read_trace(path)
+
+
+def test_a_part_time_sensor_tells_the_last_quarter_of_the_last_period() -> None:
+    clock = VirtualClock(boot_s=1000.0)
+    # 40 ms busy, 60 ms idle: the last quarter of each 100 ms is idle, and never seen busy
+    square = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 0.1, "duty": 0.4}
+    nvml = SyntheticNvml({"gpus": [gpu(square, power="part"), gpu(square, power="mean")]}, clock)
+    clock.sleep(0.02)
+    assert nvml.power_mw(0) == pytest.approx(100_000)
+    assert nvml.power_mw(1) == pytest.approx(340_000)
