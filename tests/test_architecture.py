@@ -23,6 +23,7 @@ ARROWS = {
         "gramwatt.service",
         "gramwatt.collectors.spool",
         "gramwatt.collectors.config",
+        "gramwatt.collectors.catalogs",
     ),
 }
 """What each package may import of ours; the service takes in spools and reads the same settings."""
@@ -36,8 +37,9 @@ OUTSIDE = {
 SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}
 IMPURE = {"os", "io", "time", "socket", "logging", "subprocess", "threading", "urllib", "random"}
 """Standard library the engine must not import: input, output, clock, environment, chance."""
-READER = "gramwatt.sci.catalog"
-"""The engine's one loader of packaged data."""
+IMPURE_METHODS = {"now", "utcnow", "today", "open", "read_text", "read_bytes", "write_text"}
+READER = "gramwatt.sci.tables"
+"""The engine's one reader of packaged data."""
 
 
 def ours(name: str) -> bool:
@@ -120,19 +122,15 @@ def impure_calls(module: ast.Module) -> list[ast.Call]:
         if not isinstance(node, ast.Call):
             continue
         named = isinstance(node.func, ast.Name) and node.func.id in {"open", "print", "input"}
-        clock = isinstance(node.func, ast.Attribute) and node.func.attr in {
-            "now",
-            "utcnow",
-            "today",
-        }
-        if named or clock:
+        method = isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_METHODS
+        if named or method:
             found.append(node)
     return found
 
 
 @pytest.mark.parametrize(
     "text",
-    ["open('x')", "print(1)", "datetime.now(UTC)", "date.today()"],
+    ["open('x')", "print(1)", "datetime.now(UTC)", "date.today()", "Path('x').read_text()"],
 )
 def test_the_engine_test_sees_impure_calls(text: str) -> None:
     assert len(impure_calls(ast.parse(text))) == 1
