@@ -13,6 +13,8 @@ MM2_PER_CM2 = 100.0
 MW_PER_W = 1_000.0
 MJ_PER_J = 1_000.0
 """Millijoules (not megajoules) per joule: the unit of NVML's energy counter."""
+UJ_PER_J = 1_000_000.0
+BYTES_PER_MIB = float(2**20)
 
 
 def kwh_from_j(energy_j: float) -> float:
@@ -58,6 +60,31 @@ def w_from_mw(power_mw: float) -> float:
 def j_from_mj(energy_mj: float) -> float:
     """Energy [mJ], as NVML counts it, -> [J]."""
     return energy_mj / MJ_PER_J
+
+
+def j_from_uj(energy_uj: float) -> float:
+    """Energy [uJ], as powercap counts it, -> [J]."""
+    return energy_uj / UJ_PER_J
+
+
+def mj_from_uj(energy_uj: float) -> float:
+    """Energy [uJ] -> [mJ], the unit of our counters."""
+    return energy_uj * MJ_PER_J / UJ_PER_J
+
+
+def mw_from_w(power_w: float) -> float:
+    """Power [W] -> [mW], the unit of our power readings."""
+    return power_w * MW_PER_W
+
+
+def mw_from_uw(power_uw: float) -> float:
+    """Power [uW], as hwmon and amdsmi's limits have it, -> [mW]."""
+    return power_uw * MW_PER_W / UJ_PER_J
+
+
+def bytes_from_mib(size_mib: float) -> float:
+    """Memory [MiB] -> [B]."""
+    return size_mib * BYTES_PER_MIB
 
 
 def gib_from_bytes(size_b: float) -> float:
