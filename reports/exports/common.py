@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gramwatt.sci.document import DeviceDoc, JobDoc, SciDoc
 from gramwatt.sci.errors import GramwattError
+from gramwatt.sci.notices import CODES
 
 CATEGORIES = {
     "training": "ml-training",
@@ -67,3 +68,9 @@ def hardware_used(devices: Iterable[DeviceDoc]) -> str:
     names = dict.fromkeys(device["name"] for device in chosen)
     counts = {name: sum(d["name"] == name for d in chosen) for name in names}
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
+
+
+def caution(document: JobDoc) -> str:
+    """A sentence where readings are not of hardware, so that nobody takes the export for real."""
+    synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
+    return CODES["meter-synthetic"] if synthetic else ""

@@ -14,7 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gramwatt.reports.exports.common import category, kebab, require_terms, scored_unit
+from gramwatt.reports.exports.common import (
+    category,
+    caution,
+    kebab,
+    require_terms,
+    scored_unit,
+)
 from gramwatt.reports.exports.yamltext import Data, to_yaml
 from gramwatt.sci.document import DeviceStepsDoc, EmbodiedTermDoc, JobDoc
 from gramwatt.sci.quantity import QuantityDoc
@@ -72,11 +78,12 @@ def digest(text: str) -> str:
 
 
 def _description(document: JobDoc) -> str:
-    return (
+    said = (
         f"Job {document['job_id']}, revision {document['revision']}: measured components with "
         "time-matched, location-based intensity. Embodied carbon of processors and memory is in "
         "each node's host component. Energy is IT energy; PUE is applied once."
     )
+    return " ".join(filter(None, (said, caution(document))))
 
 
 def _plugins(unit: str) -> dict[str, Data]:

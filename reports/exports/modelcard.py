@@ -6,7 +6,7 @@ touches nothing else.
 
 from __future__ import annotations
 
-from gramwatt.reports.exports.common import ExportError, hardware_used
+from gramwatt.reports.exports.common import ExportError, caution, hardware_used
 from gramwatt.reports.exports.yamltext import Data, to_yaml
 from gramwatt.sci.document import JobDoc
 
@@ -28,7 +28,7 @@ def block(document: JobDoc) -> str:
     fields: dict[str, Data] = {
         # A float of six figures: more than any range here justifies, and never an exponent.
         "emissions": float(f"{total['value']:.6g}"),
-        "source": source,
+        "source": " ".join(filter(None, (f"{source}.", caution(document)))),
     }
     optional = {
         "training_type": TRAINING_TYPES.get(document["kind"]),

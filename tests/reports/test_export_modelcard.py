@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from gramwatt.reports.exports.common import ExportError
+from gramwatt.reports.exports.impact_framework import manifest
 from gramwatt.reports.exports.modelcard import block, card, into_card
 from tests.reports.documents import document
 
@@ -74,3 +75,12 @@ def test_an_unclosed_card_is_refused():
 def test_an_unknown_total_is_refused_not_zero():
     with pytest.raises(ExportError, match="no total"):
         block({**document(), "total_g": None})
+
+
+def test_a_synthetic_meter_is_said_in_the_card_and_the_manifest():
+    doc = document()
+    assert "synthetic" not in block(doc) + manifest(doc)
+    notice = {"code": "meter-synthetic", "message": "said by the meter", "field": None}
+    doc["notices"] = [*doc["notices"], notice]
+    assert "not from hardware" in read(block(doc))["source"]
+    assert "not from hardware" in yaml.safe_load(manifest(doc))["description"]
