@@ -194,12 +194,16 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         # `run` starts this with the signals blocked that belong to its command.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         from gramwatt.collectors.sync import sync as synchronise
+        from gramwatt.sci.overlay import OverlayError
 
         config = resolve()
         try:
             done = synchronise(config, None if config.server else store(), job)
         except OSError as error:
             say(f"{error}; set GRAMWATT_HOME to a folder that can be written")
+            raise typer.Exit(1) from None
+        except OverlayError as error:
+            say(error.message)
             raise typer.Exit(1) from None
         if summary_json and done.document is not None:
             _emit(summary_json, json.dumps(done.document))

@@ -1,4 +1,4 @@
-"""`gramwatt catalog hardware|cpus|regions|intensity [NAME] [--json]`: list or look up."""
+"""`gramwatt catalog hardware|cpus|instances|regions|intensity [NAME] [--json]`: list or look up."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gramwatt.sci.catalog import Catalog, load_catalog
+from gramwatt.collectors.catalogs import user_catalog
+from gramwatt.sci.catalog import Catalog
 from gramwatt.sci.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.overlay import OverlayError
 from gramwatt.sci.units import kg_from_g
 
 Doc = Mapping[str, Any]
@@ -33,7 +35,7 @@ class Kind:
 
 
 def add_catalog(app: typer.Typer) -> None:
-    """Add the `catalog` command with its four kinds to the product's command."""
+    """Add the `catalog` command with its five kinds to the product's command."""
     catalog = typer.Typer(no_args_is_help=True, help="Look up hardware, regions and intensity.")
 
     @catalog.command()
@@ -45,6 +47,11 @@ def add_catalog(app: typer.Typer) -> None:
     def cpus(name: Name = None, as_json: AsJson = False) -> None:
         """CPUs, per socket."""
         show(CPUS, name, as_json)
+
+    @catalog.command()
+    def instances(name: Name = None, as_json: AsJson = False) -> None:
+        """Cloud instances as PROVIDER:NAME, or the members of a family."""
+        show(INSTANCES, name, as_json)
 
     @catalog.command()
     def regions(name: Name = None, as_json: AsJson = False) -> None:
@@ -60,18 +67,26 @@ def add_catalog(app: typer.Typer) -> None:
 
 
 def show(kind: Kind, name: str | None, as_json: bool) -> None:
-    """Print the rows of a kind, or those that a name means; exit 1 when it means none."""
-    catalog = load_catalog()
+    """Print the rows of a kind, or those that a name means; exit 1 when it means none.
+
+    A name of another kind, such as a cloud service, is answered with what it runs on and a reason.
+    """
+    reason: str | None = None
     try:
-        matches = kind.rows(catalog) if name is None else _matches(kind, catalog, name)
+        catalog = user_catalog()
+        matches, reason = (
+            (kind.rows(catalog), None) if name is None else _matches(kind, catalog, name)
+        )
+    except OverlayError as error:
+        typer.echo(f"gramwatt: {error.message}", err=True)
+        raise typer.Exit(2) from None
     except LookupFailed as error:
-        if as_json:
-            _print_json({"matches": [], "close": list(error.close)})
-        else:
-            typer.echo(f"{error.message}\n`gramwatt catalog {kind.command}` lists all.", err=True)
+        _print_failure(kind, error, as_json=as_json)
         raise typer.Exit(1) from None
+    if reason and not as_json:
+        typer.echo(reason, err=True)
     if as_json:
-        _print_json({"matches": list(matches)})
+        _print_json({"matches": list(matches)} | ({"reason": reason} if reason else {}))
     elif name is not None and len(matches) == 1:
         _print_rows(("figure", "value"), list(_flat(matches[0])))
     else:
@@ -79,11 +94,24 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         _print_rows(tuple(kind.columns), lines)
 
 
-def _matches(kind: Kind, catalog: Catalog, name: str) -> Sequence[Doc]:
+def _matches(kind: Kind, catalog: Catalog, name: str) -> tuple[Sequence[Doc], str | None]:
+    """The rows a name means, and why where it is a name of another kind."""
     try:
-        return [kind.find(catalog, name)]
+        return [kind.find(catalog, name)], None
     except AmbiguousName as error:
-        return [kind.find(catalog, choice) for choice in error.choices]
+        return [kind.find(catalog, choice) for choice in error.choices], None
+    except LookupFailed as error:
+        if error.reason is None or not error.close:
+            raise
+        return [kind.find(catalog, one) for one in error.close], error.reason
+
+
+def _print_failure(kind: Kind, error: LookupFailed, *, as_json: bool) -> None:
+    if as_json:
+        document: dict[str, Any] = {"matches": [], "close": list(error.close)}
+        _print_json(document | ({"reason": error.reason} if error.reason else {}))
+    else:
+        typer.echo(f"{error.message}\n`gramwatt catalog {kind.command}` lists all.", err=True)
 
 
 def _print_json(document: Doc) -> None:
@@ -162,6 +190,16 @@ def _pue(doc: Doc) -> str:
     return "-" if doc["pue"] is None else f"{doc['pue']['value']:g}"
 
 
+def _devices(doc: Doc) -> str:
+    chosen = f"{doc['count_low']} to {doc['count_high']}"
+    return chosen if doc["count"] is None else str(doc["count"])
+
+
+def _price(doc: Doc) -> str:
+    dollars = doc["price_usd_per_hour"]
+    return "-" if dollars is None else f"{dollars:.2f} ({doc['price_date']})"
+
+
 def _zone_doc(catalog: Catalog, name: str) -> Doc:
     world = name.strip().lower() == "world"
     return (catalog.world() if world else catalog.zone(name)).to_doc()
@@ -197,6 +235,20 @@ CPUS = Kind(
         "TDP W": _get("tdp_w"),
         "embodied kg": _embodied_kg,
         "tier": _get("embodied_tier"),
+    },
+)
+INSTANCES = Kind(
+    "instances",
+    lambda catalog: [found.to_doc() for found in catalog.all_instances()],
+    lambda catalog, name: catalog.instance(name).to_doc(),
+    {
+        "id": _get("id"),
+        "hardware": _get("hardware"),
+        "devices": _devices,
+        "share": _get("share"),
+        "vCPU": _get("vcpu"),
+        "memory GiB": _get("host_memory_gib"),
+        "USD/h": _price,
     },
 )
 REGIONS = Kind(

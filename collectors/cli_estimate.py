@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from gramwatt.collectors.catalogs import user_catalog
 from gramwatt.collectors.questions import counts, read_document, refuse_error, with_flags
 from gramwatt.collectors.summary import energy_text, mass_text, significant
 from gramwatt.sci.annual import AnnualIntensity
-from gramwatt.sci.catalog import load_catalog
 from gramwatt.sci.document import SourceDoc
 from gramwatt.sci.errors import GramwattError
 from gramwatt.sci.estimate import EstimateDoc, estimate
@@ -76,8 +76,8 @@ def command(  # noqa: PLR0913 (one parameter is one documented option)
 
 
 def _answer(document: dict[str, Any], *, as_json: bool) -> EstimateDoc:
-    catalog = load_catalog()
     try:
+        catalog = user_catalog()
         return estimate(parse_question(document), catalog, AnnualIntensity(catalog))
     except GramwattError as error:
         refuse_error(error, as_json=as_json)

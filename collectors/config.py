@@ -35,7 +35,8 @@ class Config:
     """Every setting of one job with its origin; `notices` says what was wrong and ignored.
 
     `units` are the declared functional units, `spool_limit_mb` the most the spool may hold [MB],
-    `lifetime_years` the devices' expected life EL [years], None for the engine's default.
+    `lifetime_years` the devices' expected life EL [years], None for the engine's default,
+    `overlay` the file of the user's own catalog entries, None for overlay.toml in `home` if any.
     """
 
     project: str = "default"
@@ -53,6 +54,7 @@ class Config:
     allow_host_names: bool = False
     spool_limit_mb: float = 512.0
     lifetime_years: float | None = None
+    overlay: Path | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
@@ -99,18 +101,17 @@ def known_places(config: Config, catalog: Catalog | None = None) -> Config:
 
 
 def place_problems(config: Config, catalog: Catalog | None = None) -> dict[str, str]:
-    """What is wrong with zone and region, by key: {"zone": "unknown zone 'XX'; close ..."}."""
-    if config.zone is None and config.region is None:
+    """What is wrong with zone, region and overlay, by key: {"zone": "unknown zone 'XX'; ..."}."""
+    from gramwatt.collectors.catalogs import overlay_file
+
+    if config.zone is None and config.region is None and overlay_file(config) is None:
         return {}
     from gramwatt.sci.errors import LookupFailed
 
     try:
-        from gramwatt.sci.catalog import load_catalog
-
-        known = catalog or load_catalog()
+        known, found = (catalog, {}) if catalog else _user_catalog(config)
     except Exception:  # a broken installation must not stop a job
         return {}
-    found: dict[str, str] = {}
     for key, lookup in (("zone", known.zone), ("region", known.region)):
         name = getattr(config, key)
         try:
@@ -119,6 +120,17 @@ def place_problems(config: Config, catalog: Catalog | None = None) -> dict[str, 
         except LookupFailed as error:
             found[key] = error.args[0]
     return found
+
+
+def _user_catalog(config: Config) -> tuple[Catalog, dict[str, str]]:
+    """The catalog with the overlay, or without one that is broken and what is wrong with it."""
+    from gramwatt.collectors.catalogs import overlay_file, read_catalog
+    from gramwatt.sci.overlay import OverlayError
+
+    try:
+        return read_catalog(overlay_file(config)), {}
+    except OverlayError as error:
+        return read_catalog(None), {"overlay": error.message}
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
@@ -313,6 +325,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "allow_host_names": flag,
     "spool_limit_mb": _positive,
     "lifetime_years": _positive,
+    "overlay": _path,
     "tags": _tags,
 }
 """Every key, in the order `gramwatt config` lists them, with the check of its value."""
@@ -327,8 +340,8 @@ def describe(config: Config) -> dict[str, dict[str, Any]]:
             value = "(hidden)"
         elif key == "unit":
             value = list(value)
-        elif key == "home":
-            value = str(value)
+        elif key in ("home", "overlay"):
+            value = None if value is None else str(value)
         elif key == "tags":
             value = dict(value)
         shown[key] = {"value": value, "origin": config.origins.get(key, "default")}

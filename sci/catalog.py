@@ -20,6 +20,7 @@ from gramwatt.sci.loading import (
     architectures,
     close_regions,
     cpus,
+    literal_names,
     named,
     pairs,
     parts,
@@ -66,8 +67,7 @@ class Catalog:
         self._hardware_names = NameIndex(
             "hardware", named(boards), architectures(boards), shared=pairs(shared)
         )
-        literal = aliases("hardware-literal").items()
-        self._literal = {name: part for part, names in literal for name in names}
+        self._literal = literal_names(overlay)
         self._cpu_names = NameIndex("cpu", named(sockets), architectures(sockets), cpu_name)
         self._instances = {found.id: found for found in map(parse_instance, instance_rows(overlay))}
         groups = [
@@ -84,7 +84,12 @@ class Catalog:
 
     def with_overlay(self, text: str) -> Catalog:
         """The packaged catalog with the entries of a TOML text; raises OverlayError."""
-        return Catalog(parse_overlay(text))
+        try:
+            return Catalog(parse_overlay(text))
+        except OverlayError:
+            raise
+        except ValueError as error:  # a name that another part bears
+            raise OverlayError(f"the overlay cannot be used: {error}") from None
 
     def hardware(self, name: str) -> Hardware:
         """An accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""

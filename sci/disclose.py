@@ -5,6 +5,7 @@ SCI specification v1.1: a score is reported with its boundary and calculation me
 
 from __future__ import annotations
 
+from gramwatt.sci.catalog import Catalog
 from gramwatt.sci.document import MethodDoc, SourceDoc
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.parts import Parts
@@ -76,12 +77,14 @@ def inputs(parts: Parts) -> list[SourceDoc]:
     return _once(rows)
 
 
-def overlay_notices(inputs: list[SourceDoc]) -> list[Notice]:
+def overlay_notices(inputs: list[SourceDoc], catalog: Catalog) -> list[Notice]:
     """A notice for every input figure that comes from the user's overlay."""
+    texts = dict.fromkeys(catalog.overlay.sources.values() if catalog.overlay else ())
     return [
-        Notice("overlay-used", f"{row['what']} is from the overlay: {row['figure']['source']}.")
+        Notice("overlay-used", f"From the overlay: {row['what']} ({text}).")
         for row in inputs
-        if "overlay: " in row["figure"]["source"]
+        for text in texts
+        if f"overlay: {text}" in row["figure"]["source"]
     ]
 
 

@@ -89,7 +89,10 @@ def estimate(
         "deviations": list(status.deviations),
         "notices": [
             *_place_notices(question, place, catalog),
-            *(notice.to_doc() for notice in (*work.notices, *overlay_notices(_inputs(inputs)))),
+            *(
+                notice.to_doc()
+                for notice in (*work.notices, *overlay_notices(_inputs(inputs), catalog))
+            ),
         ],
         "method": {
             "standard": STANDARD,

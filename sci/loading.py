@@ -10,7 +10,7 @@ from gramwatt.sci.embodied import cpu_die_te
 from gramwatt.sci.hardware import Cpu, Embodied, Hardware, parse_cpu, parse_hardware
 from gramwatt.sci.names import close_names
 from gramwatt.sci.overlaid import citing, declared_te, hardware_rows, region_rows, source_key
-from gramwatt.sci.overlay import Overlay
+from gramwatt.sci.overlay import Overlay, OverlayError
 from gramwatt.sci.tables import LIST_SEPARATOR, Row, rows
 from gramwatt.sci.zones import Region, parse_region
 
@@ -38,13 +38,18 @@ def parts(overlay: Overlay | None) -> Iterable[Hardware]:
     given = {row.text("id"): row for row in rows("embodied_inputs.csv")}
     for row in hardware_rows(overlay):
         key = row.text("id")
-        called = (*names.get(key, ()), *_own_aliases(row))
-        yield parse_hardware(row, called, _te(row, chosen.get(key), given.get(key)))
+        yield parse_hardware(row, names.get(key, ()), _te(row, chosen.get(key), given.get(key)))
 
 
-def _own_aliases(row: Row) -> tuple[str, ...]:
-    called = row.given.get("aliases")
-    return tuple(called.split(LIST_SEPARATOR)) if called else ()
+def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
+    """Names that count letter by letter, in any case: of cloud metadata, and the overlay's own."""
+    found = {name: part for part, names in aliases("hardware-literal").items() for name in names}
+    own: dict[str, str] = {}
+    for part, cells in (overlay.hardware if overlay else {}).items():
+        for name in filter(None, cells.get("aliases", "").lower().split(LIST_SEPARATOR)):
+            if own.setdefault(name, part) != part:
+                raise OverlayError(f"the overlay gives the alias {name!r} to two parts")
+    return {**found, **own}
 
 
 def _te(row: Row, study: Row | None, given: Row | None) -> Embodied | None:

@@ -38,7 +38,8 @@ def hardware_rows(overlay: Overlay | None) -> Iterable[Row]:
     """Rows of hardware.csv with the overlay's parts; raises OverlayError for an incomplete one."""
     entries = {} if overlay is None else overlay.hardware
     own = {key: _hardware_cells(key, cells) for key, cells in entries.items()}
-    defaults = {"devices_per_board": "1", "form_factor": "not said", "architecture": "not said"}
+    texts = dict.fromkeys(("vendor", "form_factor", "architecture", "status"), "not said")
+    defaults = {**texts, "devices_per_board": "1"}
     return _over("hardware", "hardware.csv", own, lambda _key: defaults)
 
 

@@ -20,6 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from gramwatt.sci.errors import GramwattError
+from gramwatt.sci.names import close_names
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.tables import LIST_SEPARATOR
 from gramwatt.sci.zones import ANNUAL_SPREAD, PUE_SPREAD, UNIT, ZoneIntensity
@@ -196,7 +197,8 @@ def _cells(kind: str, where: str, entry: Mapping[str, Any], problems: list[str])
         try:
             cells[name] = checks[name](value)
         except KeyError:
-            problems.append(f"{where} unknown key {name!r}; known: {', '.join(checks)}")
+            close = close_names(name, {known: known for known in checks}) or list(checks)
+            problems.append(f"{where} unknown key {name!r}; perhaps {', '.join(close)}")
         except (TypeError, ValueError) as error:
             problems.append(f"{where} {name} {error}")
     missing = [name for name in ("source", *REQUIRED.get(kind, ())) if name not in entry]

@@ -125,7 +125,7 @@ def _notices(parts: Parts, of_units: Iterable[Notice]) -> Iterable[Notice]:
     job = parts.job
     notices = [*parts.place.notices, *_energy_notices(parts), *of_units, *job.notices]
     notices += [*parts.embodied.notices, *_intensity_notices(parts)]
-    notices += overlay_notices(inputs(parts))
+    notices += overlay_notices(inputs(parts), parts.context.catalog)
     notices += [Notice("job-lost", CODES["job-lost"])] if job.state == "lost" else []
     return dict.fromkeys(notices)
 

@@ -25,7 +25,8 @@ class ServiceConfig:
     `home` is set when the store also takes in journals spooled on this machine. `silent_after` is
     how long a job may say nothing before it counts as lost; `provisional_every` how old the score
     of a running job may get before a question computes it anew. `lifetime_years` is the declared
-    life EL of the hardware [years], None for the catalog's.
+    life EL of the hardware [years], None for the catalog's; `overlay` the file of own
+    catalog entries.
     """
 
     database_url: str
@@ -35,6 +36,7 @@ class ServiceConfig:
     provisional_every: timedelta = timedelta(seconds=30)
     hosts: tuple[str, ...] = ()
     lifetime_years: float | None = None
+    overlay: Path | None = None
     clock: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     @property
@@ -59,6 +61,7 @@ def from_environment(
 ) -> ServiceConfig:
     """Settings from `GRAMWATT_...` variables; raises ConfigError for one that cannot be used."""
     env = os.environ if environ is None else environ
+    from gramwatt.collectors.catalogs import overlay_file
     from gramwatt.collectors.config import resolve
 
     settings = resolve(environ=env)
@@ -70,6 +73,7 @@ def from_environment(
         silent_after=timedelta(seconds=_number(env, "GRAMWATT_SILENT_AFTER_S", 900.0)),
         provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
         lifetime_years=settings.lifetime_years,
+        overlay=overlay_file(settings, base),
         hosts=tuple(env.get("GRAMWATT_HOSTS", "").replace(",", " ").split()),
     )
 

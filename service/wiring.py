@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
+from gramwatt.collectors.catalogs import read_catalog
+from gramwatt.sci.catalog import Catalog
 from gramwatt.sci.document import JobDoc
+from gramwatt.sci.errors import ScoreError
+from gramwatt.sci.overlay import OverlayError
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.records import AnyRecord
 from gramwatt.service.config import ServiceConfig
@@ -25,21 +30,25 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineScorer:
-    """The engine with the packaged catalog and its annual intensity.
+    """The engine with the catalog and its annual intensity.
 
-    `lifetime_years` is the declared life of the hardware [years], None for the catalog's.
+    `lifetime_years` is the declared life of the hardware [years], None for the catalog's; `overlay`
+    the file of the user's own catalog entries.
     """
 
     lifetime_years: float | None = None
+    overlay: Path | None = None
 
     def score(self, records: Iterable[AnyRecord], revision: int) -> JobDoc:
-        """Merge and score; raises ScoreError when the records make no score."""
+        """Merge and score; raises ScoreError when the records or the overlay make no score."""
         from gramwatt.sci.annual import AnnualIntensity
-        from gramwatt.sci.catalog import load_catalog
         from gramwatt.sci.merge import merge
         from gramwatt.sci.score import ScoreContext, score
 
-        catalog = load_catalog()
+        try:
+            catalog = read_catalog(self.overlay)
+        except OverlayError as error:
+            raise ScoreError(error.message, code=error.code) from None
         context = ScoreContext(catalog, AnnualIntensity(catalog), revision=revision)
         if self.lifetime_years is not None:
             context = replace(context, lifetime=_declared_years(self.lifetime_years))
@@ -60,8 +69,19 @@ class Service:
 
     @classmethod
     def open(cls, config: ServiceConfig) -> Service:
-        """The service of these settings; it connects when first used."""
-        return cls(config, Store(config.database_url), EngineScorer(config.lifetime_years))
+        """The service of these settings; it connects when first used.
+
+        Raises OverlayError when the overlay cannot be used.
+        """
+        if config.overlay is not None:
+            read_catalog(config.overlay)
+        scorer = EngineScorer(config.lifetime_years, config.overlay)
+        return cls(config, Store(config.database_url), scorer)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog with the overlay; raises OverlayError."""
+        return read_catalog(self.config.overlay)
 
     def now(self) -> datetime:
         """The time by the service's clock, UTC."""

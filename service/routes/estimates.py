@@ -7,12 +7,13 @@ from typing import Any, Literal, TypedDict
 from pydantic import Field
 
 from gramwatt.sci.annual import AnnualIntensity
-from gramwatt.sci.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog import Catalog
 from gramwatt.sci.errors import AmbiguousName, GramwattError, LookupFailed
 from gramwatt.sci.estimate import EstimateDoc, estimate
 from gramwatt.sci.question import parse_question
 from gramwatt.service.http.problems import Problem
 from gramwatt.service.http.routing import Routes, Strict
+from gramwatt.service.routes.support import service
 
 routes = Routes("estimates")
 Amount = Field(None, gt=0, le=1e30)
@@ -51,7 +52,7 @@ class EstimateBody(Strict):
 class CatalogPath(Strict):
     """The kind of row in an address."""
 
-    kind: Literal["hardware", "cpus", "regions", "intensity"]
+    kind: Literal["hardware", "cpus", "instances", "regions", "intensity"]
 
 
 class CatalogQuery(Strict):
@@ -61,30 +62,35 @@ class CatalogQuery(Strict):
 
 
 class CatalogAnswer(TypedDict):
-    """The rows that a name means: one, or several where it is ambiguous."""
+    """The rows that a name means: one, or several where it is ambiguous.
+
+    `reason` says why where the name is of another kind, such as a cloud service.
+    """
 
     matches: list[dict[str, Any]]
+    reason: str | None
 
 
 @routes.post("/v1/estimates", "unanswerable")
 def make_estimate(body: EstimateBody) -> EstimateDoc:
     """A score of hardware, time and place, with every assumption and its source."""
-    catalog = load_catalog()
     try:
+        catalog = service().catalog
         question = parse_question(body.model_dump(exclude_none=True))
         return estimate(question, catalog, AnnualIntensity(catalog))
     except GramwattError as error:
         raise unanswerable(error) from None
 
 
-@routes.get("/v1/catalog/<kind>", "unknown-name")
+@routes.get("/v1/catalog/<kind>", "unknown-name", "unanswerable")
 def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
     """Rows of the catalog: all of a kind, or those that a name means."""
-    catalog = load_catalog()
     try:
-        return {"matches": _matches(catalog, path.kind, query.name)}
+        return _matches(service().catalog, path.kind, query.name)
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None
+    except GramwattError as error:
+        raise unanswerable(error) from None
 
 
 def unanswerable(error: GramwattError) -> Problem:
@@ -97,17 +103,23 @@ def unanswerable(error: GramwattError) -> Problem:
     return Problem("unanswerable", error.message, **members)
 
 
-def _matches(catalog: Catalog, kind: str, name: str | None) -> list[dict[str, Any]]:
+def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:
     listings: dict[str, Any] = {
         "hardware": (catalog.all_hardware, catalog.hardware),
         "cpus": (catalog.all_cpus, catalog.cpu),
+        "instances": (catalog.all_instances, catalog.instance),
         "regions": (catalog.all_regions, catalog.region),
         "intensity": (catalog.all_zones, catalog.zone),
     }
     every, find = listings[kind]
     if name is None:
-        return [row.to_doc() for row in every()]
+        return {"matches": [row.to_doc() for row in every()], "reason": None}
     try:
-        return [find(name).to_doc()]
+        return {"matches": [find(name).to_doc()], "reason": None}
     except AmbiguousName as error:
-        return [find(choice).to_doc() for choice in error.choices]
+        return {"matches": [find(choice).to_doc() for choice in error.choices], "reason": None}
+    except LookupFailed as error:
+        if error.reason is None or not error.close:
+            raise
+        rows = [find(one).to_doc() for one in error.close]
+        return {"matches": rows, "reason": error.reason}
