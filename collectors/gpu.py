@@ -101,7 +101,7 @@ class GpuMeter:
         time_ns, counter_mj = int(state["t_ns"]), state["counter_mj"]
         if not time_ns:
             return
-        self._mark_ns = None
+        self._mark_ns, self._mark_w = state["mark"]
         self.power_w, self.period_s = state["power_w"], state["period_s"]
         self._last = (time_ns, self.power_w)
         self._believed = None if counter_mj is None else (time_ns, counter_mj)
@@ -169,6 +169,7 @@ class GpuMeter:
             "counter_mj": believed[1] if believed else None,
             "power_w": self.power_w,
             "period_s": self.period_s,
+            "mark": [self._mark_ns, self._mark_w],
             "open": interval.state() if interval else None,
         }
 

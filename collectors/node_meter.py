@@ -201,6 +201,7 @@ class NodeMeter:
         except OSError as error:  # no lock to be had: two sets of lines merge into one later
             self.log.say(f"leads without a lock: {error}")
         self._guarded("the first reading", lambda: self._begin_lead(fresh))
+        self.save_soon()
 
     def _begin_lead(self, fresh: bool) -> None:
         state = self._predecessors.leader_state(self.timeline)

@@ -64,6 +64,20 @@ def test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead(tmp_path: P
         assert rig.merged().state == "completed"
 
 
+def test_a_meter_killed_at_once_keeps_the_time_before_its_first_reading(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(0.15)
+    first = rig.start()
+    rig.run(0.05, first)
+    rig.kill(first)
+    second = rig.start(restart=1)
+    rig.run(10, second)
+    rig.stop(second)
+    # It had no time to see a tick, so its first reading is up to one (0.1 s) too low.
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 10.2, abs=POWER_W * 0.1)
+    assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(POWER_W * 0.15)
+
+
 def test_the_host_is_not_counted_twice_either(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     first = rig.start()
