@@ -95,10 +95,10 @@ class Catalog:
         """An accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""
         try:
             return self._hardware[self._part(name)]
-        except AmbiguousName:
-            raise
-        except LookupFailed:
-            meant = self.meaning(name)
+        except LookupFailed as error:
+            # "GPU" is a word of several names, and yet no name of them.
+            several = isinstance(error, AmbiguousName) and service_key(name) not in self._services
+            meant = None if several else self.meaning(name)
             if meant is None:
                 raise
             raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
