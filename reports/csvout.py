@@ -1,4 +1,7 @@
-"""Reports as CSV: one tidy table, a figure a line, with its range, unit, kind and source."""
+"""Reports as CSV: one tidy table, a figure a line, with its range, unit, kind and source.
+
+Counts and shares are lines without range, kind and source.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ import csv
 import io
 from collections.abc import Iterable
 
-from gramwatt.sci.document import DayDoc, JobDoc, JobHead, MonthDoc, MonthTotals
+from gramwatt.reports.plain import clean
+from gramwatt.sci.document import DayDoc, JobDoc, JobHead, MonthDoc, MonthTotals, QualityDoc
 from gramwatt.sci.quantity import QuantityDoc
 
 HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")
-Line = tuple[str, str, str, QuantityDoc | None]
+Line = tuple[str, str, str, QuantityDoc | float | None]
 
 
 def month_csv(document: MonthDoc) -> str:
-    """The month: totals, last month's totals, projects, days and top jobs."""
+    """The month: totals, last month's, projects, days, top jobs, states and data quality."""
     return _write(_month_lines(document))
 
 
@@ -24,17 +28,42 @@ def job_csv(document: JobDoc) -> str:
 
 
 def _month_lines(document: MonthDoc) -> Iterable[Line]:
-    yield from _terms("total", document["month"], document["totals"])
+    yield from _totals("total", document["month"], document["totals"])
     if document["previous"] is not None:
-        yield from _terms("previous", document["month"], document["previous"])
+        yield from _totals("previous", document["month"], document["previous"])
     for row in document["projects"]:
         name = f"{row['project']}/{row['unit']}"
+        yield "project", name, "jobs", float(row["jobs"])
+        yield "project", name, "count", row["count"]
         yield "project", name, "energy_kwh", row["energy_kwh"]
         yield "project", name, "total_g", row["total_g"]
         yield "project", name, "g_per_unit", row["g_per_unit"]
     yield from _days(document["days"])
     for job in document["top_jobs"]:
         yield from _terms("job", job["job_id"], job)
+    for state, totals in document["by_state"].items():
+        yield from _totals("state", state, totals)
+    for name, n in document["conformance"].items():
+        yield "conformance", name, "jobs", float(n)
+    for code, n in document["notice_counts"].items():
+        yield "notice", code, "jobs", float(n)
+    yield from _quality(document["data_quality"])
+
+
+def _totals(section: str, name: str, totals: MonthTotals) -> Iterable[Line]:
+    yield section, name, "jobs", float(totals["jobs"])
+    yield section, name, "jobs_unknown", float(totals["jobs_unknown"])
+    yield from _terms(section, name, totals)
+
+
+def _quality(quality: QualityDoc) -> Iterable[Line]:
+    for what, shares in (
+        ("energy", quality["energy"]),
+        ("intensity", quality["intensity"]),
+        ("embodied", quality["embodied"]),
+    ):
+        for name, share in shares.items():
+            yield "quality", what, name, share
 
 
 def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable[Line]:
@@ -54,6 +83,7 @@ def _days(days: Iterable[DayDoc]) -> Iterable[Line]:
 def _job_lines(document: JobDoc) -> Iterable[Line]:
     yield from _terms("total", document["job_id"], document)
     for row in document["sci"]:
+        yield "sci", row["unit"], "count", row["count"]
         yield "sci", row["unit"], "g_per_unit", row["g_per_unit"]
     for device in document["devices"]:
         yield "device", device["device_id"], "energy_j", device["energy_j"]
@@ -61,6 +91,7 @@ def _job_lines(document: JobDoc) -> Iterable[Line]:
     yield from _days(document["days"])
     for item in document["method"]["inputs"]:
         yield "input", item["what"], "", item["figure"]
+    yield from _quality(document["data_quality"])
 
 
 def _write(lines: Iterable[Line]) -> str:
@@ -69,18 +100,21 @@ def _write(lines: Iterable[Line]) -> str:
     writer.writerow(HEADER)
     for section, name, figure, quantity in lines:
         shown = _fields(quantity)
-        writer.writerow((section, _inert(name), figure, *shown))
+        writer.writerow((section, _inert(name), _inert(figure), *shown))
     return out.getvalue()
 
 
-def _fields(quantity: QuantityDoc | None) -> tuple[str, ...]:
+def _fields(quantity: QuantityDoc | float | None) -> tuple[str, ...]:
     """Full precision; an unknown figure is an empty field, never 0."""
     if quantity is None:
         return ("", "", "", "", "unknown", "")
+    if isinstance(quantity, int | float):
+        return (repr(quantity), "", "", "1", "", "")
     ends = (repr(quantity["value"]), repr(quantity["low"]), repr(quantity["high"]))
     return (*ends, quantity["unit"], quantity["kind"], _inert(quantity["source"]))
 
 
-def _inert(name: str) -> str:
-    """A text that no spreadsheet runs as a formula."""
-    return f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name
+def _inert(text: str) -> str:
+    """A text that no spreadsheet runs as a formula, without control codes and half characters."""
+    name = clean(text)
+    return f"'{name}" if name.lstrip()[:1] in ("=", "+", "-", "@") else name

@@ -30,13 +30,32 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """Sentences one below the other, each with a mark before it."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A calculation, one line per step: the symbols, then the numbers, then the result."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
-    """A headline figure: its name, value with unit, range, and how it is known."""
+    """A headline figure: name, value, unit, range in the same unit, and how it is known.
+
+    `lead` marks the one that the report is about.
+    """
 
     label: str
     value: str
+    unit: str = ""
     span: str = ""
     note: str = ""
+    lead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +82,35 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """A cell of two lines: what it says, and below it, quieter, its range or its detail."""
+
+    text: str
+    below: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.below})" if self.below else self.text
+
+
+Cell = str | Pair
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A table; every row has a text for every column. `note` stands below it."""
+    """A table; every row has a cell for every column. `note` stands below it.
+
+    Raises ValueError for a row that has more or fewer cells than there are columns.
+    """
 
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+
+    def __post_init__(self) -> None:
+        wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
+        if wrong is not None:
+            raise ValueError(f"{len(self.columns)} columns in {self.caption!r}, but a row {wrong}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +137,21 @@ class PageBreak:
     """A new page in print; nothing on a screen."""
 
 
-Block = Heading | Text | Figures | Facts | Table | Chart | NoticeBlock | PageBreak
+Block = (
+    Heading | Text | Listing | Formula | Figures | Facts | Table | Chart | NoticeBlock | PageBreak
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A report: its title, what it is about, its date (YYYY-MM-DD) and its blocks."""
+    """A report: its title, what it is about, its date (YYYY-MM-DD) and its blocks.
+
+    `reference` names the data it was made from, and stands on every page.
+    """
 
     title: str
     subtitle: str
     date: str
     blocks: tuple[Block, ...]
+    reference: str = ""
     lang: str = "en"

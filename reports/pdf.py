@@ -1,55 +1,104 @@
-"""A document as a tagged PDF, set by typst without network or temporary files.
+"""A document as a tagged PDF, set by typst without network.
 
 The document reaches the one template as JSON, so that no text of a user can be read as markup. The
-same document gives the same bytes: its date is the report's, not the clock's.
+same document gives the same bytes: its date is the report's, not the clock's, and its letters come
+from the fonts that this package carries. Only a text in a script that those lack is set in the
+machine's own fonts.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gramwatt.reports.charts import draw
-from gramwatt.reports.document import Block, Chart, Document, Table
+from gramwatt.reports.document import Block, Cell, Chart, Document, Table
+from gramwatt.reports.plain import cleaned
 
-FONT = "Libertinus Serif"
-"""Carried by typst itself, as every font here."""
+if TYPE_CHECKING:
+    import typst
+
 MAX_ROWS = 200
 """Rows of a table in print; the CSV and the page have all of them."""
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_NO_GLYPH = re.compile(r'the text `"(.+?)"` could not be displayed')
+_JOINED = ("Mn", "Me", "Cf")
+"""Unicode categories of marks that stand on the character before them, and of joiners."""
+MAX_TRIES = 24
+_ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}")
 
 
 def render(document: Document) -> bytes:
     """The document as PDF/UA-1 bytes.
 
-    PDF/UA asks for a glyph of every character. A name in a script that typst's own fonts lack is
-    set in the system's fonts instead, or as empty boxes, in a tagged PDF without that claim.
+    PDF/UA asks for a glyph of every character. Where neither our fonts nor the machine's have one,
+    a replacement mark stands for it; should even that not do, the PDF is tagged without the claim.
     """
     import typst
 
-    try:
-        return _compile(document, "ua-1")
-    except typst.TypstError as error:
-        if "could not be displayed" not in str(error):
-            raise
-    return _compile(document, None)
+    text = json.dumps(_plain(cleaned(document)), ensure_ascii=False)
+    system_fonts = False
+    for _ in range(MAX_TRIES):
+        try:
+            return _compile(text, document.date, system_fonts, "ua-1")
+        except typst.TypstError as error:
+            said = _NO_GLYPH.findall(str(error))
+            if not said:
+                raise
+        if system_fonts:
+            text = _replaced(text, set(_ESCAPE.sub(_unescaped, "".join(said))))
+        system_fonts = True
+    return _compile(text, document.date, system_fonts, None)
 
 
-def _compile(document: Document, standard: Literal["ua-1"] | None) -> bytes:
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match.group(1), 16))
+
+
+def _replaced(text: str, lacking: set[str]) -> str:
+    """`text` with a replacement mark for each run of `lacking`, and without what was joined to it.
+
+    Letters of ASCII stay: the JSON around the texts is made of them, and our fonts have them all.
+    """
+    kept: list[str] = []
+    after = False
+    for character in text:
+        if not character.isascii() and character in lacking:
+            kept.append("" if after else REPLACEMENT)
+            after = True
+        elif not (after and unicodedata.category(character) in _JOINED):
+            kept.append(character)
+            after = False
+    return "".join(kept)
+
+
+def _compile(text: str, date: str, system_fonts: bool, standard: Literal["ua-1"] | None) -> bytes:
     import typst
 
     made: bytes = typst.compile(
         _template(),
         format="pdf",
-        ignore_system_fonts=standard is not None,
+        font_paths=_fonts(system_fonts),
         pdf_standards=standard,
-        sys_inputs={"document": json.dumps(_plain(document))},
-        timestamp=datetime.fromisoformat(document.date).replace(tzinfo=UTC),
+        sys_inputs={"document": text},
+        timestamp=datetime.fromisoformat(date).replace(tzinfo=UTC),
     )
     return made
+
+
+@cache
+def _fonts(system: bool) -> typst.Fonts:
+    """Our fonts and typst's own, and the machine's where they are wanted; read once a process."""
+    import typst
+
+    with resources.as_file(resources.files("gramwatt.reports").joinpath("fonts")) as folder:
+        return typst.Fonts(include_system_fonts=system, font_paths=[folder])
 
 
 def _plain(document: Document) -> dict[str, Any]:
@@ -57,21 +106,31 @@ def _plain(document: Document) -> dict[str, Any]:
         "title": document.title,
         "subtitle": document.subtitle,
         "date": document.date,
+        "reference": document.reference,
         "lang": document.lang,
         "blocks": [_block(block) for block in document.blocks],
     }
 
 
 def _block(block: Block) -> dict[str, Any]:
+    kind = type(block).__name__
     if isinstance(block, Chart):
-        picture = draw(block.spec, font=FONT)
-        return {"type": "Chart", "caption": block.caption, "alt": block.alt, "svg": picture}
-    if isinstance(block, Table) and len(block.rows) > MAX_ROWS:
-        block = _cut(block)
-    return {"type": type(block).__name__, **asdict(block)}
+        picture = draw(block.spec)
+        return {"type": kind, "caption": block.caption, "alt": block.alt, "svg": picture}
+    if isinstance(block, Table):
+        cut = _cut(block)
+        rows = [[_cell(cell) for cell in row] for row in cut.rows]
+        return {"type": kind, **asdict(replace(cut, rows=())), "rows": rows}
+    return {"type": kind, **asdict(block)}
+
+
+def _cell(cell: Cell) -> tuple[str, str]:
+    return (cell, "") if isinstance(cell, str) else (cell.text, cell.below)
 
 
 def _cut(table: Table) -> Table:
+    if len(table.rows) <= MAX_ROWS:
+        return table
     note = f"{MAX_ROWS} of {len(table.rows)} rows; the page and the CSV file have all of them."
     return replace(table, rows=table.rows[:MAX_ROWS], note=f"{note} {table.note}".strip())
 

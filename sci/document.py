@@ -213,6 +213,7 @@ class MonthDoc(TypedDict):
     data_quality: QualityDoc
     conformance: dict[str, int]
     states: dict[str, int]
+    by_state: dict[str, MonthTotals]
     notices: list[NoticeDoc]
     notice_counts: dict[str, int]
     method: MethodDoc | None

@@ -18,6 +18,7 @@ Steps = tuple[tuple[float, str], ...]
 
 _ENERGY: Steps = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"))
 _MASS: Steps = ((1e6, "t"), (1e3, "kg"), (1.0, "g"), (1e-3, "mg"), (1e-6, "µg"), (1e-9, "ng"))
+_POWER: Steps = ((1e6, "MW"), (1e3, "kW"), (1.0, "W"), (1e-3, "mW"))
 _JOULE: Steps = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"))
 
 
@@ -127,16 +128,20 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 60} min {whole % 60} s"
 
 
-def _scale(figure: QuantityDoc) -> tuple[float, str]:
-    base, slash, per = figure["unit"].partition("/")
-    tail = f"{slash}{per}"
+def prefix(reference: float, unit: str) -> tuple[float, str]:
+    """The size [unit] of the prefix that suits `reference` [unit], and the unit's name with it."""
+    base, slash, per = unit.partition("/")
+    if unit in ("1", "gCO2e/kWh"):
+        return 1.0, "" if unit == "1" else "gCO2e/kWh"
     steps, suffix = {
         "kWh": (_ENERGY, ""),
         "gCO2e": (_MASS, "\u00a0CO2e"),
         "J": (_JOULE, ""),
+        "W": (_POWER, ""),
     }.get(base, (((1.0, base),), ""))
-    if figure["unit"] in ("1", "gCO2e/kWh"):
-        return 1.0, "" if figure["unit"] == "1" else "gCO2e/kWh"
-    reference = abs(figure["value"]) or abs(figure["high"])
-    size, name = next((step for step in steps if reference >= step[0]), steps[-1])
-    return size, f"{name}{suffix}{tail}"
+    size, name = next((step for step in steps if abs(reference) >= step[0]), steps[-1])
+    return size, f"{name}{suffix}{slash}{per}"
+
+
+def _scale(figure: QuantityDoc) -> tuple[float, str]:
+    return prefix(abs(figure["value"]) or abs(figure["high"]), figure["unit"])

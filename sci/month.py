@@ -56,6 +56,7 @@ def month_document(
         "data_quality": _quality(inside),
         "conformance": dict(Counter(job["conformance"] for job in documents)),
         "states": dict(Counter(job["state"] for job in documents)),
+        "by_state": _by_state(inside),
         "notices": _notices(documents),
         "notice_counts": dict(
             Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
@@ -102,6 +103,14 @@ def _totals(inside: _Inside) -> MonthTotals:
         "embodied_g": doc(embodied),
         "total_g": doc(total(known)) if len(known) == 2 else None,
     }
+
+
+def _by_state(inside: _Inside) -> dict[str, MonthTotals]:
+    """Totals of the jobs that ended in each state: what failed and killed jobs used counts too."""
+    groups: dict[str, list[tuple[JobDoc, list[DayDoc]]]] = defaultdict(list)
+    for job, days in inside:
+        groups[job["state"]].append((job, days))
+    return {state: _totals(members) for state, members in sorted(groups.items())}
 
 
 def _projects(inside: _Inside) -> list[ProjectRow]:

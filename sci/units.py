@@ -9,6 +9,7 @@ HOURS_PER_YEAR = 8_760.0
 """One year of installed life, 365 days, as in the SCI guide (4 years = 35 040 h)."""
 S_PER_YEAR = HOURS_PER_YEAR * S_PER_HOUR
 BYTES_PER_GIB = float(2**30)
+BYTES_PER_MIB = float(2**20)
 MM2_PER_CM2 = 100.0
 MW_PER_W = 1_000.0
 MJ_PER_J = 1_000.0
@@ -90,6 +91,11 @@ def bytes_from_mib(size_mib: float) -> float:
 def gib_from_bytes(size_b: float) -> float:
     """Memory [B] -> [GiB]."""
     return size_b / BYTES_PER_GIB
+
+
+def mib_from_bytes(size_b: float) -> float:
+    """Memory [B] -> [MiB]."""
+    return size_b / BYTES_PER_MIB
 
 
 def cm2_from_mm2(area_mm2: float) -> float:

@@ -2,54 +2,37 @@
 
 import pytest
 
-from gramwatt.reports import csvout, job, month
+from gramwatt.reports import job
 from gramwatt.reports.document import (
     Chart,
-    Facts,
+    Column,
     Figures,
-    Heading,
+    Formula,
+    Listing,
     NoticeBlock,
     Table,
-    Text,
 )
-from gramwatt.reports.month import NO_DIFFERENCE, change
-from gramwatt.sci.figures import NARROW_SPACE, UNKNOWN
-from tests.reports import samples
+from gramwatt.sci.figures import UNKNOWN
+from tests.reports import fixtures, samples
+from tests.reports.words import blocks, cells, headings, plain, table, words
 
 SECTIONS = [
     "Summary",
     "Deviations",
     "The score and its terms",
+    "Embodied carbon in parts",
     "Energy over time",
     "Devices",
     "Data quality",
     "Notices",
     "Sources",
     "Method and boundary",
+    "Inside the boundary",
+    "Outside the boundary",
+    "Ranges and digits",
     "Self-audit",
     "What measuring cost",
 ]
-
-
-def headings(document):
-    return [block.text for block in document.blocks if isinstance(block, Heading)]
-
-
-def words(document):
-    """Every text of a document, as one."""
-    found = [document.title, document.subtitle]
-    for block in document.blocks:
-        if isinstance(block, Heading | Text | NoticeBlock):
-            found.append(block.text)
-        elif isinstance(block, Facts):
-            found += [" ".join(row) for row in block.rows]
-        elif isinstance(block, Figures):
-            found += [f"{i.label} {i.value} {i.span} {i.note}" for i in block.items]
-        elif isinstance(block, Table):
-            found += [" ".join(row) for row in block.rows]
-        elif isinstance(block, Chart):
-            found += [block.caption, block.alt]
-    return "\n".join(found).replace(NARROW_SPACE, " ").replace("\u00a0", " ")
 
 
 def test_a_job_report_has_every_section_in_order():
@@ -61,10 +44,15 @@ def test_the_summary_shows_each_term_with_its_range():
     [figures] = [b for b in job.build(document).blocks if isinstance(b, Figures)]
     shown = {item.label: item for item in figures.items}
     # 4 x 500 W and 200 W for 2 h; the range is 5 % of the counters and 40 % of the model.
-    assert shown["Energy (E)"].value.replace(NARROW_SPACE, " ") == "4.4 kWh"
-    assert shown["Energy (E)"].span.replace(NARROW_SPACE, " ") == "4.0 to 4.8 kWh"
-    assert "1 281 167 counted" in shown["SCI per image"].note.replace(NARROW_SPACE, " ")
-    assert {"Operational carbon (O)", "Embodied carbon (M)", "Total (O + M)"} < set(shown)
+    energy = shown["Energy (E)"]
+    assert (energy.value, energy.unit, energy.span) == ("4.4", "kWh", "range 4.0 to 4.8")
+    assert plain(shown["SCI per image"].note) == "R = 1 281 167 image"
+    assert shown["SCI per image"].unit == "mg\u00a0CO2e per image"
+    assert [item.label for item in figures.items if item.lead] == [
+        "SCI per image",
+        "Total carbon (O + M)",
+    ]
+    assert {"Operational carbon (O)", "Embodied carbon (M)"} < set(shown)
 
 
 def test_without_a_zone_the_first_block_says_so():
@@ -97,8 +85,8 @@ def test_the_chart_holds_the_energy_of_the_job():
     document = samples.job()
     charts = [b for b in job.build(document).blocks if isinstance(b, Chart)]
     rows = charts[0].spec["data"]["values"]
-    # Bars are mean watts over a step in minutes: their area is the energy.
-    joules = sum(row["y"] * (row["x2"] - row["x"]) * 60 for row in rows)
+    # Bars are mean kilowatts over a step in minutes: their area is the energy.
+    joules = sum(1000 * row["y"] * (row["x2"] - row["x"]) * 60 for row in rows)
     assert joules == pytest.approx(document["energy_kwh"]["value"] * 3.6e6)
 
 
@@ -109,63 +97,66 @@ def test_no_report_claims_certification():
         assert "self-declared" in said
 
 
-def test_a_month_adds_its_jobs_and_names_the_dearest_first():
-    jobs = [samples.job("a", watts=300), samples.job("b", watts=600)]
-    built = month.build(samples.month(jobs))
-    tables = {b.caption: b for b in built.blocks if isinstance(b, Table)}
-    assert [row[0] for row in tables["Top jobs"].rows] == ["b", "a"]
-    [row] = tables["Projects and units"].rows
-    assert row[:3] == ("vision", "image", "2")
-    assert row[3].replace(NARROW_SPACE, "") == str(2 * 1_281_167)
-
-
-def test_a_change_within_the_ranges_is_no_reliable_difference():
-    def figure(value, low, high):
-        return {
-            "value": value,
-            "low": low,
-            "high": high,
-            "unit": "gCO2e",
-            "kind": "measured",
-            "source": "x",
-        }
-
-    assert change(figure(100, 80, 120), figure(110, 90, 130)) == NO_DIFFERENCE
-    assert change(figure(50, 40, 60), figure(100, 90, 130)) == f"-50{NARROW_SPACE}%"
-    assert change(None, figure(100, 90, 130)) == UNKNOWN
-
-
-def test_the_month_before_stands_beside_this_one():
-    now, before = samples.job("a"), samples.job("b")
-    before = {**before, "days": [{**day, "day": "2026-04-01"} for day in before["days"]]}
-    built = month.build(samples.month([now], [before]))
-    [table] = [b for b in built.blocks if isinstance(b, Table) and "before" in b.caption]
-    assert table.rows[0][1:] == ("1", "1", "+0")
-    assert {row[3] for row in table.rows[1:]} == {NO_DIFFERENCE}
-
-
-def test_an_empty_month_says_so():
-    built = month.build(samples.month([]))
-    assert "No job was measured in this month." in words(built)
-    assert headings(built) == ["Summary", "Statement"]
-
-
-def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
-    said = words(month.build(samples.month([samples.job("a", zone=None), samples.unknown_job()])))
-    assert "2 of 2 jobs have no known grid zone" in said
-    assert "1 jobs have a term that is not known" in said
-
-
-def test_csv_keeps_full_precision_and_leaves_the_unknown_empty():
+def test_the_formula_has_the_numbers_in_it():
+    [formula] = blocks(job.build(samples.job()), Formula)
+    symbols, numbers, result = (plain(line) for line in formula.lines)
+    assert symbols.startswith("SCI = ((E × I) + M) per R")
     document = samples.job()
-    lines = csvout.job_csv(document).splitlines()
-    assert lines[0] == "section,name,figure,value,low,high,unit,kind,source"
-    energy = next(line for line in lines if line.startswith("total,job-1,energy_kwh"))
-    assert float(energy.split(",")[3]) == document["energy_kwh"]["value"]
-    unknown = csvout.month_csv(samples.month([samples.unknown_job()]))
-    assert "total,2026-05,energy_kwh,,,,,unknown,\n" in unknown
+    intensity = document["method"]["intensity_g_per_kwh"]["value"]
+    assert numbers.startswith(f"= (4.4 kWh × {round(intensity, -1):.0f} gCO2e/kWh × 1.1 + ")
+    assert numbers.endswith(") / 1 281 167 image")
+    grams = document["sci"][0]["g_per_unit"]["value"]
+    assert result.startswith(f"= {grams * 1000:.1f} mg CO2e per image (range ")
 
 
-def test_csv_texts_never_become_formulas():
-    text = csvout.month_csv(samples.month([samples.job("a", project="=1+1")]))
-    assert "'=1+1/image" in text
+def test_an_unknown_score_is_said_in_the_formula():
+    [formula] = blocks(job.build(samples.unknown_job()), Formula)
+    assert formula.lines[-1] == "= not known: a term is missing"
+
+
+def test_embodied_carbon_in_parts_adds_up_to_the_whole():
+    document = fixtures.job(gpus=4)
+    parts = table(job.build(document), "M = TE")
+    assert [plain(row[0].text) for row in parts.rows] == [
+        "NVIDIA H100 80GB HBM3 (4 alike)",
+        "host, the share of 4 of 8 accelerators",
+    ]
+    # 4 x 164 kg x 3 h / 4 years and 4/8 x 5.7 t x 3 h / 4 years, in grams.
+    assert [cells(row)[-1] for row in parts.rows] == ["56 g CO2e", "240 g CO2e"]
+    assert document["embodied_g"]["value"] == pytest.approx(56.16 + 244.01, abs=0.01)
+
+
+def test_a_changing_grid_has_a_chart_of_its_own():
+    charts = [block.caption for block in blocks(job.build(fixtures.job()), Chart)]
+    assert "Carbon intensity of the grid during the job" in charts
+    steady = [block.caption for block in blocks(job.build(samples.job()), Chart)]
+    assert "Carbon intensity of the grid during the job" not in steady
+
+
+def test_many_devices_are_gathered_in_the_chart_and_listed_in_the_table():
+    document = fixtures.job(gpus=16, hours=0.5)
+    built = job.build(document)
+    [shares] = [b for b in blocks(built, Chart) if b.caption == "Share of the energy by device"]
+    rows = shares.spec["data"]["values"]
+    assert len(rows) == 11
+    assert rows[-1]["name"] == "8 more"
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert len(table(built, "Energy and embodied").rows) == len(document["devices"])
+
+
+def test_every_deviation_is_listed():
+    document = fixtures.world_job()
+    listed = [item for block in blocks(job.build(document), Listing) for item in block.items]
+    assert len(document["deviations"]) == 2
+    assert set(document["deviations"]) <= set(listed)
+
+
+def test_the_same_data_has_the_same_reference_and_other_data_another():
+    first, again = job.build(samples.job()), job.build(samples.job())
+    assert first.reference == again.reference
+    assert first.reference != job.build(samples.job(watts=501)).reference
+
+
+def test_a_row_of_the_wrong_length_is_refused():
+    with pytest.raises(ValueError, match="2 columns"):
+        Table("T", (Column("a"), Column("b")), (("1", "2"), ("3",)))

@@ -1,0 +1,103 @@
+"""The section on devices: who used the energy, how that is known, how busy they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gramwatt.reports.charts import data_table
+from gramwatt.reports.document import Block, Cell, Column, Heading, Pair, Table
+from gramwatt.reports.sections import cell, share_chart
+from gramwatt.sci.document import DeviceDoc
+from gramwatt.sci.figures import number, percent
+from gramwatt.sci.units import gib_from_bytes
+
+MAX_BARS = 10
+_PROFILE = ("Mean use", "Peak memory", "Peak power")
+
+
+def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
+    """Shares of the energy, then every device with its figures."""
+    whole_j = sum(device["energy_j"]["value"] for device in devices if device["energy_j"])
+    blocks: list[Block] = [
+        Heading("Devices"),
+        *_shares(devices, whole_j),
+        _table(devices, whole_j),
+    ]
+    rows = tuple(row for device in devices if (row := _profile(device)))
+    if rows:
+        heads = (Column("Device", weight=2.4), *(Column(t, "right") for t in _PROFILE))
+        blocks.append(Table("How busy the devices were", heads, rows))
+    return blocks
+
+
+def _shares(devices: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
+    if not whole_j:
+        return []
+    used = [(_label(d, devices), d["energy_j"]["value"]) for d in devices if d["energy_j"]]
+    used.sort(key=lambda row: -row[1])
+    shown, rest = used[:MAX_BARS], used[MAX_BARS:]
+    if rest:
+        shown.append((f"{len(rest)} more", sum(joules for _, joules in rest)))
+    bars = [(name, joules / whole_j, percent(joules / whole_j)) for name, joules in shown]
+    caption = "Share of the energy by device"
+    data = data_table(caption, ("Device", "Share"), [(name, label) for name, _, label in bars])
+    return [share_chart(caption, bars, data)]
+
+
+def _label(device: DeviceDoc, devices: Sequence[DeviceDoc]) -> str:
+    """The name, with a number where several devices share it."""
+    alike = [other["device_id"] for other in devices if other["name"] == device["name"]]
+    if len(alike) == 1:
+        return device["name"]
+    return f"{device['name']}, no. {alike.index(device['device_id']) + 1}"
+
+
+def _table(devices: Sequence[DeviceDoc], whole_j: float) -> Table:
+    columns = (
+        Column("Device", weight=2.2),
+        Column("Share", "right", 0.7),
+        Column("Energy", "right", 1.2),
+        Column("Of all", "right", 0.7),
+        Column("Known as", weight=1.3),
+        Column("Embodied", "right", 1.2),
+    )
+    rows = tuple(_device(device, whole_j) for device in devices)
+    note = "CPU and memory share the host's embodied carbon, which has a row of its own."
+    return Table("Energy and embodied carbon by device", columns, rows, note)
+
+
+def _device(device: DeviceDoc, whole_j: float) -> tuple[Cell, ...]:
+    energy = device["energy_j"]
+    known = [(kind, joules) for kind, joules in device["kinds"].items() if joules]
+    hosted = device["class"] in ("cpu", "ram")
+    return (
+        Pair(device["name"], f"{device['class']} on {device['node']}"),
+        percent(device["share"]),
+        cell(energy) if device["class"] != "host" else "see CPU and memory",
+        percent(energy["value"] / whole_j) if energy and whole_j else "",
+        Pair(_kinds(known), device["meter"]) if known else device["meter"],
+        "in the host's row" if hosted else cell(device["embodied_g"]),
+    )
+
+
+def _kinds(known: Sequence[tuple[str, float]]) -> str:
+    if len(known) == 1:
+        return known[0][0]
+    read = sum(joules for _, joules in known)
+    return ", ".join(f"{kind} {percent(joules / read)}" for kind, joules in known)
+
+
+def _profile(device: DeviceDoc) -> tuple[Cell, ...] | None:
+    use, memory, power = (
+        device["mean_utilisation"],
+        device["peak_memory_b"],
+        device["max_power_w"],
+    )
+    if use is None and memory is None and power is None:
+        return None
+    return (
+        Pair(device["name"], device["device_id"]),
+        "" if use is None else percent(use),
+        "" if memory is None else f"{number(gib_from_bytes(memory), 3)} GiB",
+        "" if power is None else f"{number(power, 3)} W",
+    )
