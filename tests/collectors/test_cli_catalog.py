@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +112,73 @@ def test_one_row_for_people_prints_sources_and_says_what_is_not_known() -> None:
 
 def test_an_unknown_kind_is_wrong_usage() -> None:
     assert run("toasters").exit_code == 2
+
+
+def test_a_family_of_instances_is_answered_with_its_members() -> None:
+    found = document("instances", "NCasT4_v3")["matches"]
+    assert [row["id"] for row in found] == [
+        f"azure:Standard_NC{size}as_T4_v3" for size in (4, 8, 16, 64)
+    ]
+    assert {row["hardware"] for row in found} == {"nvidia-t4"}
+    line = run("instances", "N1").stdout.splitlines()[1]
+    assert line.split("\t") == [
+        "gcp:n1+k80",
+        "nvidia-k80",
+        "1 to 8",
+        "1",
+        "-",
+        "-",
+        "0.45 (2026-06-23)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "first", "reason"),
+    [
+        ("hardware", "Colab T4", "nvidia-t4", "cloud instance"),
+        ("hardware", "ml.p4d.24xlarge", "nvidia-a100-sxm4-40", "cloud instance"),
+        ("hardware", "A2", "nvidia-a100-sxm4-40", "family of cloud instances"),
+        ("hardware", "Azure ML", "nvidia-m60", "virtual machines"),
+        ("hardware", "MLX", "apple-m1", "Apple silicon"),
+        ("instances", "Databricks", "azure:Standard_NV6", "cluster"),
+        ("instances", "Tesla T4", "aws:g4dn.xlarge", "is hardware"),
+    ],
+)
+def test_a_name_of_another_kind_is_answered_with_what_it_runs_on(
+    kind: str, name: str, first: str, reason: str
+) -> None:
+    result = run(kind, name, "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["matches"][0]["id"] == first
+    assert reason in found["reason"]
+    assert reason in run(kind, name).stderr
+
+
+def test_a_name_that_is_no_hardware_is_refused_with_the_reason() -> None:
+    result = run("hardware", "DeepRacer", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert (found["matches"], found["close"]) == ([], [])
+    assert "model car" in found["reason"]
+    assert "model car" in run("instances", "DeepRacer").stderr
+
+
+def test_the_overlay_of_the_home_counts_and_a_broken_one_is_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    file = tmp_path / "overlay.toml"
+    file.write_text('[hardware.nvidia-l4]\nsource = "our limit"\ntdp_w = 60\n')
+    assert "\ntdp_w\t60\n" in run("hardware", "L4").stdout
+    assert "\noverlay\tour limit\n" in run("hardware", "L4").stdout
+    file.write_text("[hardware.nvidia-l4]\ntdp_w = 60\n")
+    broken = run("hardware", "L4")
+    assert (broken.exit_code, broken.stdout) == (2, "")
+    assert f"{file}: the overlay cannot be used: [hardware.nvidia-l4] needs source" in broken.stderr
+    other = tmp_path / "other.toml"
+    other.write_text('[zones.LAB]\nsource = "s"\ng_per_kwh = 10\nyear = 2026\n')
+    monkeypatch.setenv("GRAMWATT_OVERLAY", str(other))
+    assert document("intensity", "lab")["matches"][0]["intensity_g_per_kwh"]["value"] == 10
+    monkeypatch.setenv("GRAMWATT_OVERLAY", str(tmp_path / "absent.toml"))
+    assert "cannot be read" in run("intensity", "FR").stderr

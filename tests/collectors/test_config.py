@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.config import describe, known_places, project_file, resolve
+from gramwatt.collectors.config import (
+    describe,
+    known_places,
+    place_problems,
+    project_file,
+    resolve,
+)
 
 
 @pytest.fixture
@@ -139,3 +145,23 @@ def test_the_default_name_is_the_weakest(places: tuple[dict[str, str], Path, Pat
     assert resolve({"default_name": "train.py"}, environ, work).name == "train.py"
     user.write_text('name = "mine"\n')
     assert resolve({"default_name": "train.py"}, environ, work).name == "mine"
+
+
+def test_places_of_the_overlay_are_known_and_a_broken_overlay_is_named(
+    places: tuple[dict[str, str], Path, Path], tmp_path: Path
+) -> None:
+    environ, work, _ = places
+    file = tmp_path / "own.toml"
+    file.write_text('[zones.LAB]\nsource = "s"\ng_per_kwh = 10\nyear = 2026\n')
+    environ["GRAMWATT_OVERLAY"] = str(file)
+    assert place_problems(resolve({"zone": "LAB"}, environ, work)) == {}
+    file.write_text("[zones.LAB]\n")
+    config = resolve({"zone": "LAB"}, environ, work)
+    problems = place_problems(config)
+    assert list(problems) == ["overlay", "zone"]
+    assert problems["overlay"].startswith(f"{file}: the overlay cannot be used: [zones.LAB]")
+    assert known_places(config).overlay is None
+    assert describe(config)["overlay"] == {
+        "value": str(file),
+        "origin": "environment GRAMWATT_OVERLAY",
+    }
