@@ -14,6 +14,8 @@ from gramwatt.collectors.hostmeter import HostProcess
 from gramwatt.collectors.sources.base import NvmlPort
 from gramwatt.collectors.sources.choose import nvml_port
 from gramwatt.collectors.sources.machine import Machine, readable_rapl, this_machine
+from gramwatt.collectors.sources.vendor import VendorPort
+from gramwatt.collectors.sources.vendors import Place, ports
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
 """Set to `model`, codecarbon is not started: for machines where its 80 MB matter, and for tests."""
@@ -32,6 +34,7 @@ class Around:
     machine: Callable[[], Machine] = this_machine
     rapl: Callable[[], bool] = readable_rapl
     open_port: Callable[[], NvmlPort] | None = None
+    vendors: Callable[[Mapping[str, str]], list[VendorPort]] = lambda env: ports(Place(environ=env))
     host_command: list[str] | None = None
     """How codecarbon's process is started; None when it is not installed."""
 

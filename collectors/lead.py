@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from gramwatt.collectors import visible
+from gramwatt.collectors.accelerators import Accelerators
 from gramwatt.collectors.around import Around, starter
 from gramwatt.collectors.clock import Timeline
 from gramwatt.collectors.gpu import GpuMeter, Notify
@@ -40,6 +41,7 @@ class Lead:
         self._sampler: Sampler | None = None
         self._port: NvmlPort | None = None
         self._ledgers: list[Ledger] = []
+        self._others = Accelerators(timeline, self.schedule, put, notify, around.random)
         self._host_said = ""
         self._machine: Machine | None = None
         self._boards: list[visible.Board] = []
@@ -53,8 +55,10 @@ class Lead:
         at `mark_ns` [ns]. `folder` is where codecarbon's process may leave files.
         """
         self._known = (state or {}).get("devices", {})
+        self._others.open(self._around.vendors(self._around.environ), self._node)
         billed = self.adopt(self._around.environ, mark_ns)
-        if not billed or not all(_is_module(item.board.name) for item in billed):
+        modules = bool(billed) and all(_is_module(item.board.name) for item in billed)
+        if not modules and not self._others.includes_host:
             self._add_host((state or {}).get("host"), mark_ns, folder)
 
     def adopt(self, environ: Mapping[str, str], mark_ns: int) -> tuple[visible.Billed, ...]:
@@ -62,6 +66,7 @@ class Lead:
 
         Devices already measured are left alone; the new ones' energy begins at `mark_ns` [ns].
         """
+        self._others.adopt(environ, self._known, mark_ns, self._emit)
         billed = self._billed(environ)
         measured = {ledger.device_id for ledger in self._ledgers}
         for item in billed:
@@ -71,7 +76,8 @@ class Lead:
 
     def due_ns(self) -> int:
         """When the next reading is due [ns]."""
-        dues = [self._sampler.due_ns()] if self._sampler and self._sampler.devices else []
+        dues = self._others.dues_ns()
+        dues += [self._sampler.due_ns()] if self._sampler and self._sampler.devices else []
         host_ns = self.host.due_ns() if self.host else None
         dues += [host_ns] if host_ns is not None else []
         return min(dues, default=self._timeline.now_ns() + 10**10)
@@ -80,14 +86,20 @@ class Lead:
         """Take the readings that are due."""
         if self._sampler:
             self._sampler.tick()
+        self._others.tick()
         if self.host:
             self.host.tick()
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the first readings are still being placed between counter ticks."""
+        return self._sampler is not None and self._sampler.at_edge
 
     def settle(self) -> list[dict[str, Any]]:
         """The open intervals of all devices, for the open file."""
         provisional = self.host.settle() if self.host else []
         self._describe_host()
-        spans = [(ledger.device_id, ledger.open) for ledger in self._ledgers]
+        spans = [(ledger.device_id, ledger.open) for ledger in self._all_ledgers()]
         opened = [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
         return opened + provisional
 
@@ -95,6 +107,7 @@ class Lead:
         """The final readings; everything is booked up to `stop_ns` afterwards."""
         if self._sampler:
             self._sampler.stop(stop_ns)
+        self._others.stop(stop_ns)
         if self.host:
             self.host.stop(stop_ns)
             self._describe_host()
@@ -105,15 +118,20 @@ class Lead:
         """What a successor needs to continue, JSON-ready."""
         devices = self._sampler.devices if self._sampler else []
         host = self.host
+        mine = {d.gpu.ledger.device_id: d.gpu.state() for d in devices}
         return {
-            "devices": {d.gpu.ledger.device_id: d.gpu.state() for d in devices},
+            "devices": {**mine, **self._others.state()},
             "host": host.state() if host else None,
         }
 
     def coarsest_period_s(self) -> float | None:
         """The slowest counter's update period [s], None where none was seen."""
         devices = self._sampler.devices if self._sampler else []
-        return max((d.gpu.period_s for d in devices if d.gpu.period_s), default=None)
+        mine = [d.gpu.period_s for d in devices if d.gpu.period_s]
+        return max([*mine, *self._others.periods_s()], default=None)
+
+    def _all_ledgers(self) -> list[Ledger]:
+        return [*self._ledgers, *self._others.ledgers]
 
     def _emit(self, device_id: str, interval: Interval) -> None:
         self._put(IntervalRecord, **interval.fields(device_id))
@@ -135,7 +153,9 @@ class Lead:
             port = self._port = self._around.port()
             boards = [_board(port, index) for index in range(port.count())]
         except SourceError as error:
-            self._notify("meter-source-absent", f"no GPU is measured: {error.message.rstrip('.')}.")
+            text = f"no GPU is measured: {error.message.rstrip('.')}."
+            if not self._others.ledgers:  # another vendor's machine has no NVML to miss
+                self._notify("meter-source-absent", text)
             return False
         except Exception as error:  # whatever a driver does, the job goes on
             self._notify("meter-source-absent", f"no GPU is measured: NVML failed ({error}).")

@@ -15,6 +15,17 @@ from gramwatt.collectors.sources.base import MigSlice
 CUDA, STEP, ORDINAL = "CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "GPU_DEVICE_ORDINAL"
 SLURM_JOB, NVIDIA = "SLURM_JOB_GPUS", "NVIDIA_VISIBLE_DEVICES"
 DECIDING = (CUDA, STEP, ORDINAL, SLURM_JOB, NVIDIA)
+OTHER_VENDORS = (
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "AMD_VISIBLE_DEVICES",
+    "HABANA_VISIBLE_MODULES",
+    "HABANA_VISIBLE_DEVICES",
+    "NEURON_RT_VISIBLE_CORES",
+    "TPU_VISIBLE_CHIPS",
+    "TPU_VISIBLE_DEVICES",
+)
+"""Read by `visible_vendors`; a rank hands them on to the meter of its node."""
 NONE_WORDS = frozenset({"", "-1", "none", "nodevfiles"})
 ALL_WORDS = frozenset({"all", "void"})
 """`void` is what container runtimes set when they hand devices in by another way (CDI): the driver
@@ -60,7 +71,7 @@ def wants_none(environ: Mapping[str, str]) -> bool:
 
 def relevant(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that `visible` reads, as far as they are set."""
-    names = (*DECIDING, "CUDA_DEVICE_ORDER", "SLURM_JOB_ID")
+    names = (*DECIDING, "CUDA_DEVICE_ORDER", "SLURM_JOB_ID", *OTHER_VENDORS)
     return {name: environ[name] for name in names if name in environ}
 
 

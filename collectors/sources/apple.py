@@ -1,0 +1,87 @@
+"""Apple silicon through zeus-apple-silicon. Never run on the hardware.
+
+Shapes follow zeus-apple-silicon 1.1's AppleEnergyMetrics: integers of mJ counted since the monitor
+was made, None for what a chip does not report. The whole chip is one device: processor, GPU,
+neural engine and memory, so nothing of the host is added on top.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from gramwatt.collectors.sources.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.sources.vendor import Load, VendorPort, library
+
+ADVICE = "pip install zeus-apple-silicon"
+PARTS = ("cpu_total_mj", "gpu_mj", "gpu_sram_mj", "ane_mj", "dram_mj")
+"""Parts that do not overlap; the clusters and managers are inside cpu_total_mj."""
+
+
+class AppleSilicon(VendorPort):
+    """The chip of this Mac."""
+
+    vendor = "Apple"
+    meter = "apple-ioreport"
+    device_class = "module"
+    includes_host = True
+    counter_survives = False
+
+    def __init__(self, load: Load | None = None, chip: str | None = None) -> None:
+        self._load = load or library("zeus_apple_silicon", ADVICE)
+        self._monitor: Any = None
+        self._chip = chip
+        self._parts: frozenset[str] = frozenset()
+
+    def open(self) -> None:
+        """Start the monitor; raises SourceAbsent."""
+        module = self._load()
+        try:
+            self._monitor = module.AppleEnergyMonitor()
+            self._parts = frozenset(self._read())
+        except Exception as error:
+            raise SourceAbsent(f"IOReport does not answer ({error}); {ADVICE}") from None
+
+    def count(self) -> int:
+        """One chip."""
+        return 1
+
+    def name(self, index: int) -> str:
+        """The chip's name, such as Apple M2."""
+        if self._chip is None:
+            self._chip = _brand() or "Apple silicon"
+        return self._chip
+
+    def uuid(self, index: int) -> str:
+        """A Mac has one chip."""
+        return "apple-soc"
+
+    def energy_mj(self, index: int) -> int:
+        """Energy of the whole chip since the monitor was made [mJ]."""
+        parts = self._read()
+        if not {"cpu_total_mj", "gpu_mj"} <= self._parts:
+            raise NotSupported("IOReport gives neither processor nor GPU energy of this chip")
+        if parts.keys() != self._parts:  # a part less would look like a reset
+            raise ReadFailed("IOReport left out a part of the chip")
+        return sum(parts.values())
+
+    def _read(self) -> dict[str, int]:
+        metrics = self._monitor.get_cumulative_energy()
+        known = {name: getattr(metrics, name, None) for name in PARTS}
+        return {name: int(value) for name, value in known.items() if value is not None}
+
+
+def _brand() -> str | None:
+    """The chip's marketing name, by sysctl(3); None where it cannot be had."""
+    import ctypes
+
+    try:
+        libc = ctypes.CDLL(None)
+        size = ctypes.c_size_t(128)
+        buffer = ctypes.create_string_buffer(size.value)
+        failed = libc.sysctlbyname(
+            b"machdep.cpu.brand_string", buffer, ctypes.byref(size), None, ctypes.c_size_t(0)
+        )
+    except (OSError, AttributeError):
+        return None
+    return None if failed else buffer.value.decode("utf-8", "replace") or platform.processor()

@@ -1,0 +1,113 @@
+"""NVIDIA Jetson: power of its rails from the INA3221 monitor in sysfs. Never run on the hardware.
+
+Shapes follow NVIDIA's Jetson Linux developer guide (hwmon: in<n>_label, in<n>_input [mV],
+curr<n>_input [mA]; before that rail_name_<n>, in_power<n>_input [mW]). VDD_IN, POM_5V_IN and their
+like are the module's whole input. A board without such a rail (AGX) is the sum of its supplies;
+what these do not carry is missing from it. There is no counter, so power is integrated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from gramwatt.collectors.sources.base import ReadFailed, SourceAbsent
+from gramwatt.collectors.sources.vendor import VendorPort, text_of
+from gramwatt.sci.units import mw_from_uw
+
+DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")
+"""Current kernels, and those before 5.10."""
+WHOLE = ("vdd_in", "pom_5v_in", "5v_in", "total")
+"""Rails that carry the whole module."""
+INSIDE = ("vddq_vdd2_1v8ao", "nc")
+"""Fed by another supply as far as the guide's rail tables tell, and channels not connected."""
+
+Rail = Callable[[], float]
+"""Power of one rail [mW]; raises OSError or ValueError."""
+
+
+class Jetson(VendorPort):
+    """The module of this board."""
+
+    vendor = "NVIDIA Jetson"
+    meter = "ina3221"
+    device_class = "module"
+    includes_host = True
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._rails: dict[str, Rail] = {}
+
+    def open(self) -> None:
+        """Find the rails; raises SourceAbsent."""
+        found: dict[str, Rail] = {}
+        for driver in DRIVERS:
+            for chip in sorted((self._root / driver).glob("*-00*")):
+                for folder in (
+                    chip,
+                    *sorted(chip.glob("iio:device*")),
+                    *sorted(chip.glob("hwmon/hwmon*")),
+                ):
+                    found |= _labelled(folder) | _named(folder)
+        whole = {name: rail for name, rail in found.items() if name.lower() in WHOLE}
+        parts = {name: rail for name, rail in found.items() if name.lower() not in INSIDE}
+        self._rails = dict([next(iter(whole.items()))]) if whole else parts
+        if not self._rails:
+            raise SourceAbsent(
+                "no INA3221 rail of this Jetson can be read; mount /sys into the container"
+            )
+
+    def count(self) -> int:
+        """One module."""
+        return 1
+
+    def name(self, index: int) -> str:
+        """The board's model."""
+        return text_of(self._root / "proc/device-tree/model") or "NVIDIA Jetson"
+
+    def uuid(self, index: int) -> str:
+        """The module's serial number where the device tree has one."""
+        serial = text_of(self._root / "proc/device-tree/serial-number") or ""
+        return f"jetson-{serial}" if serial.isalnum() else "jetson-module"
+
+    def power_mw(self, index: int) -> int:
+        """Power of the module [mW]: its input, or the sum of its supplies."""
+        try:
+            return round(sum(rail() for rail in self._rails.values()))
+        except (OSError, ValueError) as error:
+            raise ReadFailed(f"INA3221: {error}") from None
+
+    def rails(self) -> tuple[str, ...]:
+        """Names of the rails read."""
+        return tuple(self._rails)
+
+
+def _labelled(folder: Path) -> dict[str, Rail]:
+    """Rails of the hwmon interface: volts and amperes by channel, power where it is given."""
+    found: dict[str, Rail] = {}
+    for path in sorted(folder.glob("in*_label")):
+        name, number = text_of(path), path.name[2:-6]
+        volts, amperes = folder / f"in{number}_input", folder / f"curr{number}_input"
+        if name and volts.exists() and amperes.exists():
+            found[name] = partial(_product, volts, amperes)
+    return found
+
+
+def _named(folder: Path) -> dict[str, Rail]:
+    """Rails of the older interface, which gives power [mW] itself."""
+    found: dict[str, Rail] = {}
+    for path in sorted(folder.glob("rail_name_*")):
+        name, power = text_of(path), folder / f"in_power{path.name[10:]}_input"
+        if name and power.exists():
+            found[name] = partial(_figure, power)
+    return found
+
+
+def _product(volts: Path, amperes: Path) -> float:
+    """Power [mW] of mV and mA, whose product is uW."""
+    return mw_from_uw(_figure(volts) * _figure(amperes))
+
+
+def _figure(path: Path) -> float:
+    return float(path.read_text(encoding="ascii"))

@@ -1,0 +1,136 @@
+"""Google TPUs: duty cycle from libtpu through tpu-info. Never run on the hardware.
+
+Shapes follow tpu-info 0.12 (tpu_info.device.get_local_chips, tpu_info.metrics.get_chip_usage). No
+interface gives watts. Where the catalog has a rated power, power is taken to run from the idle to
+the rated figure with the duty cycle; else the energy stays unknown. The figures come from a server
+inside the job, so a job without libtpu's metrics server shows none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+from gramwatt.collectors.sources.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.sources.vendor import Load, VendorPort, library, rated_w
+from gramwatt.collectors.visible import Board, Visible
+from gramwatt.collectors.visible_vendors import tpu
+from gramwatt.sci.units import mw_from_w
+
+ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
+FRESH_S = 30.0
+"""A duty cycle older than this says nothing of now."""
+
+
+class Tpu(VendorPort):
+    """The TPU chips of this machine."""
+
+    vendor = "Google TPU"
+    meter = "tpu-info"
+    sampled_kind = "derived"
+
+    def __init__(
+        self,
+        load: Load | None = None,
+        metrics: Load | None = None,
+        rated: Callable[[str], tuple[float, float] | None] = rated_w,
+        in_background: bool = True,
+    ) -> None:
+        self._load = load or library("tpu_info.device", ADVICE)
+        self._load_metrics = metrics or library("tpu_info.metrics", ADVICE)
+        self._rated = rated
+        self._in_background = in_background
+        self._metrics: Any = None
+        self._chip: Any = None
+        self._count = 0
+        self._power_w: tuple[float, float] | None = None
+        self._seen: tuple[float, dict[int, tuple[float, int, int]]] | None = None
+        self._asking: Thread | None = None
+
+    def open(self) -> None:
+        """Find the chips; raises SourceAbsent."""
+        device = self._load()
+        try:
+            self._chip, self._count = device.get_local_chips()
+        except Exception as error:
+            raise SourceAbsent(f"tpu-info finds no chip ({error})") from None
+        if self._chip is None or self._count == 0:
+            raise SourceAbsent("tpu-info finds no chip; give the container its /dev/accel* or vfio")
+        self._power_w = self._rated(self.name(0))
+        self._metrics = self._load_metrics()
+
+    def count(self) -> int:
+        """Chips of this machine."""
+        return self._count
+
+    def name(self, index: int) -> str:
+        """The chip's name as the catalog knows it, such as TPU v4."""
+        return str(self._chip).removesuffix(" chip")
+
+    def uuid(self, index: int) -> str:
+        """Chips have no number of their own; their place in the machine stands for it."""
+        return f"tpu-{index}"
+
+    def power_mw(self, index: int) -> int:
+        """Idle to rated power by duty cycle [mW], the catalog's figures."""
+        if self._power_w is None:
+            raise NotSupported(self.why_unread(index))
+        idle_w, rated_w = self._power_w
+        duty = self._usage(index)[0] / 100
+        if not 0 <= duty <= 1:
+            raise ReadFailed(f"libtpu says a duty cycle of {100 * duty} %")
+        return round(mw_from_w(idle_w + duty * (rated_w - idle_w)))
+
+    def utilisation_percent(self, index: int) -> int:
+        """Duty cycle [%]."""
+        return round(self._usage(index)[0])
+
+    def memory_b(self, index: int) -> tuple[int, int]:
+        """Memory used and total [B]."""
+        return self._usage(index)[1:]
+
+    def why_unread(self, index: int) -> str:
+        """No watts are published."""
+        return (
+            "libtpu gives a duty cycle and no power, and the catalog has no power of "
+            f"{self.name(index)}; the energy stays unknown"
+        )
+
+    def reserved(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """By TPU_VISIBLE_CHIPS or TPU_VISIBLE_DEVICES."""
+        return tpu(environ, boards)
+
+    def _usage(self, index: int) -> tuple[float, int, int]:
+        """Duty cycle [%], memory used and total [B]; raises ReadFailed when not known now."""
+        self._ask()
+        if self._seen is None or monotonic() - self._seen[0] > FRESH_S:
+            raise ReadFailed("libtpu's metrics server does not answer; it lives inside the job")
+        if index not in self._seen[1]:
+            raise ReadFailed("libtpu does not list this chip")
+        return self._seen[1][index]
+
+    def _ask(self) -> None:
+        """Ask the job's server, which may take as long as it likes: the meter does not wait."""
+        if not self._in_background:
+            self._take()
+        elif self._asking is None or not self._asking.is_alive():
+            self._asking = Thread(target=self._take, daemon=True)
+            self._asking.start()
+
+    def _take(self) -> None:
+        try:
+            rows = self._metrics.get_chip_usage(self._chip)
+        except Exception:  # no workload yet, or gone
+            return
+        per_chip = max(1, len(rows) // max(1, self._count))
+        chips: dict[int, tuple[float, int, int]] = {}
+        for place, row in enumerate(rows):
+            _, used, total = chips.get(place // per_chip, (0.0, 0, 0))
+            chips[place // per_chip] = (
+                float(row.duty_cycle_pct),
+                used + int(row.memory_usage),
+                total + int(row.total_memory),
+            )
+        self._seen = (monotonic(), chips)

@@ -1,0 +1,142 @@
+"""Which vendors' devices this machine has: a look at device nodes and sysfs, no library loaded.
+
+Only what is found here is imported later, so absent libraries cost nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from gramwatt.collectors.sources.vendor import VendorPort, text_of
+
+HABANA_PCI, GOOGLE_PCI = "0x1da3", "0x1ae0"
+"""PCI vendor ids: Habana Labs (Linux, habanalabs driver) and Google (tpu-info, device.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look: root of the file system, environment, and the kind of system."""
+
+    root: Path = Path("/")
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    platform: str = sys.platform
+    machine: str = field(default_factory=lambda: os.uname().machine if hasattr(os, "uname") else "")
+
+
+class Vendor(NamedTuple):
+    """One vendor: how its devices are noticed, and its source, imported only then."""
+
+    name: str
+    present: Callable[[Place], bool]
+    port: Callable[[Place], VendorPort]
+    module: str
+    """The library the source imports, empty for one that reads files only."""
+
+
+def present(place: Place | None = None) -> list[Vendor]:
+    """The vendors whose devices this machine shows to us."""
+    where = place or Place()
+    return [vendor for vendor in VENDORS if vendor.present(where)]
+
+
+def ports(place: Place | None = None) -> list[VendorPort]:
+    """A source for each vendor present, not yet open."""
+    where = place or Place()
+    return [vendor.port(where) for vendor in present(where)]
+
+
+def _amd(place: Place) -> bool:
+    # Without the right to open it no job of ours can use the GPUs either.
+    return os.access(place.root / "dev/kfd", os.R_OK | os.W_OK)
+
+
+def _gaudi(place: Place) -> bool:
+    old = (place.root / "dev/hl0").exists()
+    return old or HABANA_PCI in _accelerators(place.root)
+
+
+def _apple(place: Place) -> bool:
+    return place.platform == "darwin" and place.machine == "arm64"
+
+
+def _jetson(place: Place) -> bool:
+    tegra = "nvidia,tegra" in (text_of(place.root / "proc/device-tree/compatible") or "")
+    return tegra and any(
+        (place.root / "sys/bus/i2c/drivers" / name).exists() for name in ("ina3221", "ina3221x")
+    )
+
+
+def _neuron(place: Place) -> bool:
+    return (place.root / "sys/devices/virtual/neuron_device/neuron0").exists()
+
+
+def _tpu(place: Place) -> bool:
+    if GOOGLE_PCI in _accelerators(place.root):
+        return True
+    # Newer chips are handed on by vfio, as other devices are too: their vendor decides.
+    if not (place.root / "dev/vfio/0").exists() and not any(
+        name in place.environ for name in ("TPU_VISIBLE_CHIPS", "TPU_WORKER_ID")
+    ):
+        return False
+    devices = (place.root / "sys/bus/pci/devices").glob("*/vendor")
+    return any(text_of(path) == GOOGLE_PCI for path in devices)
+
+
+def _accelerators(root: Path) -> set[str]:
+    """PCI vendors behind the kernel's accel class."""
+    if not (root / "sys/class/accel").exists():
+        return set()
+    found = (root / "sys/class/accel").glob("accel*/device/vendor")
+    return {text for path in found if (text := text_of(path))}
+
+
+def _amd_port(_: Place) -> VendorPort:
+    from gramwatt.collectors.sources.amd import AmdSmi
+
+    return AmdSmi()
+
+
+def _gaudi_port(_: Place) -> VendorPort:
+    from gramwatt.collectors.sources.gaudi import Pyhlml
+
+    return Pyhlml()
+
+
+def _apple_port(_: Place) -> VendorPort:
+    from gramwatt.collectors.sources.apple import AppleSilicon
+
+    return AppleSilicon()
+
+
+def _jetson_port(place: Place) -> VendorPort:
+    from gramwatt.collectors.sources.jetson import Jetson
+
+    return Jetson(place.root)
+
+
+def _neuron_port(place: Place) -> VendorPort:
+    from gramwatt.collectors.sources.neuron import Neuron
+
+    return Neuron(place.root)
+
+
+def _tpu_port(_: Place) -> VendorPort:
+    from gramwatt.collectors.sources.tpu import Tpu
+
+    return Tpu()
+
+
+VENDORS = (
+    Vendor("AMD GPU", _amd, _amd_port, "amdsmi"),
+    Vendor("Intel Gaudi", _gaudi, _gaudi_port, "pyhlml"),
+    Vendor("Apple silicon", _apple, _apple_port, "zeus_apple_silicon"),
+    Vendor("NVIDIA Jetson", _jetson, _jetson_port, ""),
+    Vendor("AWS Neuron", _neuron, _neuron_port, ""),
+    Vendor("Google TPU", _tpu, _tpu_port, "tpu_info"),
+)
+"""Every vendor but NVIDIA, whose NVML has a file and a meter of its own."""
