@@ -109,7 +109,10 @@ class NodeMeter:
         """Read what is due, journal what is due."""
         now_ns = self.timeline.now_ns()
         if self.lead is not None:
+            at_edge = self.lead.at_edge
             self.lead.tick()
+            if at_edge and not self.lead.at_edge:
+                self.save_soon()  # the first reading is better known now
         elif now_ns >= self._relay_at_ns:
             self._try_to_lead(fresh=False)
         if now_ns >= self._ranks_at_ns:

@@ -26,11 +26,12 @@ RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 class Device:
     """A billed device: how it is read, and what its readings are booked on."""
 
-    __slots__ = ("edge", "gpu", "index", "pause_ns", "read", "retry_at_ns", "slow")
+    __slots__ = ("edge", "fresh", "gpu", "index", "pause_ns", "read", "retry_at_ns", "slow")
 
     def __init__(self, index: int, gpu: GpuMeter, read: Read) -> None:
         self.index, self.gpu, self.read = index, gpu, read
         self.edge: Edge | None = None
+        self.fresh = gpu.end_ns is None
         self.retry_at_ns: int | None = None
         self.pause_ns = RETRY_MIN_NS
         self.slow: set[str] = {"utilisation", "memory", "limit"}
@@ -58,15 +59,20 @@ class Sampler:
         self._profile(device, limit=True)
         reading = self._read(device)
         if reading is not None:
-            fresh = gpu.end_ns is None
             gpu.take(reading)
-            device.edge = Edge(reading) if fresh and reading[1] is not None else None
+            unknown = reading[1] is not None and gpu.period_s is None
+            device.edge = Edge(reading) if unknown else None
         self._schedule(self._timeline.now_ns())
         return True
 
+    @property
+    def at_edge(self) -> bool:
+        """Whether the counter's ticks are still being looked for."""
+        return any(device.edge for device in self.devices)
+
     def due_ns(self) -> int:
         """When the next reading is due on the timeline [ns]."""
-        if any(device.edge for device in self.devices):
+        if self.at_edge:
             return min(self._next_ns, self._timeline.now_ns() + EDGE_NS)
         fast = any(d.gpu.needs_power for d in self.devices)
         return min(self._next_ns, self._next_fast_ns) if fast else self._next_ns
@@ -131,7 +137,8 @@ class Sampler:
         known = edge.poll(reading) if reading else None
         if known:
             device.gpu.period_s, start_mj = known
-            device.gpu.rebase(start_mj)
+            if device.fresh:  # else its base is the reading of the meter before
+                device.gpu.rebase(start_mj)
             device.edge = None
         elif self._timeline.now_ns() >= edge.deadline_ns:
             device.edge = None  # the plain first reading stands: at most one update period off

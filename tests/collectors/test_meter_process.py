@@ -149,7 +149,7 @@ def test_from_start_to_stop(connect: Connect, home: Path) -> None:
     time.sleep(1.5)
     client.stop()
     job = merged(home)
-    assert gpu_energy_j(home) == pytest.approx(POWER_W * job.duration_s, rel=0.02)
+    assert gpu_energy_j(home) == pytest.approx(POWER_W * job.duration_s, abs=POWER_W * 0.2)
     assert (job.state, job.exit_code) == ("completed", 0)
     assert [(count.unit, count.amount) for count in job.counts] == [("image", 8)]
     assert client.process.returncode == 0
@@ -182,7 +182,7 @@ def test_a_killed_job_is_noticed_though_its_channel_stays_open(
     holder.kill()
     client.process.wait(5)
     assert merged(home).state == "killed"
-    assert gpu_energy_j(home) == pytest.approx(POWER_W * merged(home).duration_s, rel=0.05)
+    assert gpu_energy_j(home) == pytest.approx(POWER_W * merged(home).duration_s, abs=POWER_W * 0.2)
 
 
 def test_killing_the_meter_loses_nothing(connect: Connect, home: Path) -> None:
@@ -196,7 +196,7 @@ def test_killing_the_meter_loses_nothing(connect: Connect, home: Path) -> None:
     second.stop()
     job = merged(home)
     assert job.duration_s >= 2.1
-    assert gpu_energy_j(home) == pytest.approx(POWER_W * job.duration_s, rel=0.02)
+    assert gpu_energy_j(home) == pytest.approx(POWER_W * job.duration_s, abs=POWER_W * 0.2)
     assert (job.state, job.writers) == ("completed", 2)
     assert not any(notice.code == "overlap-removed" for notice in job.notices)
 
@@ -238,7 +238,7 @@ def test_two_ranks_are_one_leader_and_one_relay(connect: Connect, home: Path) ->
     for client in ranks:
         client.stop()
     job = merged(home)
-    assert gpu_energy_j(home) == pytest.approx(POWER_W * job.duration_s, rel=0.1)
+    assert gpu_energy_j(home) == pytest.approx(POWER_W * job.duration_s, abs=POWER_W * 0.2)
     assert sum(count.amount for count in job.counts) == 10
     assert (job.writers, job.state) == (2, "completed")
 
