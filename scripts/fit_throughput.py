@@ -86,7 +86,8 @@ def _report(replay: Replay) -> str:
     parts = [HEAD.format(rows=len(replay.seen), groups=len({o.row.group for o in replay.seen}))]
     parts.append("| method | class | pairs | median | p90 |\n|---|---|---:|---:|---:|\n")
     parts += [
-        f"| {one.method} | {one.workload_class} | {one.pairs} | {one.median:.0%} | {one.p90:.0%} |\n"
+        f"| {one.method} | {one.workload_class} | {one.pairs} "
+        f"| {one.median:.0%} | {one.p90:.0%} |\n"
         for one in replay.lines()
     ]
     parts.append("\n## Coverage of the 80 % ranges\n\n")
@@ -96,12 +97,17 @@ def _report(replay: Replay) -> str:
         ("every second workload, from fit and ranges", replay.halved()),
     ):
         parts += [f"| {label} | {name} | {n} | {share:.1%} |\n" for name, n, share in found]
+    parts.append("\n## LLM serving from direct rows, model family kept out\n\n")
+    parts.append("| figure | pairs | answered | inside |\n|---|---:|---:|---:|\n")
+    parts += [f"| {f} | {n} | {a} | {share:.1%} |\n" for f, n, a, share in replay.serving()]
     parts.append("\n## The verdict `lower` on measured board energy\n\n")
     parts.append(
-        "| class | pairs | true savings | claims | right | abstained |\n|---|---:|---:|---:|---:|---:|\n"
+        "| class | pairs | true savings | claims | right | abstained |\n"
+        "|---|---:|---:|---:|---:|---:|\n"
     )
     parts += [
-        f"| {c.where} | {c.pairs} | {c.true_savings} | {c.claims} | {c.right} | {c.abstention:.0%} |\n"
+        f"| {c.where} | {c.pairs} | {c.true_savings} | {c.claims} | {c.right} "
+        f"| {c.abstention:.0%} |\n"
         for c in replay.claims()
     ]
     return "".join(parts)

@@ -1,0 +1,177 @@
+"""The suggestion engine: one question in, ranked suggestions with their evidence out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, verdict_of
+from gramwatt.sci.advice.flags import flags
+from gramwatt.sci.advice.learning import OwnRow
+from gramwatt.sci.advice.places import other_regions, other_times
+from gramwatt.sci.advice.question import SuggestQuestion
+from gramwatt.sci.advice.rulebook import policies
+from gramwatt.sci.advice.running import checkpoint, fewer_nodes, power_cap, spot
+from gramwatt.sci.advice.sharing import share, stop_idle
+from gramwatt.sci.advice.spread import one
+from gramwatt.sci.advice.swap import compared
+from gramwatt.sci.advice.tuning import batching, mixed_precision, quantise
+from gramwatt.sci.advice.work import Work, full_region, resolve
+from gramwatt.sci.annual import AnnualIntensity
+from gramwatt.sci.catalog import Catalog, Hardware
+from gramwatt.sci.errors import ScoreError
+from gramwatt.sci.estimate import EstimateDoc, estimate
+from gramwatt.sci.notices import Notice
+from gramwatt.sci.question import EstimateQuestion
+
+SHOWN_UNDECIDED = 5
+"""Parts without a reliable difference that are listed when nobody asked for certain parts."""
+WAYS: tuple[Callable[[Work], Suggestion | None], ...] = (
+    stop_idle,
+    batching,
+    mixed_precision,
+    quantise,
+    share,
+    fewer_nodes,
+    power_cap,
+    checkpoint,
+    spot,
+)
+_ORDER = ("lower", "no-reliable-difference", "unknown", "higher", "not-feasible")
+
+
+def suggest(
+    question: SuggestQuestion,
+    catalog: Catalog,
+    own: Sequence[OwnRow] = (),
+    workload: str | None = None,
+) -> AdviceDoc:
+    """The answer to a question.
+
+    `own` are the organisation's calibration rows, used before the public table; `workload` names
+    the job's work in them. Raises LookupFailed for unknown names, ScoreError for what means
+    nothing.
+    """
+    work = resolve(question, catalog, own, workload)
+    guess = _estimate(work)
+    swaps = [compared(work, part) for part in _candidates(work)]
+    shown = swaps if question.candidates is not None else _shortened(work, swaps)
+    found = [*shown, *_ways(work), *_keep(work, swaps)]
+    found.sort(key=_rank)
+    notices = [*work.notices, *flags(work), *_class_notices(work)]
+    notices += [Notice("advice-policy", text) for text in policies(work.question)]
+    return {
+        "suggestions": [suggestion.to_doc() for suggestion in found],
+        "estimate": guess,
+        "notices": [notice.to_doc() for notice in notices],
+    }
+
+
+def _rank(found: Suggestion) -> tuple[int, float]:
+    """Certain savings first, by expected grams, then by ratio; the rest by verdict."""
+    saved = found.saved_g.value if found.saved_g else 0.0
+    gain = 1 - found.carbon_ratio.value if found.carbon_ratio else 0.0
+    # Without hours no grams are known, and the ratio tells the order alone.
+    return _ORDER.index(found.verdict), -(saved or gain)
+
+
+def _candidates(work: Work) -> list[Hardware]:
+    names = work.question.candidates
+    if names is None:
+        every = work.catalog.all_hardware()
+        return [part for part in every if not part.status.startswith("legacy") or part is work.part]
+    parts = (work.catalog.hardware(name) for name in names)
+    return list({part.id: part for part in parts}.values())
+
+
+def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
+    """All certain savings and a few undecided parts; a notice says how many were compared.
+
+    Legacy parts are compared only when they are named.
+    """
+    if work.part is None:
+        return [one for one in swaps if one.verdict != "not-feasible"]
+    lower = [found for found in swaps if found.verdict == "lower"]
+    others = [found for found in swaps if found.verdict == "no-reliable-difference"]
+    others = [found for found in others if found.target != work.part.id]
+    others.sort(key=lambda found: found.carbon_ratio.value if found.carbon_ratio else 1.0)
+    shown = lower + others[:SHOWN_UNDECIDED]
+    counts = {name: sum(found.verdict == name for found in swaps) for name in _ORDER}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    text = f"{len(swaps)} parts compared ({told}); {len(shown)} shown. Name candidates to see them."
+    work.notices.append(Notice("candidates-shortened", text, "suggestions"))
+    return shown
+
+
+def _ways(work: Work) -> list[Suggestion]:
+    if work.part is None:
+        return []
+    found = [way(work) for way in WAYS]
+    known = [suggestion for suggestion in found if suggestion is not None]
+    return [*known, *other_regions(work), other_times()]
+
+
+def _keep(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
+    """The answer "keep what you have", where no other part's saving is certain."""
+    if work.part is None or any(found.verdict == "lower" for found in swaps):
+        return []
+    same = one("the present run over itself")
+    others = sum(found.target != work.part.id for found in swaps)
+    reason = f"of {others} other parts compared, none saves carbon for certain: keep {work.part.id}"
+    return [
+        Suggestion(
+            action="keep",
+            verdict=verdict_of(same),
+            basis="rule",
+            count=work.count,
+            time_ratio=same,
+            energy_ratio=same,
+            carbon_ratio=same,
+            saved_g=work.saved_g(same),
+            operating_point="as now",
+            reasons=[reason],
+        )
+    ]
+
+
+def _class_notices(work: Work) -> list[Notice]:
+    if work.part is None:
+        text = "No present hardware was named: only feasibility can be told."
+        return [Notice("hardware-unstated", text, "hardware")]
+    classified = work.classified
+    if classified.name is None:
+        text = f"The class of work is not known ({classified.reason}): ranges cover all classes."
+        return [Notice("class-unknown", text, "workload_class")]
+    if work.question.workload_class:
+        return []
+    text = f"Taken for class {classified.name}: {classified.reason}."
+    return [Notice("class-inferred", text, "workload_class")]
+
+
+def _estimate(work: Work) -> EstimateDoc | None:
+    """The score of the present run, where the question says enough; its hours serve the advice."""
+    question = work.question
+    training = question.model_parameters is not None and question.tokens is not None
+    if work.part is None or (question.hours is None and not training):
+        return None
+    asked = EstimateQuestion(
+        hardware=work.part.id,
+        count=work.count,
+        hours=question.hours,
+        power_w=question.mean_power_w,
+        zone=question.zone,
+        region=full_region(question),
+        lifetime_years=question.lifetime_years,
+        units=question.units,
+        model_parameters=question.model_parameters if training else None,
+        tokens=question.tokens if training else None,
+        precision=None if question.precision == "int4" else question.precision,
+    )
+    try:
+        answer = estimate(asked, work.catalog, AnnualIntensity(work.catalog))
+    except ScoreError as error:
+        work.notices.append(Notice("estimate-unavailable", error.message, "estimate"))
+        return None
+    hours = answer["device_hours"]
+    if work.hours is None and hours is not None:
+        work.hours = hours["value"] / work.count
+    return answer

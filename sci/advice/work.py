@@ -1,0 +1,177 @@
+"""The job of a question with everything resolved: part, place, power, carbon an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from gramwatt.sci.advice.learning import OwnRow
+from gramwatt.sci.advice.question import SuggestQuestion
+from gramwatt.sci.advice.rows import table
+from gramwatt.sci.advice.support import offers, provider_of
+from gramwatt.sci.advice.workload import Classified, classify
+from gramwatt.sci.assumptions import DECLARED, HOST_SHARE
+from gramwatt.sci.catalog import Catalog, Hardware
+from gramwatt.sci.embodied import gpu_host_te_per_accelerator, lifetime_years
+from gramwatt.sci.notices import Notice
+from gramwatt.sci.place import Place, locate
+from gramwatt.sci.quantity import Quantity
+from gramwatt.sci.units import HOURS_PER_YEAR
+
+EXACT_ZERO = Quantity.exact(0.0, "1", "derived", "no host beside the device")
+
+
+@dataclass(slots=True)
+class Work:
+    """One job, its part and its place; figures are None where not known."""
+
+    question: SuggestQuestion
+    catalog: Catalog
+    part: Hardware | None
+    count: float
+    hours: float | None
+    classified: Classified
+    place: Place
+    intensity: Quantity
+    lifetime: Quantity
+    offered: frozenset[str] | None = None
+    own: Sequence[OwnRow] = ()
+    workload: str | None = None
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def rented(self) -> bool:
+        """Whether the hardware is a provider's, so that nothing is bought."""
+        return provider_of(self.question) is not None
+
+    @property
+    def host_share(self) -> Quantity:
+        """Host power over device power; zero for modules and whole systems."""
+        return HOST_SHARE if self.part and has_host(self.part) else EXACT_ZERO
+
+    def power_w(self) -> Quantity | None:
+        """Mean power of a device now [W]: declared, else a usual share of its rated power."""
+        if self.question.mean_power_w is not None:
+            return Quantity.exact(self.question.mean_power_w, "W", "declared", DECLARED)
+        if self.part is None or not self.part.tdp_w:
+            return None
+        share = power_share(self.classified.name)
+        return share.scaled(self.part.tdp_w, "W").sourced(
+            f"{share.source} x rated power of {self.part.id}"
+        )
+
+    def operational_g_h(self) -> Quantity | None:
+        """Operational carbon of a device and its host share, an hour [gCO2e/h]."""
+        power = self.power_w()
+        if power is None:
+            return None
+        devices = power.scaled(1e-3, "kW")
+        total = devices + devices.times(self.host_share, "kW")
+        return total.times(self.intensity, "gCO2e/h").times(self.place.pue, "gCO2e/h")
+
+    def embodied_g_h(self, part: Hardware) -> Quantity | None:
+        """Embodied carbon of a device of that part and its host share, an hour [gCO2e/h]."""
+        te = te_g(part)
+        return te.over(self.lifetime.scaled(HOURS_PER_YEAR, "h"), "gCO2e/h") if te else None
+
+    def carbon_g_h(self) -> Quantity | None:
+        """All carbon of the present run, an hour of all its devices [gCO2e/h]."""
+        embodied = self.embodied_g_h(self.part) if self.part else None
+        operational = self.operational_g_h()
+        if operational is None or embodied is None:
+            return None
+        return (operational + embodied).scaled(self.count)
+
+    def saved_g(self, carbon_ratio: Quantity | None) -> Quantity | None:
+        """What a ratio saves over the whole run [gCO2e]; None without hours or carbon."""
+        now = self.carbon_g_h()
+        if carbon_ratio is None or now is None or self.hours is None:
+            return None
+        whole = now.scaled(self.hours, "gCO2e")
+        parts = [1 - end for end in (carbon_ratio.value, carbon_ratio.low, carbon_ratio.high)]
+        ends = [total * part for total in (whole.low, whole.high) for part in parts]
+        source = f"present carbon of the run ({whole.source}) x (1 - carbon ratio)"
+        middle = whole.value * parts[0]
+        return Quantity(middle, min(ends), max(ends), "gCO2e", carbon_ratio.kind, source)
+
+
+def resolve(
+    question: SuggestQuestion,
+    catalog: Catalog,
+    own: Sequence[OwnRow] = (),
+    workload: str | None = None,
+) -> Work:
+    """The job behind a question; raises LookupFailed for unknown names."""
+    name, count = question.hardware, question.count
+    if question.instance:
+        name, count = _of_instance(catalog, question.instance, count)
+    part = catalog.hardware(name) if name else None
+    if question.zone:
+        catalog.zone(question.zone)
+    region = full_region(question)
+    if region:
+        catalog.region(region)
+    place = locate(question.zone, region, None, catalog)
+    grid = catalog.zone(place.zone) if place.zone else catalog.world()
+    life = lifetime_years()
+    if question.lifetime_years is not None:
+        life = Quantity.exact(question.lifetime_years, "years", "declared", DECLARED)
+    return Work(
+        question=question,
+        catalog=catalog,
+        part=part,
+        count=count or 1.0,
+        hours=question.hours,
+        classified=classify(question, part),
+        place=place,
+        intensity=grid.intensity,
+        lifetime=life,
+        offered=offers(catalog, provider_of(question)),
+        own=own,
+        workload=workload,
+        notices=list(place.notices),
+    )
+
+
+def full_region(question: SuggestQuestion) -> str | None:
+    """The region as PROVIDER:REGION."""
+    if not question.region or ":" in question.region:
+        return question.region
+    return f"{question.provider}:{question.region}"
+
+
+def has_host(part: Hardware) -> bool:
+    """Whether a host stands beside the part: modules and whole systems are their own."""
+    return part.device_class in ("gpu", "accelerator")
+
+
+def te_g(part: Hardware) -> Quantity | None:
+    """Embodied carbon of a device with its host share [gCO2e]; None where the catalog has none."""
+    if part.embodied is None:
+        return None
+    if not has_host(part) or part.embodied.includes_host:
+        return part.embodied.te_g
+    return part.embodied.te_g + gpu_host_te_per_accelerator().te_g
+
+
+def power_share(name: str | None) -> Quantity:
+    """Mean over rated board power by class, 80 % of the measured runs."""
+    key = name if name in _power_shares() else "recsys" if name == "small" else "other"
+    return _power_shares()[key or "other"]
+
+
+@cache
+def _power_shares() -> Mapping[str, Quantity]:
+    found = {}
+    for row in table("power.csv"):
+        name, runs = row.text("class"), row.text("rows")
+        ends = (row.known("value"), row.known("low"), row.known("high"))
+        source = f"mean over rated board power of {runs} measured runs ({name})"
+        found[name] = Quantity(*ends, "1", "derived", source)
+    return found
+
+
+def _of_instance(catalog: Catalog, name: str, count: float | None) -> tuple[str, float]:
+    found = catalog.instance(name)
+    return found.hardware, found.devices(count)
