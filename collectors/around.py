@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from gramwatt.collectors.clock import Clock, SystemClock, boot_id
 from gramwatt.collectors.hostmeter import HostProcess
+from gramwatt.collectors.predecessor import process_began_ns
 from gramwatt.collectors.sources.base import NvmlPort
 from gramwatt.collectors.sources.choose import nvml_port
 from gramwatt.collectors.sources.machine import Machine, readable_rapl, this_machine
@@ -31,6 +32,7 @@ class Around:
     clock: Clock = field(default_factory=SystemClock)
     random: random.Random = field(default_factory=random.Random)
     boot: str = field(default_factory=boot_id)
+    began_ns: Callable[[int], int | None] = process_began_ns
     machine: Callable[[], Machine] = this_machine
     rapl: Callable[[], bool] = readable_rapl
     open_port: Callable[[], NvmlPort] | None = None

@@ -118,11 +118,9 @@ class Journal:
 
     def _append(self, descriptor: int, data: bytes) -> None:
         """Append all of `data` or, as far as anybody can see later, nothing; raises OSError."""
+        written = -1
         try:
             written = os.write(descriptor, data)
-        except OSError:
-            written = -1
-            raise
         finally:
             if written != len(data):
                 with contextlib.suppress(OSError):

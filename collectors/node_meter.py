@@ -63,7 +63,7 @@ class NodeMeter:
         base = {"job_id": self.job_id, "node": self.node, "writer": writer}
         self.journal = Journal(folder, base, self.log.say)
         self.counts = Counts(Schedule(self.mark_ns), config.units, self.notify)
-        self._predecessors = Predecessors(folder, around.boot, start.get("parent_pid"))
+        self._predecessors = Predecessors(folder, start.get("parent_pid"), around)
         self._lock: int | None = None
         self._adopted = {tuple(sorted(visible.relevant(around.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
@@ -132,6 +132,8 @@ class NodeMeter:
         self.closed = True
         mono_ns = command.get("mono_ns")
         stop_ns = self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+        if self.lead is None:  # the one who measured may have ended a moment ago
+            self._try_to_lead(fresh=False)
         if self.lead is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
         self.counts.flush(self.journal.put)
@@ -207,7 +209,7 @@ class NodeMeter:
         self.save_soon()
 
     def _begin_lead(self, fresh: bool) -> None:
-        state = self._predecessors.leader_state(self.timeline)
+        state = self._predecessors.leader_state(self.timeline, relayed=not fresh)
         timeline = self.timeline
         if state:
             timeline = Timeline(timeline.clock, int(state["offset_ns"]), int(state["start_ns"]))

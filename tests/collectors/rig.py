@@ -35,6 +35,7 @@ class Rig:
         spec.setdefault("origin_s", self.clock.now_ns() / NS_PER_S)
         self.nvml = SyntheticNvml({"gpus": list(gpus), **spec}, self.clock)
         self.boot = "boot-1"
+        self.clients: dict[int, int] = {}  # processes that live, and when they began [ns]
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
 
     def start(
@@ -47,6 +48,7 @@ class Rig:
             clock=self.clock,
             random=Random(1),
             boot=self.boot,
+            began_ns=self.clients.get,
             machine=lambda: MACHINE,
             rapl=lambda: False,
             open_port=lambda: self.nvml,
