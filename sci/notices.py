@@ -46,6 +46,18 @@ CODES: dict[str, str] = {
     "below-resolution": "The span is too short for the meter's resolution.",
     "spool-elsewhere": "The journal is kept in another folder, as the usual one cannot be written.",
     "spool-resolution": "The journal was thinned because the spool was full.",
+    "advice-policy": "A rule that no data can test; shown with its source, never counted.",
+    "advice-not-applicable": "The job gives no ground for suggestions.",
+    "candidates-shortened": "More parts were compared than are shown.",
+    "class-inferred": "The class of work was inferred from the job.",
+    "class-unknown": "The class of work is not known, so ranges cover all classes.",
+    "estimate-unavailable": "The question does not say enough for an estimate.",
+    "flag-idle": "Reserved devices were idle for a large part of the time.",
+    "flag-long-inefficient": "A long job used little of its devices.",
+    "flag-outdated": "The part is outdated for this class of work.",
+    "flag-over-provisioned": "The part is larger than the job needs.",
+    "flag-under-provisioned": "The job nearly fills its device's memory.",
+    "hardware-unstated": "No present hardware was named.",
 }
 """Every code the product may emit, with the sentence its documentation heading opens with."""
 

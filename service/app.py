@@ -13,14 +13,20 @@ from gramwatt.service.http.problems import Problem
 from gramwatt.service.http.routing import Routes, json_response
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.migrate import upgrade
-from gramwatt.service.routes import estimates, health, jobs, pages, reports
+from gramwatt.service.routes import estimates, health, jobs, pages, reports, suggestions
 from gramwatt.service.routes.support import EXTENSION, to_problem
 from gramwatt.service.routes.support import service as current_service
 from gramwatt.service.usecases.month import NoDataError
 from gramwatt.service.usecases.read import StillRunsError, UnknownJobError, UnknownRevisionError
 from gramwatt.service.wiring import Service
 
-GROUPS: tuple[Routes, ...] = (jobs.routes, reports.routes, estimates.routes, health.routes)
+GROUPS: tuple[Routes, ...] = (
+    jobs.routes,
+    reports.routes,
+    estimates.routes,
+    suggestions.routes,
+    health.routes,
+)
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",

@@ -50,6 +50,7 @@ def _add_others(app: Any) -> None:
     # terminal nor the service.
     importlib.import_module("gramwatt.collectors.cli_catalog").add_catalog(app)
     importlib.import_module("gramwatt.collectors.cli_estimate").add_estimate(app)
+    importlib.import_module("gramwatt.collectors.cli_suggest").add_suggest(app)
     if has_service():
         importlib.import_module("gramwatt.service.cli").add_commands(app)
         importlib.import_module("gramwatt.service.cli_export").add_export(app)

@@ -1,0 +1,49 @@
+"""Suggestions: for a question, for a stored job, and what the stored jobs teach about hardware."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gramwatt.sci.advice import (
+    AdviceDoc,
+    OwnRow,
+    SuggestQuestion,
+    for_job,
+    rows_of,
+    suggest,
+)
+from gramwatt.service.models import Job, Score
+from gramwatt.service.usecases.read import job_document
+from gramwatt.service.usecases.score_job import whole_document
+from gramwatt.service.wiring import Service
+
+JOBS_READ = 200
+"""Newest completed jobs whose measurements are used; older ones tell of older software."""
+
+
+def answer(service: Service, question: SuggestQuestion) -> AdviceDoc:
+    """Suggestions for a question; raises GramwattError for what the engine refuses."""
+    return suggest(question, service.catalog, calibration_rows(service))
+
+
+def answer_for_job(service: Service, job_id: str) -> AdviceDoc:
+    """Suggestions for a job by its newest document; raises UnknownJobError or ScoreError."""
+    document = job_document(service, job_id).document
+    return for_job(document, service.catalog, calibration_rows(service))
+
+
+def calibration_rows(service: Service, most: int = JOBS_READ) -> list[OwnRow]:
+    """The organisation's own rows: each of the newest completed jobs with R is one.
+
+    They are read from the score documents, so that a new revision of a score is a new row.
+    """
+    wanted = (
+        sa.select(Score.doc)
+        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+        .where(Job.state == "completed")
+        .order_by(Job.started_us.desc(), Job.id.desc())
+        .limit(most)
+    )
+    with service.store.read() as session:
+        texts = list(session.scalars(wanted))
+    return rows_of(whole_document(text) for text in texts)
