@@ -17,7 +17,7 @@ def audit_blocks(document: JobDoc) -> list[Block]:
         Column("Check", weight=2.2),
         Column("Should be", "right"),
         Column("Is", "right"),
-        Column("Limit"),
+        Column("Limit", weight=1.6),
         Column("Holds", weight=0.6),
     )
     table = Table("The figures of this report against each other", columns, tuple(map(_row, rows)))

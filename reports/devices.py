@@ -31,9 +31,9 @@ def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
 
 
 def _shares(devices: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
-    if not whole_j:
-        return []
     used = [(_label(d, devices), d["energy_j"]["value"]) for d in devices if d["energy_j"]]
+    if len(used) < 2 or not whole_j:
+        return []
     used.sort(key=lambda row: -row[1])
     shown, rest = used[:MAX_BARS], used[MAX_BARS:]
     if rest:

@@ -91,9 +91,10 @@ def _warnings(document: JobDoc) -> list[Block]:
 
 
 def _summary(document: JobDoc) -> list[Block]:
+    score = "Carbon" if document["conformance"] == "not-sci" else "SCI"
     scores = [
         headline(
-            f"SCI per {row['unit']}",
+            f"{score} per {row['unit']}",
             row["g_per_unit"],
             f"R = {count_text(row['count'])} {row['unit']}",
             lead=True,

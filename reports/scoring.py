@@ -17,7 +17,7 @@ from gramwatt.reports.document import (
 from gramwatt.reports.sections import TIERS, cell
 from gramwatt.sci.document import EmbodiedTermDoc, JobDoc, SciDoc
 from gramwatt.sci.figures import UNKNOWN, count_text, duration, number, shown, value_text
-from gramwatt.sci.quantity import Quantity, total
+from gramwatt.sci.quantity import Quantity, QuantityDoc, total
 
 SYMBOLS = "SCI = ((E × I) + M) per R, with E × I summed over every interval, times PUE once"
 
@@ -54,19 +54,30 @@ def _put_in(document: JobDoc, row: SciDoc) -> list[str]:
 
 def _terms(document: JobDoc) -> Table:
     method = document["method"]
-    rows: list[tuple[Cell, ...]] = [
-        ("E", "energy of the IT equipment", cell(document["energy_kwh"])),
-        ("I", "grid intensity, the mean weighted by energy", cell(method["intensity_g_per_kwh"])),
-        ("PUE", "facility over IT energy, applied once", cell(method["pue"])),
-        ("O", "operational: sum of E × I, times PUE", cell(document["operational_g"])),
-        ("M", "embodied: sum of TE × TiR/EL × RR/ToR", cell(document["embodied_g"])),
-        ("C", "O + M", cell(document["total_g"])),
+    rows = [
+        _row("E", "energy of the IT equipment", document["energy_kwh"]),
+        _row("I", "grid intensity, the mean weighted by energy", method["intensity_g_per_kwh"]),
+        _row("PUE", "facility over IT energy, applied once", method["pue"]),
+        _row("O", "operational: sum of E × I, times PUE", document["operational_g"]),
+        _row("M", "embodied: sum of TE × TiR/EL × RR/ToR", document["embodied_g"]),
+        _row("C", "O + M", document["total_g"]),
     ]
+    symbol = "C / R" if document["conformance"] == "not-sci" else "SCI"
     for row in document["sci"]:
-        rows.append(("R", f"{row['unit']}: how many", count_text(row["count"])))
-        rows.append(("SCI", f"C / R, per {row['unit']}", cell(row["g_per_unit"])))
-    heads = (Column("Term", weight=0.5), Column("What", weight=2.4), Column("Figure", "right", 1.6))
+        rows.append(("R", f"{row['unit']}: how many", count_text(row["count"]), "exact"))
+        rows.append(_row(symbol, f"carbon per {row['unit']}", row["g_per_unit"]))
+    heads = (
+        Column("Term", weight=0.5),
+        Column("What", weight=2.2),
+        Column("Value", "right", 1.2),
+        Column("Range", "right", 1.1),
+    )
     return Table("Terms of this job", heads, tuple(rows))
+
+
+def _row(symbol: str, what: str, figure: QuantityDoc | None) -> tuple[str, str, str, str]:
+    span = "" if figure is None else shown(figure).span or "exact"
+    return symbol, what, value_text(figure), span
 
 
 def _widest(document: JobDoc) -> str:

@@ -5,7 +5,6 @@ const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
 for (const place of document.querySelectorAll("[data-chart]")) {
   const spec = JSON.parse(document.getElementById(place.dataset.chart).textContent);
   const target = document.createElement("div");
-  if (spec.mark) spec.mark = { ...spec.mark, tooltip: true };
   vegaEmbed(target, spec, { ast: true, actions: false, renderer: "svg", defaultStyle: false, loader })
     .then(() => place.replaceChildren(target))
     .catch((problem) => console.error(problem));

@@ -160,3 +160,13 @@ def test_the_same_data_has_the_same_reference_and_other_data_another():
 def test_a_row_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match="2 columns"):
         Table("T", (Column("a"), Column("b")), (("1", "2"), ("3",)))
+
+
+def test_what_is_not_an_sci_is_not_called_one():
+    built = job.build(fixtures.world_job())
+    [figures] = blocks(built, Figures)
+    assert figures.items[0].label == "Carbon per job"
+    assert "SCI" not in {row[0] for row in table(built, "Terms of this job").rows}
+    terms = {row[0]: cells(row) for row in table(job.build(fixtures.job()), "Terms").rows}
+    assert terms["SCI"][1:3] == ["carbon per image", "570 µg CO2e/image"]
+    assert terms["R"][2:] == ["3 843 501", "exact"]
