@@ -94,16 +94,20 @@ def estimate(
                 for notice in (*work.notices, *overlay_notices(_inputs(inputs), catalog))
             ),
         ],
-        "method": {
-            "standard": STANDARD,
-            "formula": FORMULA,
-            "engine_version": ENGINE_VERSION,
-            "catalog_version": catalog.version,
-            "intensity_approach": APPROACH,
-            "hardware": hardware.id if hardware else None,
-            "instance": machine.id if machine else None,
-            "inputs": _inputs(inputs),
-        },
+        "method": _method(work, inputs),
+    }
+
+
+def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod:
+    return {
+        "standard": STANDARD,
+        "formula": FORMULA,
+        "engine_version": ENGINE_VERSION,
+        "catalog_version": work.catalog.version,
+        "intensity_approach": APPROACH,
+        "hardware": work.hardware.id if work.hardware else None,
+        "instance": work.instance.id if work.instance else None,
+        "inputs": _inputs(inputs),
     }
 
 
