@@ -151,7 +151,8 @@ def test_four_ranks_are_one_set_of_energy(tmp_path: Path) -> None:
     for meter in ranks:
         rig.stop(meter)
     job = rig.merged()
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 60)
+    # The last rank to end measures until then; each end waits for a counter tick of 0.1 s.
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 60, abs=POWER_W * 0.4)
     assert sum(count.amount for count in job.counts) == 40
     assert (job.writers, job.state) == (4, "completed")
     assert {record.rank for record in by_type(rig.records(), JobRecord)} == {0, 1, 2, 3}
