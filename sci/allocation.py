@@ -15,6 +15,7 @@ from gramwatt.sci.embodied import (
     Embodied,
     host_share_te,
     host_te,
+    server_accelerators,
     unknown_accelerator_te,
 )
 from gramwatt.sci.errors import AmbiguousName, LookupFailed
@@ -25,8 +26,6 @@ from gramwatt.sci.records import DeviceRecord
 from gramwatt.sci.units import S_PER_YEAR, gib_from_bytes
 
 ACCELERATORS = ("gpu", "accelerator", "module")
-SERVER_ACCELERATORS = 8.0
-"""Accelerators of the server whose embodied carbon is taken (`gpu_host` of embodied_model.csv)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +123,15 @@ def identify(record: DeviceRecord, catalog: Catalog) -> Hardware | Cpu | None:
         if record.device_class == "cpu":
             return catalog.cpu(record.name)
         if record.device_class in ACCELERATORS:
-            return catalog.hardware(record.name)
+            return catalog.hardware(_board(record.name))
     except LookupFailed:
         pass
     return None
+
+
+def _board(name: str) -> str:
+    """The board a MIG slice is on, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; its share is apart."""
+    return name.split(" MIG ")[0]
 
 
 def _accelerator(
@@ -156,7 +160,7 @@ def _asked_back(record: DeviceRecord, catalog: Catalog) -> list[Notice]:
         if record.device_class == "cpu":
             catalog.cpu(record.name)
         elif record.device_class in ACCELERATORS:
-            catalog.hardware(record.name)
+            catalog.hardware(_board(record.name))
     except AmbiguousName as error:
         text = (
             f"{record.name!r} may be {' or '.join(error.choices)}; a generic figure stands in. An "
@@ -181,7 +185,7 @@ def _host(
         return None, []
     reserved = sum(record.share for record in accelerators)
     if any(_in_server(record, catalog) for record in accelerators):
-        slots = max(SERVER_ACCELERATORS, reserved)
+        slots = max(server_accelerators(), reserved)
         te = host_share_te(slots)
         label = f"host, the share of {reserved:g} of {slots:g} accelerators"
     else:
