@@ -14,9 +14,8 @@ from gramwatt.collectors.hostmeter import HostMeter, Part
 from gramwatt.collectors.intervals import Interval, Ledger, Schedule
 from gramwatt.collectors.sampler import Sampler
 from gramwatt.collectors.sources.base import NvmlPort, SourceError
-from gramwatt.collectors.sources.choose import SYNTHETIC_METERS
 from gramwatt.collectors.sources.machine import Machine
-from gramwatt.sci.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
 _T = TypeVar("_T")
 Put = Callable[..., None]

@@ -12,10 +12,11 @@ from gramwatt.sci.allocation import embodied_share_g
 from gramwatt.sci.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied import gpu_host_te_per_accelerator
 from gramwatt.sci.errors import ScoreError
+from gramwatt.sci.formula import training_device_hours
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.question import EstimateQuestion
-from gramwatt.sci.units import S_PER_HOUR, g_from_kg
+from gramwatt.sci.units import S_PER_HOUR, flop_per_s_from_tflops, g_from_kg
 
 DECLARED = "declared in the question"
 RATED_SHARE = Quantity(
@@ -41,18 +42,6 @@ TRAINING_UTILISATION = Quantity(
 )
 USE_SPREAD = 0.35
 """Power modelled by utilisation: 27 to 37 % error of rated-power models (arXiv:2506.14551)."""
-
-
-def training_device_hours(
-    parameters: float, tokens: float, peak_tflops: float, utilisation: Quantity
-) -> Quantity:
-    """Device hours of a training run: 6 x N x D / (peak x model FLOP utilisation) [h].
-
-    N parameters (activated ones for a mixture of experts), D tokens, peak dense rate [TFLOPS].
-    """
-    operations = Quantity.exact(6 * parameters * tokens, "FLOP", "declared", "6 x N x D")
-    rate = utilisation.scaled(peak_tflops * 1e12 * S_PER_HOUR, "FLOP/h")
-    return operations.over(rate, "h")
 
 
 @dataclass(slots=True)
@@ -104,9 +93,15 @@ class Assumptions:
         peak = self._peak()
         self.inputs["model FLOP utilisation"] = utilisation
         self.inputs["peak dense rate of a device"] = peak
-        return training_device_hours(
-            asked.model_parameters, asked.tokens, peak.value, utilisation
-        ).sourced(f"6 x N x D; {utilisation.source}; {peak.source}")
+        # N is the activated parameters for a mixture of experts; less use takes more hours.
+        hours = [
+            training_device_hours(
+                asked.model_parameters, asked.tokens, flop_per_s_from_tflops(peak.value), share
+            )
+            for share in (utilisation.value, utilisation.high, utilisation.low)
+        ]
+        source = f"6 x N x D; {utilisation.source}; {peak.source}"
+        return Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
 
     def energy_kwh(self, hours: Quantity | None) -> Quantity | None:
         """IT energy [kWh]: declared, else power x device hours, with the host's beside it."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import TypedDict
 
-from gramwatt.sci.document import JobDoc, SciDoc
+from gramwatt.sci.document import ConversionDoc, JobDoc, SciDoc
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.quantity import Quantity, QuantityDoc
 
@@ -97,9 +97,15 @@ def _differences(before: JobDoc, after: JobDoc) -> list[str]:
             found.append("the boundary")
     if one["lifetime_years"]["value"] != other["lifetime_years"]["value"]:
         found.append("the expected lifetime")
+    if {_factor(row) for row in one["conversions"]} != {_factor(r) for r in other["conversions"]}:
+        found.append("the factors that convert units")
     if one["pue"]["kind"] != other["pue"]["kind"]:
         found.append("the way PUE is known")
     return list(dict.fromkeys(found))
+
+
+def _factor(row: ConversionDoc) -> tuple[str, str, float]:
+    return row["unit"], row["to"], row["factor"]
 
 
 def _row(document: JobDoc, unit: str) -> SciDoc:

@@ -5,12 +5,16 @@ SCI specification v1.1: a score is reported with its boundary and calculation me
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gramwatt.sci.catalog import Catalog
 from gramwatt.sci.document import MethodDoc, SourceDoc
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.parts import Parts
+from gramwatt.sci.personas import for_ai
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.uncertainty import ENERGY_SPREADS
+from gramwatt.sci.zones import Supply
 
 ENGINE_VERSION = "1"
 """Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
@@ -18,6 +22,10 @@ ENGINE_VERSION = "1"
 STANDARD = "ISO/IEC 21031:2024 (SCI specification v1.1.0), self-declared"
 FORMULA = "SCI = ((E x I) + M) / R, with E x I = sum over intervals of E_k x I(zone, t_k) x PUE"
 APPROACH = "location-based; market-based instruments are not part of SCI"
+SUPPLIES: dict[Supply, str] = {
+    "grid": "the grid",
+    "off-grid": "the own supply, not connected to a grid",
+}
 INCLUDED = (
     "accelerators reserved for the job, idle time included",
     "host CPU and memory",
@@ -30,9 +38,9 @@ EXCLUDED = (
 )
 
 
-def method(parts: Parts) -> MethodDoc:
-    """The method block of a job document."""
-    first = parts.cells.track.points[0]
+def method(parts: Parts, units: Iterable[str]) -> MethodDoc:
+    """The method block of a job document with scores in these units."""
+    track = parts.cells.track
     return {
         "standard": STANDARD,
         "formula": FORMULA,
@@ -40,9 +48,12 @@ def method(parts: Parts) -> MethodDoc:
         "catalog_version": parts.context.catalog.version,
         "boundary_included": list(INCLUDED),
         "boundary_excluded": list(EXCLUDED),
-        "intensity_signal": first.signal,
-        "intensity_basis": first.basis,
+        "intensity_signal": track.signal,
+        "intensity_basis": track.basis,
         "intensity_approach": APPROACH,
+        "supply": parts.place.supply,
+        "conversions": [conversion.to_doc() for conversion in parts.conversions],
+        "sci_for_ai": for_ai(parts.job.head.kind, units, parts.job.head.tags),
         "lifetime_years": parts.context.life.to_doc(),
         "pue": parts.place.pue.to_doc(),
         "intensity_g_per_kwh": parts.cells.mean_intensity().to_doc(),
@@ -62,7 +73,8 @@ def inputs(parts: Parts) -> list[SourceDoc]:
             spread = ENERGY_SPREADS[energy.kind].source
             sourced = energy.sourced(f"{energy.source} (range: {spread})")
             rows.append(_row(f"energy of {device.record.name}", sourced))
-    rows.append(_row("carbon intensity of the grid", parts.cells.mean_intensity()))
+    supplied = SUPPLIES[parts.place.supply]
+    rows.append(_row(f"carbon intensity of {supplied}", parts.cells.mean_intensity()))
     rows.append(_row("PUE", parts.place.pue))
     for share in parts.embodied.shares:
         rows.append(_row(f"TE, embodied carbon of {share.label}", share.te.te_g))

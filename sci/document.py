@@ -114,6 +114,45 @@ class SourceDoc(TypedDict):
     figure: QuantityDoc
 
 
+class ConversionDoc(TypedDict):
+    """A declared factor: 1 `unit` is `factor` of `to`; `counted` [unit] were converted."""
+
+    unit: str
+    to: str
+    factor: float
+    source: str
+    date: str
+    counted: float
+
+
+class AiDoc(TypedDict):
+    """What SCI for AI asks to be said of R: for whom, under which name, why, and which values."""
+
+    persona: str | None
+    named_units: dict[str, str | None]
+    unit_rationale: str | None
+    unit_values: str | None
+    tokeniser: str | None
+    statement: str
+
+
+class SensitivityDoc(TypedDict):
+    """M, C [gCO2e] and C per R if all hardware of the job lived so many years."""
+
+    lifetime_years: float
+    embodied_g: float
+    total_g: float | None
+    g_per_unit: dict[str, float | None]
+
+
+class MemoDoc(TypedDict):
+    """What a supply contract says, beside the score: never a part of it."""
+
+    contract_g_per_kwh: QuantityDoc
+    contract_g: QuantityDoc | None
+    note: str
+
+
 class MethodDoc(TypedDict):
     """Everything a reader needs to defend or repeat the score."""
 
@@ -126,6 +165,9 @@ class MethodDoc(TypedDict):
     intensity_signal: str
     intensity_basis: str
     intensity_approach: str
+    supply: str
+    conversions: list[ConversionDoc]
+    sci_for_ai: AiDoc
     lifetime_years: QuantityDoc
     pue: QuantityDoc
     intensity_g_per_kwh: QuantityDoc
@@ -170,6 +212,8 @@ class JobDoc(JobHead):
     series: list[SeriesPoint]
     steps: StepsDoc
     embodied_terms: list[EmbodiedTermDoc]
+    lifetime_sensitivity: list[SensitivityDoc]
+    memo: MemoDoc | None
     days: list[DayDoc]
     tags: dict[str, str]
     model_id: str | None

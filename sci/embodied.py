@@ -43,17 +43,22 @@ def unknown_accelerator_te() -> Embodied:
     return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MAKING}")
 
 
+def server_accelerators() -> float:
+    """Accelerators of the server whose embodied carbon is taken."""
+    return parameters()["gpu_host_devices"]
+
+
 def gpu_host_te_per_accelerator() -> Embodied:
     """TE of one accelerator's share of its server: 5700 kg (3000 to 6500) over 8 [gCO2e]."""
-    share = 1 / parameters()["gpu_host_devices"]
-    stages = f"server for 8 accelerators without them, one share of 8, {MAKING}"
-    return Embodied(_grams("gpu_host").scaled(share), "C", stages)
+    return host_share_te(1.0)
 
 
 def host_share_te(accelerators: float) -> Embodied:
     """TE of the server share that goes with that many accelerators [gCO2e]."""
-    one = gpu_host_te_per_accelerator()
-    return Embodied(one.te_g.scaled(accelerators), one.tier, one.stages)
+    devices = server_accelerators()
+    shares = f"{accelerators:g} {'share' if accelerators == 1 else 'shares'} of {devices:g}"
+    stages = f"server for {devices:g} accelerators without them, {shares}, {MAKING}"
+    return Embodied(_grams("gpu_host").scaled(accelerators / devices), "C", stages)
 
 
 def cpu_die_te(die_area_mm2: float | None) -> Embodied:

@@ -17,6 +17,10 @@ from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.quantity import Quantity
 
 Quality = Literal["measured", "hourly", "forecast", "profile", "annual", "world"]
+Signal = Literal["average", "marginal"]
+"""Average attributes what the grid emits; marginal answers what one more kWh would emit."""
+Basis = Literal["lifecycle", "direct"]
+"""Lifecycle counts fuel chains and making of plants, direct the stack only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,8 @@ class IntensityPoint:
     end: datetime
     intensity: Quantity
     quality: Quality
-    signal: str = "average"
-    basis: str = "lifecycle"
+    signal: Signal = "average"
+    basis: Basis = "lifecycle"
 
 
 class IntensityLookup(Protocol):
@@ -56,6 +60,8 @@ class IntensityTrack:
                 "average and marginal, or lifecycle and direct, cannot share a score",
                 code="mixed-intensity",
             )
+        self.signal: Signal = points[0].signal
+        self.basis: Basis = points[0].basis
         self.points = tuple(points)
         self._starts = [point.start for point in self.points]
 

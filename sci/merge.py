@@ -10,7 +10,7 @@ no instant counts twice.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -39,6 +39,16 @@ class MergedDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePlace:
+    """Where the writers of one node say it stands; None where they do not."""
+
+    node: str
+    zone: str | None
+    region: str | None
+    pue: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class MergedJob:
     """Everything known of a job, each fact once."""
 
@@ -52,6 +62,7 @@ class MergedJob:
     ended_at: datetime | None
     last_seen: datetime
     nodes: tuple[str, ...]
+    places: tuple[NodePlace, ...]
     writers: int
     meter_cpu_s: float | None
     meter_rss_b: float | None
@@ -89,6 +100,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         ended_at=deciding.ended_at if deciding else None,
         last_seen=_last_seen(unique, started),
         nodes=tuple(sorted({record.node for record in jobs if record.role != "recovery"})),
+        places=_places(jobs),
         writers=len({(r.node, r.writer) for r in jobs if r.role != "recovery"}),
         meter_cpu_s=_sum_known(end.meter_cpu_s for end in ends),
         meter_rss_b=max((end.meter_rss_b for end in ends if end.meter_rss_b), default=None),
@@ -139,19 +151,25 @@ def _head(jobs: Sequence[JobRecord]) -> JobRecord:
     first, *others = sorted(jobs, key=_job_key)
     tags = {key: value for job in (*reversed(others), first) for key, value in job.tags.items()}
 
-    def known(name: str) -> Any:
-        return next((getattr(job, name) for job in (first, *others) if getattr(job, name)), None)
+    known = _first_known((first, *others))
+    names = ("zone", "region", "pue", "model_id", "framework", "precision")
+    return replace(first, tags=tags, **{name: known(name) for name in names})
 
-    return replace(
-        first,
-        tags=tags,
-        zone=known("zone"),
-        region=known("region"),
-        pue=known("pue"),
-        model_id=known("model_id"),
-        framework=known("framework"),
-        precision=known("precision"),
-    )
+
+def _first_known(jobs: Sequence[JobRecord]) -> Callable[[str], Any]:
+    return lambda name: next((getattr(job, name) for job in jobs if getattr(job, name)), None)
+
+
+def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
+    """The place of each node whose writers name one, by the same precedence as the head."""
+    by_node: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in sorted(jobs, key=_job_key):
+        by_node[job.node].append(job)
+    found = []
+    for node, own in sorted(by_node.items()):
+        known = _first_known(own)
+        found.append(NodePlace(node, known("zone"), known("region"), known("pue")))
+    return tuple(place for place in found if place.zone or place.region or place.pue)
 
 
 def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, EndRecord | None]:

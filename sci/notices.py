@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "device-visibility": "The visible devices could not be matched exactly.",
     "overlap-removed": "Two writers covered the same device and time; it was counted once.",
     "identity-conflict": "Two lines with the same identity disagree.",
+    "place-conflict": "Nodes of the job declare different zones or PUE.",
     "job-lost": "The job's end was not seen; it was closed at its last reading.",
     "unit-undeclared": "No functional unit was declared, so R is 1 job.",
     "unit-not-counted": "A declared functional unit was never counted.",

@@ -2,7 +2,8 @@
 
     [hardware.acme-x1]              parts: columns of hardware.csv, and embodied_kg
     [instances."lab:node-a"]        machines: the columns of instances.csv
-    [zones.MY-GRID]                 annual intensity: g_per_kwh, low, high, year, country
+    [zones.MY-GRID]                 annual intensity: g_per_kwh, low, high, year, country;
+                                    off_grid = true for a supply without a connection to a grid
     [regions."lab:paris"]           places: zone, country, place
     [pue."lab:paris"]               PUE of a region: value, low, high, year
     [lifetimes.acme-x1]             EL: years, low, high; "default" is for every part
@@ -14,6 +15,7 @@ reading the file is the caller's.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -37,6 +39,11 @@ _TEXTS = ("vendor", "name", "architecture", "form_factor", "memory_type", "idle_
 _INTEGERS = ("release_year", "die_count", "devices_per_board", "count", "count_low", "count_high")
 CLASSES = ("gpu", "accelerator", "module")
 TIERS = ("A", "B", "C", "D")
+_MARKET = re.compile(
+    r"(?i:market-based|guarantees? of origin|energy certificates?|\boffsets?\b|carbon credits?)"
+    r"|\b(?:PPA|REC|EAC|GO)s?\b"
+)
+"""What a source may not rest on: SCI leaves contracts, certificates and offsets out of I and M."""
 
 
 class OverlayError(GramwattError, ValueError):
@@ -109,6 +116,7 @@ def _flag(value: Any) -> str:
 
 _NUMERIC = {name: _whole if name in _INTEGERS else _positive for name in _NUMBERS}
 _PLACE = {"zone": _text, "country": _text, "place": _text, "notes": _text}
+_ZONE = {"name": _text, "country": _text}
 _FIGURE = {"low": _positive, "high": _positive}
 FIELDS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
     "hardware": {
@@ -128,7 +136,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
         "share": _share,
     },
     "regions": _PLACE,
-    "zones": {"g_per_kwh": _positive, "year": _whole, "name": _text, "country": _text, **_FIGURE},
+    "zones": {"g_per_kwh": _positive, "year": _whole, "off_grid": _flag, **_ZONE, **_FIGURE},
     "pue": {"value": _positive, "year": _whole, **_FIGURE},
     "lifetimes": {"years": _positive, **_FIGURE},
 }
@@ -204,6 +212,8 @@ def _cells(kind: str, where: str, entry: Mapping[str, Any], problems: list[str])
     missing = [name for name in ("source", *REQUIRED.get(kind, ())) if name not in entry]
     problems += [f"{where} needs {name}" for name in missing]
     problems += [f"{where} {text}" for text in _unordered(cells)]
+    if kind in ("zones", "hardware") and _MARKET.search(cells.get("source", "")):
+        problems.append(f"{where} source names a market-based instrument, which is no part of SCI")
     cells["overlay"] = cells.pop("source", "")
     return cells
 
@@ -244,6 +254,7 @@ def _zone(key: str, cells: Cells) -> ZoneIntensity:
         scope="consumption",
         source=f"overlay: {cells['overlay']}",
         licence="of the user's own",
+        supply="off-grid" if cells.get("off_grid") == "1" else "grid",
     )
 
 

@@ -7,11 +7,13 @@ from functools import cached_property
 
 from gramwatt.sci.allocation import EmbodiedShares
 from gramwatt.sci.catalog import Catalog
-from gramwatt.sci.intensity import IntensityLookup
+from gramwatt.sci.functional import Conversion
+from gramwatt.sci.intensity import Basis, IntensityLookup, Signal
 from gramwatt.sci.merge import MergedJob
 from gramwatt.sci.operational import EnergyCells
 from gramwatt.sci.place import Place
 from gramwatt.sci.quantity import Quantity, QuantityDoc
+from gramwatt.sci.records import SYNTHETIC_METERS
 from gramwatt.sci.units import J_PER_KWH
 
 
@@ -19,13 +21,16 @@ from gramwatt.sci.units import J_PER_KWH
 class ScoreContext:
     """What a score needs beside the journal: catalog, intensity and the revision's number.
 
-    `lifetime` is the declared EL of all hardware [years], None for the catalog's.
+    `lifetime` is the declared EL of all hardware [years], None for the catalog's. `signal` and
+    `basis` are those the score is asked for: intensity of another kind is refused, never mixed in.
     """
 
     catalog: Catalog
     intensity: IntensityLookup
     lifetime: Quantity | None = None
     revision: int = 1
+    signal: Signal = "average"
+    basis: Basis = "lifecycle"
 
     @property
     def life(self) -> Quantity:
@@ -46,6 +51,13 @@ class Parts:
     place: Place
     cells: EnergyCells
     embodied: EmbodiedShares
+    conversions: tuple[Conversion, ...] = ()
+
+    @cached_property
+    def synthetic(self) -> bool:
+        """Whether any reading comes from a meter that is no hardware."""
+        said = any(notice.code == "meter-synthetic" for notice in self.job.notices)
+        return said or any(d.record.meter in SYNTHETIC_METERS for d in self.job.devices)
 
     @cached_property
     def complete(self) -> bool:

@@ -6,12 +6,15 @@ the standard wants the intensity of the region where the load runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from gramwatt.sci.catalog import Catalog, Region
 from gramwatt.sci.errors import LookupFailed
+from gramwatt.sci.merge import NodePlace
 from gramwatt.sci.notices import CODES, Notice
 from gramwatt.sci.quantity import Quantity
+from gramwatt.sci.zones import Supply
 
 UNDECLARED_PUE = Quantity(
     1.0, 1.0, 1.6, "1", "estimated", "PUE not declared: 1.0, up to 1.6 for an ordinary facility"
@@ -28,6 +31,7 @@ class Place:
     notices: tuple[Notice, ...]
     faults: tuple[str, ...]
     deviations: tuple[str, ...]
+    supply: Supply = "grid"
 
 
 def locate(zone: str | None, region: str | None, pue: float | None, catalog: Catalog) -> Place:
@@ -46,7 +50,49 @@ def locate(zone: str | None, region: str | None, pue: float | None, catalog: Cat
     figure, deviations = _pue(pue, found)
     if deviations:
         notices.append(Notice("pue-undeclared", CODES["pue-undeclared"], "operational_g"))
-    return Place(key, found, figure, tuple(notices), faults, deviations)
+    supply: Supply = catalog.zone(key).supply if key else "grid"
+    return Place(key, found, figure, tuple(notices), faults, deviations, supply)
+
+
+def locate_nodes(whole: NodePlace, nodes: Sequence[NodePlace], catalog: Catalog) -> Place:
+    """The place of a job out of what it says as a whole and what each of its nodes says.
+
+    One zone and one PUE stand for a job. Nodes in different zones make it no SCI, because the
+    standard wants the intensity of the region where the load runs; where they differ in PUE the
+    highest is used, with the others in its range, and a deviation says so.
+    """
+    place = locate(whole.zone, whole.region, whole.pue, catalog)
+    own = {node.node: _of_node(node, whole, catalog) for node in nodes}
+    zones = {name: catalog.zone(p.zone).zone for name, p in own.items() if p.zone}
+    if len(set(zones.values())) > 1:
+        named = ", ".join(f"{zone} on {node}" for node, zone in zones.items())
+        text = f"Nodes of the job stand in different zones ({named}); {place.zone} is used for all."
+        fault = f"the nodes of the job stand in different zones: {named}"
+        notice = Notice("place-conflict", text, "operational_g")
+        place = replace(place, notices=(*place.notices, notice), faults=(*place.faults, fault))
+    return _widest_pue(place, [p.pue for p in own.values()])
+
+
+def _of_node(node: NodePlace, whole: NodePlace, catalog: Catalog) -> Place:
+    """A node's place; what it leaves open is that of the job, but never a zone beside a region."""
+    zone = node.zone or (None if node.region else whole.zone)
+    return locate(zone, node.region or whole.region, node.pue or whole.pue, catalog)
+
+
+def _widest_pue(place: Place, figures: Sequence[Quantity]) -> Place:
+    if len({(pue.value, pue.low, pue.high) for pue in figures}) < 2:
+        return place
+    worst = max(figures, key=lambda pue: pue.value)
+    low, high = min(pue.low for pue in figures), max(pue.high for pue in figures)
+    pue = Quantity(worst.value, low, high, "1", worst.kind, f"highest of the nodes: {worst.source}")
+    text = f"the nodes of the job have different PUE: {worst.value:g}, the highest, is used"
+    notice = Notice("place-conflict", f"{text[0].upper()}{text[1:]} for all.", "operational_g")
+    return replace(
+        place,
+        pue=pue,
+        notices=(*place.notices, notice),
+        deviations=(*place.deviations, text),
+    )
 
 
 def reused(zone: str | None, catalog: Catalog) -> tuple[Notice, ...]:

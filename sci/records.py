@@ -31,6 +31,9 @@ ROLES: tuple[str, ...] = get_args(Role)
 EndState = Literal["completed", "failed", "killed", "lost"]
 END_STATES: tuple[str, ...] = get_args(EndState)
 
+SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})
+"""Values of a device's `meter` that are no hardware: what they read must never pass for real."""
+
 
 def format_time(when: datetime) -> str:
     """UTC time as written in records: RFC 3339, microseconds, Z. Raises RecordError when naive."""

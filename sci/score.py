@@ -14,15 +14,18 @@ from gramwatt.sci.daily import days
 from gramwatt.sci.disclose import inputs, method, overlay_notices
 from gramwatt.sci.document import DeviceDoc, JobDoc, QualityDoc, SciDoc
 from gramwatt.sci.errors import ScoreError
+from gramwatt.sci.functional import Converted, convert
 from gramwatt.sci.intensity import IntensityTrack
-from gramwatt.sci.merge import MergedDevice, MergedJob
+from gramwatt.sci.memo import memo
+from gramwatt.sci.merge import MergedDevice, MergedJob, NodePlace
 from gramwatt.sci.notices import CODES, Notice
 from gramwatt.sci.operational import EnergyCells
 from gramwatt.sci.parts import Parts, ScoreContext, doc
-from gramwatt.sci.place import Place, locate, reused
+from gramwatt.sci.place import Place, locate_nodes, reused
 from gramwatt.sci.quality import conformance, quality
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.records import format_time
+from gramwatt.sci.sensitivity import lifetime_sensitivity
 from gramwatt.sci.series import series
 from gramwatt.sci.terms import embodied_terms, steps
 
@@ -31,8 +34,12 @@ __all__ = ["ScoreContext", "per_unit", "score"]
 
 def score(job: MergedJob, context: ScoreContext) -> JobDoc:
     """The job document of design section 9; raises ScoreError when an input has no meaning."""
-    parts = _parts(job, context)
-    units, unit_notices = _units(job, parts.total_g)
+    converted = convert(job)
+    job = converted.job
+    parts = _parts(converted, context)
+    units, of_units = _units(job, parts.total_g)
+    beside, of_memo = memo(job.head.tags, parts.energy_kwh, parts.place.pue)
+    remarks = (*of_units, *converted.notices, *of_memo)
     status = conformance(_faults(parts), parts.place.deviations)
     return {
         "job_id": job.head.job_id,
@@ -57,11 +64,13 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "deviations": list(status.deviations),
         "devices": _devices(job.devices, parts.cells, parts.embodied),
         "data_quality": _quality(parts),
-        "notices": [notice.to_doc() for notice in _notices(parts, unit_notices)],
-        "method": method(parts),
+        "notices": [notice.to_doc() for notice in _notices(parts, remarks)],
+        "method": method(parts, [row["unit"] for row in units]),
         "series": series(job, parts.cells.track),
         "steps": steps(parts),
         "embodied_terms": embodied_terms(parts),
+        "lifetime_sensitivity": lifetime_sensitivity(parts, units),
+        "memo": beside,
         "days": days(parts),
         "tags": dict(job.head.tags),
         "model_id": job.head.model_id,
@@ -75,25 +84,35 @@ def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
     return total_g.scaled(1 / count, f"gCO2e/{unit}")
 
 
-def _parts(job: MergedJob, context: ScoreContext) -> Parts:
-    head = job.head
-    place = locate(head.zone, head.region, head.pue, context.catalog)
+def _parts(converted: Converted, context: ScoreContext) -> Parts:
+    job = converted.job
+    whole = NodePlace("", job.head.zone, job.head.region, job.head.pue)
+    place = locate_nodes(whole, job.places, context.catalog)
     cells = EnergyCells.of(job.devices, _track(job, place, context))
-    return Parts(job, context, place, cells, allocate(job, context.catalog, context.lifetime))
+    embodied = allocate(job, context.catalog, context.lifetime)
+    return Parts(job, context, place, cells, embodied, converted.used)
 
 
 def _track(job: MergedJob, place: Place, context: ScoreContext) -> IntensityTrack:
     intervals = [interval for device in job.devices for interval in device.intervals]
     start = min((interval.start for interval in intervals), default=job.started_at)
     end = max((interval.end for interval in intervals), default=job.last_seen)
-    return IntensityTrack(context.intensity.points(place.zone, start, end))
+    track = IntensityTrack(context.intensity.points(place.zone, start, end))
+    if (track.signal, track.basis) != (context.signal, context.basis):
+        asked, given = f"{context.signal}, {context.basis}", f"{track.signal}, {track.basis}"
+        raise ScoreError(
+            f"the score is asked for in {asked} intensity, and the data are {given}",
+            code="mixed-intensity",
+        )
+    return track
 
 
 def _faults(parts: Parts) -> list[str]:
     """What keeps the score from being an SCI: each "shall" of the standard that is not met."""
     named = {"energy": parts.energy_kwh, "embodied carbon": parts.embodied_g}
     unknown = [f"{name} is not known" for name, figure in named.items() if figure is None]
-    return [*parts.place.faults, *unknown]
+    synthetic = ["readings come from a synthetic or replayed meter, not from hardware"]
+    return [*(synthetic if parts.synthetic else []), *parts.place.faults, *unknown]
 
 
 def _units(job: MergedJob, total_g: Quantity | None) -> tuple[list[SciDoc], list[Notice]]:
@@ -123,7 +142,10 @@ def _sci(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
 def _notices(parts: Parts, of_units: Iterable[Notice]) -> Iterable[Notice]:
     """Each remark once, those on the place first."""
     job = parts.job
-    notices = [*parts.place.notices, *_energy_notices(parts), *of_units, *job.notices]
+    notices = list(parts.place.notices)
+    if parts.synthetic and all(notice.code != "meter-synthetic" for notice in job.notices):
+        notices.append(Notice("meter-synthetic", CODES["meter-synthetic"], "energy_kwh"))
+    notices += [*_energy_notices(parts), *of_units, *job.notices]
     notices += [*parts.embodied.notices, *_intensity_notices(parts)]
     notices += overlay_notices(inputs(parts), parts.context.catalog)
     notices += [Notice("job-lost", CODES["job-lost"])] if job.state == "lost" else []

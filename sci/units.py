@@ -15,7 +15,7 @@ MW_PER_W = 1_000.0
 MJ_PER_J = 1_000.0
 """Millijoules (not megajoules) per joule: the unit of NVML's energy counter."""
 UJ_PER_J = 1_000_000.0
-BYTES_PER_MIB = float(2**20)
+FLOP_PER_TFLOP = 1e12
 
 
 def kwh_from_j(energy_j: float) -> float:
@@ -101,3 +101,8 @@ def mib_from_bytes(size_b: float) -> float:
 def cm2_from_mm2(area_mm2: float) -> float:
     """Area of silicon [mm2] -> [cm2]."""
     return area_mm2 / MM2_PER_CM2
+
+
+def flop_per_s_from_tflops(rate_tflops: float) -> float:
+    """Rate [TFLOPS] -> [FLOP/s]."""
+    return rate_tflops * FLOP_PER_TFLOP

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gramwatt.sci.intensity import Basis, Signal
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.tables import Row
 
@@ -20,6 +21,8 @@ PUE_SPREAD = 0.05
 """59 of the 62 year-to-year changes of PUE in regions.csv are at most this."""
 UNIT = "gCO2e/kWh"
 Scope = Literal["consumption", "production"]
+Supply = Literal["grid", "off-grid"]
+"""Where a zone's power comes from: a public grid, or a supply of one's own without a connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +38,13 @@ class ZoneIntensity:
     country: str | None
     intensity: Quantity
     year: int
-    basis: str
-    signal: str
+    basis: Basis
+    signal: Signal
     scope: Scope
     source: str
     licence: str
     country_fallback: bool = False
+    supply: Supply = "grid"
 
     def to_doc(self) -> dict[str, Any]:
         """This zone as JSON-ready data."""
@@ -53,6 +57,7 @@ class ZoneIntensity:
             "basis": self.basis,
             "signal": self.signal,
             "scope": self.scope,
+            "supply": self.supply,
             "source": self.source,
             "licence": self.licence,
             "country_fallback": self.country_fallback,

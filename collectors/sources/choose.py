@@ -9,7 +9,6 @@ from gramwatt.collectors.clock import Clock
 from gramwatt.collectors.sources.base import NvmlPort, SourceAbsent
 
 VARIABLE = "GRAMWATT_NVML"
-SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})
 
 
 def nvml_port(environ: Mapping[str, str], clock: Clock) -> NvmlPort:
