@@ -123,7 +123,7 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
     doc = scored(catalog, "ACME-X1-PCIE", zone="LAB")
     assert doc["devices"][0]["hardware"] == "acme-x1"
     te = 180_000 * 60 / (5 * 365 * 86_400)
-    assert doc["devices"][0]["embodied_g"]["value"] == pytest.approx(te)  # type: ignore[index]
+    assert doc["devices"][0]["embodied_g"]["value"] == pytest.approx(te)
     texts = messages(doc, "overlay-used")
     assert (
         "From the overlay: TE, embodied carbon of ACME-X1-PCIE (Acme X1 data sheet, rev. 3)."
@@ -136,8 +136,8 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
         t["device_id"]: t["lifetime_years"] for t in scored(own, "NVIDIA L4")["embodied_terms"]
     }
     assert terms == {"GPU-1": 2, "n-1-host": 4}
-    half = scored(load_catalog(), "NVIDIA L4")["devices"][0]["embodied_g"]["value"]  # type: ignore[index]
-    assert scored(own, "NVIDIA L4")["devices"][0]["embodied_g"]["value"] == pytest.approx(2 * half)  # type: ignore[index]
+    half = scored(load_catalog(), "NVIDIA L4")["devices"][0]["embodied_g"]["value"]
+    assert scored(own, "NVIDIA L4")["devices"][0]["embodied_g"]["value"] == pytest.approx(2 * half)
 
 
 def test_without_an_overlay_nothing_speaks_of_one() -> None:
