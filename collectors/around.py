@@ -15,6 +15,7 @@ from gramwatt.collectors.predecessor import process_began_ns
 from gramwatt.collectors.sources.base import NvmlPort
 from gramwatt.collectors.sources.choose import nvml_port
 from gramwatt.collectors.sources.machine import Machine, readable_rapl, this_machine
+from gramwatt.collectors.sources.rapl import Finding, find
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.sources.vendors import Place, ports
 
@@ -35,6 +36,7 @@ class Around:
     began_ns: Callable[[int], int | None] = process_began_ns
     machine: Callable[[], Machine] = this_machine
     rapl: Callable[[], bool] = readable_rapl
+    counters: Callable[[], Finding] = find
     open_port: Callable[[], NvmlPort] | None = None
     vendors: Callable[[Mapping[str, str]], list[VendorPort]] = lambda env: ports(Place(environ=env))
     host_command: list[str] | None = None

@@ -100,6 +100,11 @@ class HostMeter:
         """The ledgers of CPU and RAM."""
         return self._cpu.ledger, self._ram.ledger
 
+    @property
+    def sources(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Meter and kind of CPU and RAM, as they are now."""
+        return (self.meter, self.cpu_kind), (self.meter.replace("rapl", "model"), "estimated")
+
     def resume(self, state: dict[str, Any]) -> None:
         """Continue where a dead or ended meter's `state` stood."""
         self._since_ns = max(self._since_ns, int(state["since_ns"]))

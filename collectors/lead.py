@@ -12,6 +12,7 @@ from gramwatt.collectors.clock import Timeline
 from gramwatt.collectors.gpu import GpuMeter, Notify
 from gramwatt.collectors.hostmeter import HostMeter, Part
 from gramwatt.collectors.intervals import Interval, Ledger, Schedule
+from gramwatt.collectors.raplhost import host_meter
 from gramwatt.collectors.sampler import Sampler
 from gramwatt.collectors.sources.base import NvmlPort, SourceError
 from gramwatt.collectors.sources.machine import Machine
@@ -41,7 +42,7 @@ class Lead:
         self._port: NvmlPort | None = None
         self._ledgers: list[Ledger] = []
         self._others = Accelerators(timeline, self.schedule, put, notify, around.random)
-        self._host_said = ""
+        self._host_said: object = None
         self._machine: Machine | None = None
         self._boards: list[visible.Board] = []
         self._tried = False
@@ -200,17 +201,14 @@ class Lead:
     def _add_host(self, state: dict[str, Any] | None, mark_ns: int, folder: str) -> None:
         machine = self._machine = self._around.machine()
         spawn = starter(self._around, folder)
-        if spawn is None:
-            text = "codecarbon is not installed (pip install 'gramwatt[host]') or switched off"
-            self._notify("meter-source-absent", f"{text}; host energy is estimated from load.")
-        elif not self._around.rapl():
-            text = "no readable RAPL counter on this host; CPU energy is estimated by a model."
-            self._notify("meter-source-absent", text)
+        found = self._around.counters() if self._around.rapl() else None
+        if not (found and found.usable):
+            self._say_estimated(spawn is None)
         shares = (("cpu", machine.cpu_share), ("ram", machine.memory_share))
         cpu, ram = (
             Part(f"{self._node}-{name}", share, self.schedule, self._emit) for name, share in shares
         )
-        self.host = HostMeter(self._timeline, machine, (cpu, ram), self._notify, spawn)
+        self.host = host_meter(self._timeline, machine, (cpu, ram), self._notify, spawn, found)
         if state:
             self.host.resume(state)
         else:
@@ -218,20 +216,30 @@ class Lead:
         self._ledgers += self.host.ledgers
         self._describe_host()
 
+    def _say_estimated(self, alone: bool) -> None:
+        text = "no readable RAPL counter on this host; CPU energy is estimated by a model."
+        if alone:
+            text = (
+                "codecarbon is not installed (pip install 'gramwatt[host]') or switched off; "
+                "host energy is estimated from load."
+            )
+        elif self._around.rapl():
+            return
+        self._notify("meter-source-absent", text)
+
     def _describe_host(self) -> None:
         """Device records of CPU and RAM, again whenever their meter has changed."""
         host, machine = self.host, self._machine
-        if host is None or machine is None or host.meter == self._host_said:
+        if host is None or machine is None or host.sources == self._host_said:
             return
-        self._host_said = host.meter
-        limited = machine.cpu_share < 1 and host.cpu_kind == "measured"
+        self._host_said = (cpu_meter, cpu_kind), (ram_meter, ram_kind) = host.sources
         self._put(
             DeviceRecord,
             device_id=f"{self._node}-cpu",
             device_class="cpu",
             name=machine.cpu_name or "unknown CPU",
-            meter=host.meter,
-            kind="attributed" if limited else host.cpu_kind,
+            meter=cpu_meter,
+            kind=_of_share(cpu_kind, machine.cpu_share),
             share=machine.cpu_share,
             units=machine.threads,
             units_total=machine.threads_total,
@@ -241,11 +249,16 @@ class Lead:
             device_id=f"{self._node}-ram",
             device_class="ram",
             name="memory",
-            meter=host.meter.replace("rapl", "model"),
-            kind="estimated",
+            meter=ram_meter,
+            kind=_of_share(ram_kind, machine.memory_share),
             share=machine.memory_share,
             memory_b=machine.memory_b,
         )
+
+
+def _of_share(kind: str, share: float) -> str:
+    """The kind of a reading of which only a share is billed."""
+    return "attributed" if share < 1 and kind == "measured" else kind
 
 
 def _board(port: NvmlPort, index: int) -> visible.Board | None:

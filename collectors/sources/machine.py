@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_VERSION_1 = ("cpu,cpuacct", "cpu", "cpuset", "memory")
+NO_LIMIT_B = 2**60
+"""Version 1 writes no limit as the largest whole page of 63 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +71,21 @@ def _least(*values: float | None) -> float | None:
 
 
 def _cgroup_folders(proc: Path, root: Path) -> list[Path]:
-    """This process's cgroup folders and all above them, of version 2 and of version 1."""
-    folders = [root, root / "cpu", root / "cpuset", root / "memory"]
+    """This process's cgroup folders and all above them, of version 2 and of version 1.
+
+    Version 1 mounts cpu and cpuacct together, mostly with links of either name; version 2 may be
+    mounted beside it as `unified`. A container sees its own folder as the root of each.
+    """
+    folders = [root, root / "unified", *(root / name for name in _VERSION_1)]
     for line in (_text(proc / "self" / "cgroup") or "").splitlines():
         _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
-        for controller in controllers.split(","):
-            base = root / controller if controller else root
-            parts = [part for part in path.split("/") if part and part != ".."]
-            folders += [base.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
+        names = [controllers, *controllers.split(",")] if controllers else ["", "unified"]
+        parts = [part for part in path.split("/") if part and part != ".."]
+        folders += [
+            (root / name).joinpath(*parts[: depth + 1])
+            for name in dict.fromkeys(names)
+            for depth in range(len(parts))
+        ]
     return folders
 
 
@@ -103,7 +113,12 @@ def _cpuset_threads(folder: Path) -> float | None:
 
 def _memory_limit_b(folder: Path) -> float | None:
     text = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes") or ""
-    return int(text) if text.isdecimal() else None
+    above = _text(folder / "memory.stat") or ""  # version 1: limits of folders we cannot see
+    found = [
+        line.split()[1] for line in above.splitlines() if line.startswith("hierarchical_memory_l")
+    ]
+    limits = [int(value) for value in (text, *found) if value.isdecimal()]
+    return min((limit for limit in limits if 0 < limit < NO_LIMIT_B), default=None)
 
 
 def _memory_total_b(proc: Path) -> float | None:

@@ -270,6 +270,43 @@ def test_version_1_cgroups_limit_too(tmp_path: Path, proc: Path) -> None:
     assert (machine.memory_b, machine.threads) == (2**33, 2)
 
 
+def test_a_container_sees_its_own_folder_as_the_root(tmp_path: Path, proc: Path) -> None:
+    (proc / "self" / "cgroup").write_text("0::/\n")
+    cgroup(tmp_path, "", memory__max=str(2**33), cpu__max="250000 100000")
+    machine = this_machine(proc, tmp_path / "cgroup")
+    assert (machine.memory_b, machine.threads) == (2**33, 2.5)
+
+
+def test_version_1_mounts_two_controllers_together(tmp_path: Path, proc: Path) -> None:
+    lines = "5:cpu,cpuacct:/docker/ab12\n4:memory:/docker/ab12\n0::/docker/ab12\n"
+    (proc / "self" / "cgroup").write_text(lines)
+    joint = "cpu,cpuacct/docker/ab12"
+    cgroup(tmp_path, joint, cpu__cfs_quota_us="300000", cpu__cfs_period_us="100000")
+    cgroup(tmp_path, "memory", memory__stat=f"cache 1\nhierarchical_memory_limit {2**34}")
+    machine = this_machine(proc, tmp_path / "cgroup")
+    assert (machine.memory_b, machine.threads) == (2**34, 3)
+
+
+def test_a_hybrid_mount_has_version_2_beside_version_1(tmp_path: Path, proc: Path) -> None:
+    (proc / "self" / "cgroup").write_text("3:memory:/user\n0::/user/job\n")
+    cgroup(tmp_path, "unified/user/job", cpu__max="200000 100000")
+    cgroup(tmp_path, "memory/user", memory__limit_in_bytes=str(2**33))
+    machine = this_machine(proc, tmp_path / "cgroup")
+    assert (machine.memory_b, machine.threads) == (2**33, 2)
+
+
+def test_no_limit_is_the_whole_host_in_either_version(tmp_path: Path, proc: Path) -> None:
+    cgroup(tmp_path, "kubepods/pod1/main", memory__max="max", cpu__max="max 100000")
+    cgroup(tmp_path, "memory", memory__limit_in_bytes="9223372036854771712")
+    cgroup(tmp_path, "cpu", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
+    machine = this_machine(proc, tmp_path / "cgroup")
+    assert (machine.cpu_share, machine.memory_share) == (1.0, 1.0)
+    assert machine.threads == 16
+    (proc / "meminfo").unlink()
+    total_b = this_machine(proc, tmp_path / "cgroup").memory_total_b
+    assert total_b == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_no_proc_at_all_is_survived(tmp_path: Path) -> None:
     machine = this_machine(tmp_path / "no", tmp_path / "no")
     assert (machine.cpu_share, machine.memory_share) == (1.0, 1.0)
