@@ -13,7 +13,14 @@ from typing import TypedDict
 
 from gramwatt.sci.assumptions import DECLARED, Assumptions
 from gramwatt.sci.catalog import Catalog, Instance
-from gramwatt.sci.disclose import APPROACH, ENGINE_VERSION, FORMULA, STANDARD, overlay_notices
+from gramwatt.sci.disclose import (
+    APPROACH,
+    ENGINE_VERSION,
+    FORMULA,
+    STANDARD,
+    SUPPLIES,
+    overlay_notices,
+)
 from gramwatt.sci.document import SciDoc, SourceDoc
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.intensity import IntensityLookup
@@ -75,7 +82,7 @@ def estimate(
     operational = energy.times(grid, "gCO2e").times(place.pue, "gCO2e") if energy else None
     emitted = operational + embodied if operational and embodied else None
     status = _status(question, place, energy, embodied)
-    inputs = {**work.inputs, "carbon intensity of the grid": grid, "PUE": place.pue}
+    inputs = {**work.inputs, f"carbon intensity of {SUPPLIES[place.supply]}": grid, "PUE": place.pue}
     return {
         "device_hours": doc(hours),
         "energy_kwh": doc(energy),

@@ -1,4 +1,4 @@
-"""What stands beside a score: contract figures that cannot enter it, and other lives of hardware."""
+"""Beside a score: contract figures that cannot enter it, and other lives of its hardware."""
 
 import pytest
 

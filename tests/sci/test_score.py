@@ -204,6 +204,63 @@ def test_slices_of_a_device_sum_to_the_device():
     assert embodied(2 / 7) + embodied(5 / 7) == pytest.approx(embodied(1.0))
 
 
+@pytest.mark.parametrize("jobs", [1, 2, 4, 8])
+def test_the_jobs_of_a_full_host_sum_to_the_host(jobs):
+    def embodied(gpus):
+        writer = Writer()
+        records = [writer.job(zone="DE", pue=1.0)]
+        for n in range(gpus):
+            records += [
+                writer.device(f"GPU-{n}", **H100),
+                writer.interval(0, 60, 42_000, f"GPU-{n}"),
+            ]
+        return scored([*records, writer.end(60)])["embodied_terms"]
+
+    whole, part = embodied(8), embodied(8 // jobs)
+    host = {row["label"]: row for row in whole}["host, the share of 8 of 8 accelerators"]
+    assert host["te_g"]["value"] == pytest.approx(5_700_000)
+    assert "8 shares of 8" in host["stages"]
+    for name in ("value", "low", "high"):
+        sums = [sum(row["embodied_g"][name] for row in rows) for rows in (whole, part)]
+        assert jobs * sums[1] == pytest.approx(sums[0])
+
+
+def test_slices_of_a_device_carry_its_share_of_the_host_between_them():
+    def host(share):
+        writer = Writer()
+        records = [
+            writer.job(zone="DE", pue=1.0),
+            writer.device(**H100, share=share),
+            writer.interval(0, 60, 42_000 * share),
+            writer.end(60),
+        ]
+        rows = scored(records)["embodied_terms"]
+        return next(row for row in rows if row["device_id"] == "n-1-host")
+
+    parts = [host(share) for share in (1 / 7, 2 / 7, 4 / 7)]
+    grams = sum(part["embodied_g"]["value"] for part in parts)
+    assert grams == pytest.approx(host(1.0)["embodied_g"]["value"])
+    assert [part["resources_total"] for part in parts] == [8, 8, 8]
+
+
+def test_jobs_on_a_workstation_of_two_cards_sum_to_it():
+    card = {"name": "NVIDIA GeForce RTX 4090", "units_total": 2}
+    host = {"device_class": "cpu", "name": "AMD EPYC 7763 64-Core Processor", "units": 128.0}
+
+    def embodied(gpus):
+        writer = Writer()
+        records = [writer.job(zone="DE", pue=1.0), writer.device("cpu", **host)]
+        records.append(writer.interval(0, 60, 6_000, "cpu"))
+        for n in range(gpus):
+            records += [
+                writer.device(f"GPU-{n}", **card),
+                writer.interval(0, 60, 24_000, f"GPU-{n}"),
+            ]
+        return scored([*records, writer.end(60)])["embodied_g"]["value"]
+
+    assert 2 * embodied(1) == pytest.approx(embodied(2))
+
+
 def test_less_energy_cleaner_power_fewer_devices_and_longer_life_each_lower_the_score():
     base = scored(gpu_job(), Steps(400))["total_g"]["value"]
     assert scored(gpu_job(), Steps(300))["total_g"]["value"] < base

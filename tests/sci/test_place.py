@@ -1,0 +1,162 @@
+"""Where a job ran: nodes that disagree, an own supply, the signal asked for, unreal meters."""
+
+import dataclasses
+
+import pytest
+
+from gramwatt.sci.annual import AnnualIntensity
+from gramwatt.sci.catalog import load_catalog
+from gramwatt.sci.errors import ScoreError
+from gramwatt.sci.merge import merge
+from gramwatt.sci.overlay import OverlayError
+from gramwatt.sci.score import ScoreContext, score
+from tests.sci.writers import Writer
+
+CATALOG = load_catalog()
+SOLAR = """
+[zones.ROOF]
+g_per_kwh = 41
+low = 26
+high = 60
+year = 2025
+off_grid = true
+source = "array and battery on our roof, life cycle study of the maker"
+"""
+
+
+def scored(*writers, catalog=CATALOG, meter="nvml", **context):
+    """A job whose writers, one a node, each open with the given fields and read one GPU."""
+    records = []
+    for index, fields in enumerate(writers):
+        writer = Writer(f"w{index}", node=f"n-{index}")
+        gpu = f"GPU-{index}"
+        records += [
+            writer.job(**fields),
+            writer.device(gpu, name="NVIDIA H100 80GB HBM3", units_total=8, meter=meter),
+            writer.interval(0, 60, 36_000, gpu),
+            writer.end(60),
+        ]
+    return score(merge(records), ScoreContext(catalog, AnnualIntensity(catalog), **context))
+
+
+def codes(doc):
+    return [notice["code"] for notice in doc["notices"]]
+
+
+def test_nodes_in_different_zones_are_no_sci():
+    doc = scored({"zone": "FR", "pue": 1.1}, {"zone": "DE", "pue": 1.1})
+    assert doc["conformance"] == "not-sci"
+    fault = "the nodes of the job stand in different zones: FR on n-0, DE on n-1"
+    assert doc["deviations"] == [fault]
+    assert codes(doc).count("place-conflict") == 1
+    assert doc["zone"] == "FR"
+
+
+def test_a_zone_and_a_region_of_another_zone_disagree_too():
+    doc = scored({"zone": "DE", "pue": 1.1}, {"region": "aws:eu-west-3", "pue": 1.1})
+    assert doc["conformance"] == "not-sci"
+    assert "DE on n-0, FR on n-1" in doc["deviations"][0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"zone": "FR", "pue": 1.1},
+        {"zone": "FRA", "pue": 1.1},
+        {"pue": 1.1},
+        {"region": "aws:eu-west-3"},
+    ],
+)
+def test_nodes_that_mean_the_same_place_do_not_disagree(other):
+    doc = scored({"zone": "FR", "pue": 1.1}, other)
+    assert (doc["conformance"], doc["deviations"]) == ("conforming", [])
+    assert "place-conflict" not in codes(doc)
+
+
+def test_a_wrapper_and_its_process_on_one_node_are_one_place():
+    first, second = Writer("w0"), Writer("w1")
+    records = [
+        first.job(role="command", zone="FR", pue=1.1),
+        second.job(role="track", zone="DE"),
+        first.device(name="NVIDIA H100 80GB HBM3", units_total=8),
+        first.interval(0, 60, 36_000),
+        first.end(60),
+        second.end(60),
+    ]
+    doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    assert (doc["zone"], doc["conformance"]) == ("FR", "conforming")
+
+
+def test_the_highest_pue_of_the_nodes_is_used_with_the_others_in_its_range():
+    doc = scored({"zone": "FR", "pue": 1.1}, {"zone": "FR", "pue": 1.4})
+    pue = doc["method"]["pue"]
+    assert (pue["low"], pue["value"], pue["high"]) == (1.1, 1.4, 1.4)
+    assert doc["conformance"] == "conforming-with-deviations"
+    assert "different PUE: 1.4" in doc["deviations"][0]
+    assert codes(doc).count("place-conflict") == 1
+    both = 2 * 36_000 / 3.6e6 * CATALOG.zone("FR").intensity.value
+    assert doc["operational_g"]["value"] == pytest.approx(both * 1.4)
+    assert doc["operational_g"]["low"] <= both * 1.1
+
+
+def test_an_own_supply_has_its_own_factor_and_conforms():
+    catalog = CATALOG.with_overlay(SOLAR)
+    doc = scored({"zone": "roof", "pue": 1.0}, catalog=catalog)
+    # 36 kJ are 0.01 kWh, of 41 g/kWh.
+    assert doc["operational_g"]["value"] == pytest.approx(0.41)
+    assert (doc["conformance"], doc["method"]["supply"]) == ("conforming", "off-grid")
+    assert scored({"zone": "FR", "pue": 1.0})["method"]["supply"] == "grid"
+    named = {row["what"]: row["figure"]["source"] for row in doc["method"]["inputs"]}
+    source = named["carbon intensity of the own supply, not connected to a grid"]
+    assert "array and battery on our roof" in source
+    assert catalog.zone("ROOF").to_doc()["supply"] == "off-grid"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "100 % renewable by PPA",
+        "supplier, Guarantees of Origin cancelled",
+        "RECs of our utility",
+        "market-based factor of 2025",
+        "grid mean less offsets",
+    ],
+)
+def test_a_zone_whose_source_is_a_contract_is_refused(source):
+    text = SOLAR.replace("array and battery on our roof, life cycle study of the maker", source)
+    with pytest.raises(OverlayError, match=r"\[zones.ROOF\] source names a market-based"):
+        CATALOG.with_overlay(text)
+
+
+def test_a_score_of_another_signal_or_basis_than_asked_for_is_refused():
+    class Marginal:
+        def points(self, zone, start, end):
+            (point,) = AnnualIntensity(CATALOG).points(zone, start, end)
+            return [dataclasses.replace(point, signal="marginal", basis="direct")]
+
+    writer = Writer()
+    job = merge([writer.job(zone="FR", pue=1.1), writer.end(60)])
+    with pytest.raises(ScoreError, match="average, lifecycle intensity, and the data are marginal"):
+        score(job, ScoreContext(CATALOG, Marginal()))
+    doc = score(job, ScoreContext(CATALOG, Marginal(), signal="marginal", basis="direct"))
+    method = doc["method"]
+    assert (method["intensity_signal"], method["intensity_basis"]) == ("marginal", "direct")
+    with pytest.raises(ScoreError, match="marginal, direct intensity, and the data are average"):
+        scored({"zone": "FR"}, signal="marginal", basis="direct")
+
+
+@pytest.mark.parametrize("meter", ["nvml-synthetic", "nvml-replay"])
+def test_readings_of_no_hardware_are_no_sci(meter):
+    doc = scored({"zone": "FR", "pue": 1.1}, meter=meter)
+    assert doc["conformance"] == "not-sci"
+    assert doc["deviations"] == [
+        "readings come from a synthetic or replayed meter, not from hardware"
+    ]
+    assert codes(doc).count("meter-synthetic") == 1
+
+
+def test_the_meters_own_remark_suffices_to_make_it_no_sci():
+    said = "meter-synthetic: GPU readings come from nvml-replay, not from hardware."
+    doc = scored({"zone": "FR", "pue": 1.1, "notices": (said,)})
+    assert doc["conformance"] == "not-sci"
+    assert codes(doc).count("meter-synthetic") == 1
