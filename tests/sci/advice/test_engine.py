@@ -1,0 +1,288 @@
+"""The engine: verdicts, feasibility, carbon, what helps more, and refusals that help."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gramwatt.sci.advice import parse_suggestion
+from gramwatt.sci.advice.documents import verdict_of
+from gramwatt.sci.advice.spread import ratio_of
+from gramwatt.sci.errors import AmbiguousName, LookupFailed, ScoreError
+from gramwatt.sci.notices import CODES
+from gramwatt.sci.quantity import Quantity
+from tests.sci.advice.asking import A100, B200, CATALOG, H100, L4, T4, V100, ask, judged, way
+
+TRAINED = {
+    "hardware": H100,
+    "kind": "training",
+    "framework": "pytorch",
+    "precision": "bf16",
+    "mean_power_w": 540,
+    "zone": "DE",
+    "hours": 24,
+    "count": 8,
+}
+FIGURES = ("time_ratio", "energy_ratio", "carbon_ratio")
+
+
+def swaps(answer):
+    return [one for one in answer["suggestions"] if one["action"] == "change-hardware"]
+
+
+def test_every_candidate_comes_back_once_at_the_present_count():
+    ids = [part.id for part in CATALOG.all_hardware()]
+    found = swaps(ask(**TRAINED, candidates=[*ids, "A100 SXM4 80GB", H100]))
+    assert sorted(one["target"] for one in found) == sorted(ids)
+    assert {one["count"] for one in found} == {8}
+
+
+def test_the_present_part_is_exactly_one():
+    said = judged(H100, **TRAINED)
+    for name in FIGURES:
+        assert (said[name]["low"], said[name]["value"], said[name]["high"]) == (1, 1, 1)
+    assert said["verdict"] == "no-reliable-difference"
+    assert said["saved_g"]["value"] == 0
+
+
+def test_lower_is_said_only_when_the_whole_range_lies_below_one():
+    found = swaps(ask(**{**TRAINED, "hardware": V100, "precision": "fp16", "mean_power_w": 250}))
+    every = found + swaps(ask(**TRAINED, candidates=[p.id for p in CATALOG.all_hardware()]))
+    lower = [one for one in every if one["verdict"] == "lower"]
+    assert lower
+    for one in every:
+        ratio = one["carbon_ratio"]
+        assert (one["verdict"] == "lower") == (ratio is not None and ratio["high"] < 1)
+        assert (one["verdict"] == "higher") == (ratio is not None and ratio["low"] > 1)
+
+
+def test_verdicts_at_the_borders():
+    def range_(low, high):
+        return Quantity((low + high) / 2, low, high, "1", "estimated", "x")
+
+    assert verdict_of(range_(0.5, 1.0)) == "no-reliable-difference"
+    assert verdict_of(range_(0.5, 0.99)) == "lower"
+    assert verdict_of(range_(1.01, 2)) == "higher"
+    assert verdict_of(None) == "unknown"
+
+
+def test_no_promise_between_an_h100_and_a_b200():
+    assert judged(B200, **TRAINED)["verdict"] == "no-reliable-difference"
+    kept = [one for one in ask(**TRAINED)["suggestions"] if one["action"] == "keep"]
+    assert kept[0]["carbon_ratio"]["value"] == 1
+
+
+def test_keep_is_not_said_beside_a_certain_saving():
+    old = {"hardware": "nvidia-p100-pcie-16", "kind": "training", "zone": "PL", "hours": 100}
+    actions = {one["action"] for one in ask(**old)["suggestions"] if one["verdict"] == "lower"}
+    assert "change-hardware" in actions
+    assert "keep" not in {one["action"] for one in ask(**old)["suggestions"]}
+
+
+def test_certain_savings_come_first_by_grams():
+    served = {"hardware": H100, "workload_class": "llm-serving", "batch_size": 8, "hours": 5}
+    found = ask(**served, region="gcp:europe-west3", utilisation=0.3)["suggestions"]
+    verdicts = [one["verdict"] for one in found]
+    assert verdicts == sorted(verdicts, key=["lower", "no-reliable-difference", "unknown"].index)
+    saved = [one["saved_g"]["value"] for one in found if one["verdict"] == "lower"]
+    assert len(saved) >= 2
+    assert saved == sorted(saved, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "part", ["google-tpu-v4", "google-tpu-v5p", "aws-trainium1", "aws-inferentia2"]
+)
+def test_no_energy_is_claimed_without_data(part):
+    said = judged(part, **TRAINED)
+    assert (said["verdict"], said["energy_ratio"], said["carbon_ratio"]) == ("unknown", None, None)
+    assert said["reasons"]
+
+
+def test_operational_and_embodied_by_hand():
+    said = judged(A100, **TRAINED)
+    time, energy = said["time_ratio"]["value"], said["energy_ratio"]["value"]
+    # Host 0.45 of the device's power, moved by the square root of the power ratio to the target.
+    power = 400 / 700
+    assert energy == pytest.approx(time * (power + 0.45 * power**0.5) / 1.45)
+    grid = CATALOG.zone("DE").intensity.value
+    now_g_h = 0.54 * 1.45 * grid  # PUE 1
+    host = 5_700_000 / 8
+    made = {p: (CATALOG.hardware(p).embodied.te_g.value + host) / 35_040 for p in (H100, A100)}
+    expected = (now_g_h * energy + made[A100] * time) / (now_g_h + made[H100])
+    assert said["carbon_ratio"]["value"] == pytest.approx(expected)
+    saved = (now_g_h + made[H100]) * 8 * 24 * (1 - expected)
+    assert said["saved_g"]["value"] == pytest.approx(saved)
+
+
+def test_clean_power_lets_embodied_carbon_decide():
+    ratios = [judged(L4, **{**TRAINED, "zone": zone})["carbon_ratio"] for zone in ("PL", "SE")]
+    # Five times the hours on an L4 and its host cost more where energy costs little.
+    assert ratios[1]["value"] > ratios[0]["value"]
+
+
+def test_break_even_counts_the_embodied_carbon_of_what_is_bought():
+    old = {"hardware": "nvidia-p100-pcie-16", "kind": "training", "mean_power_w": 180}
+    bought = judged(A100, **old, zone="PL", framework="pytorch", precision="fp32")
+    grid = CATALOG.zone("PL").intensity.value
+    saved_g_h = 0.18 * 1.45 * grid * (1 - bought["energy_ratio"]["value"])
+    made = CATALOG.hardware(A100).embodied.te_g.value
+    assert bought["break_even_hours"]["value"] == pytest.approx(made / saved_g_h)
+    rented = judged(A100, **old, region="gcp:europe-west3")
+    assert rented["break_even_hours"] is None
+    assert any(reason.startswith("rented") for reason in rented["reasons"])
+
+
+def test_what_is_already_used_is_not_suggested():
+    assert way("mixed-precision", **TRAINED) is None
+    served = {"hardware": H100, "kind": "inference", "model_parameters": 8e9, "zone": "DE"}
+    assert way("quantise", **served, precision="int8", batch_size=64) is None
+    assert way("batching", **served, precision="bf16", batch_size=256) is None
+    assert way("stop-idle", **TRAINED, utilisation=0.95) is None
+
+
+def test_sharing_needs_room_in_time_and_memory():
+    small = {
+        "hardware": A100,
+        "kind": "training",
+        "mean_power_w": 100,
+        "utilisation": 0.3,
+        "zone": "DE",
+        "hours": 10,
+    }
+    said = way("share", **small, peak_memory_gb=10)
+    idle = CATALOG.hardware(A100).idle_w.value
+    assert said["energy_ratio"]["value"] == pytest.approx(1 - idle / 100 / 2)
+    assert way("share", **small, peak_memory_gb=60) is None
+    assert way("share", **{**small, "utilisation": 0.6}, peak_memory_gb=10) is None
+    assert way("consolidate", **small, peak_memory_gb=10, count=4)["count"] == 4
+
+
+def test_fewer_nodes_by_the_measured_runs():
+    wide = {**TRAINED, "count": 64, "model_parameters": 7e9, "method": "lora"}
+    said = way("fewer-nodes", **wide)
+    # 8 against 64 or 72 H100: 12 to 42 % more energy at scale.
+    assert (said["count"], said["verdict"]) == (8, "lower")
+    assert said["energy_ratio"]["low"] == pytest.approx(1 / 1.4246, abs=0.001)
+    assert said["energy_ratio"]["high"] == pytest.approx(1 / 1.121, abs=0.001)
+    assert way("fewer-nodes", **{**wide, "count": 8}) is None
+    assert way("fewer-nodes", **{**wide, "model_parameters": 70e9, "method": "full"}) is None
+
+
+def test_regions_stay_with_the_provider():
+    found = ask(hardware=H100, kind="training", region="gcp:europe-west3", hours=10, candidates=[])
+    moved = [one for one in found["suggestions"] if one["action"] == "shift-region"]
+    assert len(moved) == 3
+    assert all(one["target"].startswith("gcp:") for one in moved)
+    assert all(one["verdict"] == "lower" for one in moved)
+    assert way("shift-region", **TRAINED) is None  # no provider: nothing is permitted
+    offline = {"hardware": H100, "region": "gcp:europe-west3", "constraint": "offline"}
+    assert way("shift-region", **offline) is None
+
+
+def test_a_small_job_is_told_by_its_power():
+    light = {**TRAINED, "mean_power_w": 200}
+    told = [n["message"] for n in ask(**light)["notices"] if n["code"] == "class-inferred"]
+    assert told == ["Taken for class small: mean power is 29% of rated power, below 35%."]
+    assert judged(A100, **light)["time_ratio"]["value"] == 1
+    busy = ask(**light, utilisation=0.9)["notices"]
+    assert "class training" in str(busy)
+
+
+def test_an_unknown_class_covers_every_class():
+    unknown = judged(A100, hardware=H100, zone="DE")["time_ratio"]
+    for name in ("training", "batch-inference", "decode"):
+        one = judged(A100, hardware=H100, zone="DE", workload_class=name)["time_ratio"]
+        assert unknown["low"] <= one["low"]
+        assert one["high"] <= unknown["high"]
+    assert unknown["high"] / unknown["value"] >= 1.6
+
+
+def test_serving_is_refused_where_measurements_contradict_each_other():
+    served = {"hardware": H100, "workload_class": "llm-serving", "zone": "DE"}
+    few = judged(B200, **served, batch_size=8)
+    assert (few["verdict"], few["time_ratio"]) == ("unknown", None)
+    assert "contradict each other" in few["reasons"][0]
+    many = judged(B200, **served, batch_size=64)
+    assert (many["verdict"], many["basis"]) == ("no-reliable-difference", "direct")
+    assert many["operating_point"] == "64 sequences, 1 device"
+    assert "give batch_size" in judged(B200, **served)["reasons"][0]
+    assert judged(T4, **served, batch_size=8)["basis"] == "none"
+
+
+def test_the_question_without_hardware_tells_what_fits():
+    answer = ask(model_parameters=70e9, kind="inference", precision="fp16")
+    targets = {one["target"] for one in answer["suggestions"]}
+    assert {B200, "amd-mi300x"} <= targets
+    assert H100 not in targets
+    assert "hardware-unstated" in {notice["code"] for notice in answer["notices"]}
+    assert answer["estimate"] is None
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        ({}, "missing-field"),
+        ({"hardware": H100, "colour": "red"}, "unknown-field"),
+        ({"hardware": H100, "count": 1.5}, "bad-field"),
+        ({"hardware": H100, "count": 0}, "bad-field"),
+        ({"hardware": H100, "hours": float("nan")}, "bad-field"),
+        ({"hardware": H100, "hours": "10"}, "bad-field"),
+        ({"hardware": H100, "utilisation": 1.1}, "bad-field"),
+        ({"hardware": H100, "kind": "dreaming"}, "bad-field"),
+        ({"hardware": H100, "candidates": H100}, "bad-field"),
+        ({"hardware": H100, "units": {"token": 0}}, "bad-field"),
+        ({"hardware": H100, "lifetime_years": 80}, "bad-field"),
+        ({"hardware": H100, "instance": "aws:p5.48xlarge"}, "conflicting-fields"),
+        ({"hardware": H100, "zone": "DE", "region": "aws:eu-west-1"}, "conflicting-fields"),
+        ({"hardware": H100, "region": "eu-west-1"}, "missing-field"),
+    ],
+)
+def test_a_wrong_question_is_refused(question, code):
+    with pytest.raises(ScoreError) as refused:
+        parse_suggestion(question)
+    assert refused.value.code == code
+
+
+def test_names_are_never_guessed():
+    with pytest.raises(AmbiguousName):
+        ask(hardware="A100")
+    with pytest.raises(LookupFailed):
+        ask(hardware=H100, candidates=["nvidia-l44"])
+    with pytest.raises(LookupFailed):
+        ask(hardware=H100, zone="ATLANTIS")
+    with pytest.raises(LookupFailed):
+        ask(hardware=H100, region="aws:moon-1")
+
+
+def test_an_instance_stands_for_part_and_count():
+    answer = ask(instance="aws:p4d.24xlarge", kind="training", hours=1, candidates=[L4])
+    [said] = swaps(answer)
+    assert said["count"] == 8
+    assert answer["estimate"]["method"]["hardware"] == "nvidia-a100-sxm4-40"
+
+
+def test_provider_and_region_may_be_given_apart():
+    apart = ask(hardware=H100, provider="gcp", region="europe-west3", hours=1)
+    joined = ask(hardware=H100, region="gcp:europe-west3", hours=1)
+    assert apart["estimate"]["intensity_g_per_kwh"] == joined["estimate"]["intensity_g_per_kwh"]
+
+
+def test_every_figure_names_its_source_and_every_notice_its_code():
+    answer = ask(**{**TRAINED, "precision": "fp32", "utilisation": 0.4}, peak_memory_gb=20)
+    for one in answer["suggestions"]:
+        for name in (*FIGURES, "saved_g", "break_even_hours"):
+            if one[name] is not None:
+                assert one[name]["low"] <= one[name]["value"] <= one[name]["high"]
+                assert len(one[name]["source"]) > 5
+        assert one["reasons"]
+    assert {notice["code"] for notice in answer["notices"]} <= set(CODES)
+
+
+def test_ranges_of_ratios_add_as_roots_of_squares():
+    x = Quantity(1.0, 1 / 2, 2.0, "1", "estimated", "x")
+    found = ratio_of(lambda at: at["a"] * at["b"], {"a": x, "b": x})
+    assert found.high == pytest.approx(math.exp(math.sqrt(2) * math.log(2)))
+    assert found.low == pytest.approx(1 / found.high)
+    shared = ratio_of(lambda at: at["a"] / at["a"], {"a": x})
+    assert (shared.low, shared.high) == (1, 1)

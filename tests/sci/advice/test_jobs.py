@@ -1,0 +1,141 @@
+"""Advice for measured jobs, and what measured jobs teach."""
+
+from __future__ import annotations
+
+import pytest
+
+from gramwatt.sci.advice import for_job, for_month, own_rows, report_lines, row_of, suggest
+from gramwatt.sci.advice.jobs import question_of
+from gramwatt.sci.advice.learning import OwnRow, own_ratio
+from gramwatt.sci.advice.question import parse_suggestion
+from tests.reports.samples import job, unknown_job
+from tests.sci.advice.asking import A100, CATALOG, H100, V100
+
+NAMES = {A100: "NVIDIA A100-SXM4-80GB", H100: "NVIDIA H100 80GB HBM3"}
+
+
+def own(job_id, hardware, units_per_s, power_w, workload="vision/resnet", **cells):
+    return OwnRow(
+        **{
+            "job_id": job_id,
+            "workload": workload,
+            "workload_class": "training",
+            "hardware": hardware,
+            "count": 1,
+            "unit": "image",
+            "units_per_s": units_per_s,
+            "power_w": power_w,
+            **cells,
+        }
+    )
+
+
+def test_a_job_document_becomes_the_question_it_asks():
+    asked = question_of(job(kind="training"))
+    # Four H100 at 500 W for two hours.
+    assert (asked.hardware, asked.count, asked.hours) == (H100, 4, 2)
+    assert asked.mean_power_w == pytest.approx(500)
+    assert asked.utilisation == pytest.approx(0.9)
+    assert (asked.kind, asked.zone) == ("training", "DE")
+    assert asked.units == {"image": 1_281_167}
+
+
+def test_tags_say_what_the_meter_cannot_see():
+    asked = question_of(
+        job(
+            tags={"framework": "pytorch", "precision": "bf16", "batch_size": "64", "method": "lora"}
+        )
+    )
+    assert (asked.framework, asked.precision) == ("pytorch", "bf16")
+    assert (asked.batch_size, asked.method) == (64, "lora")
+
+
+def test_a_job_gets_advice_and_the_report_its_lines():
+    answer = for_job(job(kind="training"), CATALOG)
+    shown = report_lines(answer)
+    assert [one["action"] for one in shown] == ["keep"]
+    assert answer["estimate"]["energy_kwh"]["value"] == pytest.approx(4 * 2 * 0.5 * 1.45)
+
+
+def test_a_job_without_accelerator_gets_a_notice():
+    answer = for_job(unknown_job(), CATALOG)
+    assert answer["suggestions"] == []
+    assert [notice["code"] for notice in answer["notices"]] == ["advice-not-applicable"]
+
+
+def test_a_month_shows_the_largest_certain_savings_first():
+    jobs = [
+        job("short", hours=1, kind="inference", tags=served()),
+        job("long", hours=3, kind="inference", tags=served()),
+        job("kept", hours=3, kind="training"),
+    ]
+    found = for_month(jobs, CATALOG)
+    assert [saving["job_id"] for saving in found] == ["long", "short"]
+    saved = [saving["suggestion"]["saved_g"]["value"] for saving in found]
+    assert saved[0] == pytest.approx(3 * saved[1])
+    assert for_month(jobs, CATALOG, most=1) == found[:1]
+
+
+def served():
+    return {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
+
+
+def test_a_measured_job_with_units_is_a_calibration_row():
+    row = row_of(job("job-7", kind="training"))
+    assert (row.hardware, row.count, row.unit) == (H100, 4, "image")
+    assert row.units_per_s == pytest.approx(1_281_167 / 7200 / 4)
+    assert row.power_w == pytest.approx(500)
+    assert row.workload == "vision/job-7"
+    assert row.workload_class == "training"
+
+
+def test_only_complete_measured_jobs_with_units_teach():
+    assert row_of(unknown_job()) is None
+    uncounted = {"sci": [{"unit": "job", "count": 1.0, "g_per_unit": None}]}
+    assert row_of({**job(), **uncounted}) is None
+    document = job()
+    assert row_of({**document, "state": "killed"}) is None
+    document["devices"][0]["energy_j"]["kind"] = "estimated"
+    assert row_of(document) is None
+
+
+def test_own_measurements_come_before_the_public_table():
+    rows = [own("a", V100, 100, 250), own("b", A100, 400, 350)]
+    question = parse_suggestion(
+        {"hardware": V100, "kind": "training", "zone": "DE", "candidates": [A100]}
+    )
+    [said] = swaps(suggest(question, CATALOG, rows, "vision/resnet"))
+    assert said["basis"] == "direct"
+    assert said["time_ratio"]["value"] == pytest.approx(0.25)
+    assert said["verdict"] == "lower"
+    [public] = swaps(suggest(question, CATALOG, rows, "other/work"))
+    assert public["basis"] == "calibrated"
+
+
+def swaps(answer):
+    return [one for one in answer["suggestions"] if one["action"] == "change-hardware"]
+
+
+def test_own_ratios_hold_every_run_and_name_the_work():
+    rows = [own("a", V100, 100, 250), own("b", A100, 400, 350), own("c", A100, 200, 350)]
+    time, energy, _ = own_ratio(rows, V100, A100, "training", "vision/resnet")
+    assert (time.low, time.high) == (pytest.approx(0.25), pytest.approx(0.5))
+    assert energy.value == pytest.approx(time.value * 1.4)
+    assert own_ratio(rows, A100, "nvidia-l4", "training", "vision/resnet") is None
+    other_unit = [own("a", V100, 100, 250), own("b", A100, 400, 350, unit="step")]
+    assert own_ratio(other_unit, V100, A100, "training", "vision/resnet") is None
+
+
+def test_several_own_workloads_speak_for_another_of_their_class():
+    one = [own("a", V100, 100, 250), own("b", A100, 400, 350)]
+    assert own_ratio(one, V100, A100, "training", "new/work") is None
+    two = [*one, own("c", V100, 10, 250, "nlp/bert"), own("d", A100, 50, 350, "nlp/bert")]
+    time, _, _ = own_ratio(two, V100, A100, "training", "new/work")
+    assert time.low < 0.2 < 0.25 < time.high
+    assert time.high / time.value >= 1.29
+    assert own_ratio(two, V100, A100, "decode", "new/work") is None
+
+
+def test_rows_survive_export_and_import():
+    row = own("a", V100, 100.5, 250.25)
+    assert own_rows([row.to_doc()], CATALOG) == [row]
