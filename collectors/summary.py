@@ -9,6 +9,7 @@ from gramwatt.sci import figures
 from gramwatt.sci.quantity import QuantityDoc
 
 WORLD_LINE = "No grid zone was given: the world average intensity is used (say --zone or --region)."
+SYNTHETIC_LINE = "A synthetic or replayed meter was read, not hardware: this is not an SCI score."
 SHOWN_CODES = 4
 
 
@@ -66,7 +67,8 @@ def _head(document: Mapping[str, Any]) -> list[str]:
     lasted = "" if took is None else f" in {figures.duration(float(took))}"
     title = f"gramwatt: {name} ({document.get('project')}) {document.get('state')}{lasted}"
     codes = {notice.get("code") for notice in document.get("notices") or []}
-    return [f"gramwatt: {WORLD_LINE}", title] if "zone-unknown" in codes else [title]
+    said = {"meter-synthetic": SYNTHETIC_LINE, "zone-unknown": WORLD_LINE}
+    return [*(f"gramwatt: {line}" for code, line in said.items() if code in codes), title]
 
 
 def _grade(document: Mapping[str, Any]) -> str:

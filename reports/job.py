@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gramwatt.reports.audit import audit_blocks
+from gramwatt.reports.beside import ai_facts, memo_blocks
 from gramwatt.reports.devices import device_blocks
 from gramwatt.reports.document import (
     Block,
@@ -51,6 +52,7 @@ def build(document: JobDoc) -> Document:
         Heading("Sources"),
         source_table((row["what"], row["figure"]) for row in document["method"]["inputs"]),
         *method_blocks(document["method"]),
+        *memo_blocks(document["memo"]),
         *audit_blocks(document),
         *_own_cost(document),
     ]
@@ -85,7 +87,10 @@ def _warnings(document: JobDoc) -> list[Block]:
         said = "The job had not ended when this was made: every figure is provisional."
         blocks.append(NoticeBlock("warning", "", said))
     if any(notice["code"] == "meter-synthetic" for notice in document["notices"]):
-        said = "Readings of this job come from a synthetic or replayed meter, not from hardware."
+        said = (
+            "Readings of this job come from a synthetic or replayed meter, not from hardware. The "
+            "figures below are not an SCI score."
+        )
         blocks.append(NoticeBlock("warning", "meter-synthetic", said))
     return blocks
 
@@ -110,6 +115,7 @@ def _summary(document: JobDoc) -> list[Block]:
         ("Cloud region", known_or(document["region"], "none given")),
         ("Kind of work", document["kind"]),
         ("Model", known_or(document["model_id"], "none given")),
+        *ai_facts(document),
         *_tags(document),
     )
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gramwatt.reports.beside import conversion_blocks, sensitivity_blocks
 from gramwatt.reports.document import (
     Block,
     Cell,
@@ -32,7 +33,9 @@ def score_blocks(document: JobDoc) -> list[Block]:
         formula,
         _terms(document),
         Text(_widest(document)),
+        *conversion_blocks(document["method"]["conversions"]),
         *_embodied(document["embodied_terms"]),
+        *sensitivity_blocks(document["lifetime_sensitivity"]),
     ]
 
 

@@ -56,6 +56,10 @@ RANGES = (
     "arithmetic, which is cautious: errors may all point the same way. Figures are printed with "
     "the digits that their ranges support; JSON and CSV hold them in full."
 )
+SUPPLIES = {
+    "grid": "from the grid",
+    "off-grid": "own, not connected to a grid, with the factor declared for it",
+}
 _TERMS = (
     ("energy_kwh", "Energy (E)"),
     ("operational_g", "Operational carbon (O)"),
@@ -169,6 +173,7 @@ def method_blocks(method: MethodDoc) -> list[Block]:
         ("Grid intensity", f"{text(intensity)}, the mean weighted by energy"),
         ("Its signal", f"{method['intensity_signal']}, {method['intensity_basis']}"),
         ("Approach", method["intensity_approach"]),
+        ("Supply", SUPPLIES[method["supply"]]),
         ("PUE", f"{text(method['pue'])}: {method['pue']['source']}"),
         ("Hardware lifetime", text(method["lifetime_years"])),
         ("Engine", f"gramwatt {__version__}, method version {method['engine_version']}"),

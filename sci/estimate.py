@@ -82,7 +82,8 @@ def estimate(
     operational = energy.times(grid, "gCO2e").times(place.pue, "gCO2e") if energy else None
     emitted = operational + embodied if operational and embodied else None
     status = _status(question, place, energy, embodied)
-    inputs = {**work.inputs, f"carbon intensity of {SUPPLIES[place.supply]}": grid, "PUE": place.pue}
+    supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
+    inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     return {
         "device_hours": doc(hours),
         "energy_kwh": doc(energy),

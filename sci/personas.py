@@ -33,6 +33,8 @@ NAMED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 """Units named for each persona, with the names under which jobs may count them."""
+SCALES = ("thousand ", "million ", "billion ", "trillion ")
+"""Words before a unit that change how many, not what."""
 VALUES = ("gross", "effective")
 APART = "Training and use of a model are scored apart; neither is spread over the other."
 
@@ -45,9 +47,10 @@ def persona(kind: str) -> str | None:
 def named_unit(unit: str, kind: str) -> str | None:
     """The name that SCI for AI has for `unit` of a job of this kind; None where it names none."""
     lowered = unit.casefold()
-    plain = lowered.removesuffix("s")
+    unscaled = lowered.partition(" ")[2] if lowered.startswith(SCALES) else lowered
+    written = {text for whole in (lowered, unscaled) for text in (whole, whole.removesuffix("s"))}
     for name, spellings in NAMED.get(persona(kind) or "", {}).items():
-        if lowered in spellings or plain in spellings:
+        if written & set(spellings):
             return name
     return None
 

@@ -41,6 +41,7 @@ def job_lines(document: JobDoc) -> list[str]:
     """One job in about a dozen lines."""
     place = document["zone"] or document["region"] or "unknown: world average intensity"
     rows = [
+        *_first(document),
         ("Job", f"{document['job_id']}  ({document['name']}, project {document['project']})"),
         ("State", _state(document)),
         ("Started", f"{moment(document['started_at'])} UTC, {duration(document['duration_s'])}"),
@@ -58,6 +59,13 @@ def job_lines(document: JobDoc) -> list[str]:
     rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
     width = max(len(name) for name, _ in rows)
     return [plain(f"{name:<{width}}  {text}") for name, text in rows]
+
+
+def _first(document: JobDoc) -> list[tuple[str, str]]:
+    """What must not be missed, before anything else."""
+    unreal = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
+    said = "readings come from a synthetic or replayed meter: this is not an SCI score"
+    return [("Warning", said)] if unreal else []
 
 
 def _state(document: JobDoc) -> str:

@@ -18,7 +18,7 @@ from gramwatt.reports.exports.imp_terms import (
     score,
     shared_infrastructure,
 )
-from gramwatt.reports.exports.imp_words import methodology, unit_rationale
+from gramwatt.reports.exports.imp_words import conversion_factors, methodology, unit_rationale
 from gramwatt.reports.exports.impact_framework import (
     RELATIVE_TOLERANCE,
     digest,
@@ -172,10 +172,10 @@ def _functional_unit(document: JobDoc) -> dict[str, Data]:
     return {
         "unit": row["unit"],
         "unit_symbol": row["unit"],
-        "rationale": document["tags"].get("unit_rationale") or unit_rationale(document),
+        "rationale": unit_rationale(document),
         "measurement_method": "counted by the job itself while it ran; all ranks add up",
         "total_units": row["count"],
-        "conversion_factors": [],
+        "conversion_factors": conversion_factors(document),
         "also_counted": list(others),
     }
 

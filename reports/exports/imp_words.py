@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from gramwatt.reports.exports.yamltext import Data
 from gramwatt.sci.document import JobDoc
+from gramwatt.sci.personas import rationale
 
-CONSUMER_UNITS = frozenset(
-    {"token", "image", "second", "page", "workflow", "inference", "character"}
-)
-PROVIDER_UNITS = frozenset({"FLOP", "token", "parameter"})
-"""Units that SCI for AI names for those who serve a model and for those who make one."""
 RANGE_WORDS = "8 times in 10"
 
 
 def unit_rationale(document: JobDoc) -> str | None:
-    """Why this unit, where SCI for AI names it for this kind of job; None for any other unit."""
-    serving = document["kind"] == "inference"
-    named = CONSUMER_UNITS if serving else PROVIDER_UNITS
-    if document["sci"][0]["unit"] not in named:
-        return None
-    who = "use a model" if serving else "make a model"
-    return f"SCI for AI names this unit for those who {who}; it grows with the work done."
+    """Why this unit: as declared, else that SCI for AI names it for this kind of job; None else."""
+    return rationale(document["sci"][0]["unit"], document["kind"], document["tags"])
+
+
+def conversion_factors(document: JobDoc) -> list[Data]:
+    """The factors by which amounts in other units were counted in this one."""
+    return [
+        {
+            "from": row["unit"],
+            "to": row["to"],
+            "factor": row["factor"],
+            "source": f"{row['source']}, {row['date']}",
+        }
+        for row in document["method"]["conversions"]
+    ]
 
 
 def methodology(document: JobDoc) -> dict[str, Data]:

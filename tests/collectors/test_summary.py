@@ -78,3 +78,11 @@ def test_how_it_ended_is_in_the_title(state: str) -> None:
 
 def test_long_jobs_read_in_hours() -> None:
     assert summary_lines(document(duration_s=7325.0), "")[0].endswith("completed in 2 h 2 min")
+
+
+def test_a_synthetic_meter_is_the_first_thing_said() -> None:
+    notices = [{"code": code, "message": "x"} for code in ("zone-unknown", "meter-synthetic")]
+    first, second, _ = summary_lines(document(notices=notices), "")[:3]
+    assert first.startswith("gramwatt: A synthetic or replayed meter was read, not hardware")
+    assert "not an SCI score" in first
+    assert "No grid zone was given" in second

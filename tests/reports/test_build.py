@@ -21,6 +21,7 @@ SECTIONS = [
     "Deviations",
     "The score and its terms",
     "Embodied carbon in parts",
+    "If the hardware lives shorter or longer",
     "Energy over time",
     "Devices",
     "Data quality",

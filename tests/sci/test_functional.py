@@ -104,6 +104,8 @@ def test_scores_with_different_factors_are_not_comparable():
     [
         ("training", "token", "provider", "training token"),
         ("training", "tokens", "provider", "training token"),
+        ("training", "million tokens", "provider", "training token"),
+        ("training", "parameter", "provider", None),
         ("fine-tuning", "FLOP", "provider", "FLOP"),
         ("data-prep", "billion parameters", "provider", "billion parameters"),
         ("evaluation", "image", "provider", None),
