@@ -74,9 +74,9 @@ class Row:
         return tuple((name, float(number)) for name, number in found)
 
 
-def data_text(name: str) -> str:
-    """The text of a packaged data file, such as 'hardware.csv' or 'odbl/zones.csv'."""
-    folder = files("gramwatt.sci").joinpath("data")
+def data_text(name: str, package: str = "gramwatt.sci") -> str:
+    """The text of a data file of a package, such as 'hardware.csv' or 'odbl/zones.csv'."""
+    folder = files(package).joinpath("data")
     return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Literal, get_args
 
-from gramwatt.sci.tables import Row, parse
+from gramwatt.sci.tables import Row, data_text, parse
 
 WorkloadClass = Literal[
     "training", "batch-inference", "decode", "prefill", "llm-serving", "recsys", "small"
@@ -62,15 +61,10 @@ def workload_class(name: str) -> WorkloadClass:
     return {known: known for known in CLASSES}[name]  # type: ignore[index]
 
 
-def packaged(name: str) -> str:
-    """The text of a data file of this package, such as 'fit.csv'."""
-    return files("gramwatt.sci.advice").joinpath("data", name).read_text(encoding="utf-8")
-
-
 @cache
 def table(name: str) -> tuple[Row, ...]:
     """The rows of a data file of this package, read once per process."""
-    return tuple(parse(packaged(name)))
+    return tuple(parse(data_text(name, "gramwatt.sci.advice")))
 
 
 @cache
