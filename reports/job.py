@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gramwatt.reports.advice import advice_blocks
 from gramwatt.reports.audit import audit_blocks
 from gramwatt.reports.beside import ai_facts, memo_blocks
 from gramwatt.reports.devices import device_blocks
@@ -47,6 +48,7 @@ def build(document: JobDoc) -> Document:
         *over_time(document["series"]),
         *device_blocks(document["devices"]),
         *quality_blocks(document["data_quality"]),
+        *advice_blocks(document),
         Heading("Notices"),
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),
         Heading("Sources"),

@@ -25,6 +25,7 @@ SECTIONS = [
     "Energy over time",
     "Devices",
     "Data quality",
+    "Suggestions",
     "Notices",
     "Sources",
     "Method and boundary",
