@@ -23,6 +23,8 @@ from gramwatt.sci.estimate import EstimateDoc, estimate
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.question import EstimateQuestion
 
+SHOWN_CERTAIN = 10
+"""Certain savings that are listed when nobody asked for certain parts."""
 SHOWN_UNDECIDED = 5
 """Parts without a reliable difference that are listed when nobody asked for certain parts."""
 WAYS: tuple[Callable[[Work], Suggestion | None], ...] = (
@@ -84,7 +86,7 @@ def _candidates(work: Work) -> list[Hardware]:
 
 
 def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
-    """All certain savings and a few undecided parts; a notice says how many were compared.
+    """The best certain savings and undecided parts; a notice says how many were compared.
 
     Legacy parts are compared only when they are named.
     """
@@ -93,8 +95,9 @@ def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
     lower = [found for found in swaps if found.verdict == "lower"]
     others = [found for found in swaps if found.verdict == "no-reliable-difference"]
     others = [found for found in others if found.target != work.part.id]
-    others.sort(key=lambda found: found.carbon_ratio.value if found.carbon_ratio else 1.0)
-    shown = lower + others[:SHOWN_UNDECIDED]
+    for found in (lower, others):
+        found.sort(key=lambda one: one.carbon_ratio.value if one.carbon_ratio else 1.0)
+    shown = lower[:SHOWN_CERTAIN] + others[:SHOWN_UNDECIDED]
     counts = {name: sum(found.verdict == name for found in swaps) for name in _ORDER}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     text = f"{len(swaps)} parts compared ({told}); {len(shown)} shown. Name candidates to see them."

@@ -223,7 +223,7 @@ def _carbon(
 
     share = 1 - 1 / (1 + te_target.value / inputs["hours"].value / operational.value)
     reasons.append(
-        f"embodied carbon counts: {te_now.value / 1000:.0f} kg a device now, "
+        f"embodied carbon counts: {te_now.value / 1000:.0f} kg a device with its host share now, "
         f"{te_target.value / 1000:.0f} kg then, {share:.0%} of the present operational rate and it"
     )
     grid = work.intensity

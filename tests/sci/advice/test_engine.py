@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gramwatt.sci.advice import parse_suggestion
 from gramwatt.sci.advice.documents import verdict_of
+from gramwatt.sci.advice.question import PRECISIONS
+from gramwatt.sci.advice.rows import CLASSES
 from gramwatt.sci.advice.spread import ratio_of
 from gramwatt.sci.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.notices import CODES
@@ -286,3 +291,31 @@ def test_ranges_of_ratios_add_as_roots_of_squares():
     assert found.low == pytest.approx(1 / found.high)
     shared = ratio_of(lambda at: at["a"] / at["a"], {"a": x})
     assert (shared.low, shared.high) == (1, 1)
+
+
+AMOUNTS = st.sampled_from((1e-9, 0.5, 1.0, 8.0, 300.0, 1e6, 1e30))
+SHARES = st.sampled_from((0.0, 1e-9, 0.3, 0.5, 1.0))
+ANY_QUESTION = st.fixed_dictionaries(
+    {"hardware": st.sampled_from([part.id for part in CATALOG.all_hardware()])},
+    optional={
+        "kind": st.sampled_from(("training", "inference", "other")),
+        "workload_class": st.sampled_from(CLASSES),
+        "precision": st.sampled_from(PRECISIONS),
+        "framework": st.sampled_from(("pytorch", "jax", "vllm", "abacus")),
+        "count": st.sampled_from((1, 8, 64, 10**6)),
+        "constraint": st.sampled_from(("none", "offline", "edge")),
+        "region": st.sampled_from(("gcp:europe-west3", "aws:eu-west-1")),
+        **dict.fromkeys(("hours", "batch_size", "model_parameters", "tokens"), AMOUNTS),
+        **dict.fromkeys(("mean_power_w", "peak_memory_gb"), AMOUNTS),
+        **dict.fromkeys(("utilisation", "memory_bandwidth_utilisation"), SHARES),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ANY_QUESTION)
+def test_any_meaningful_question_gets_an_answer_whose_verdicts_hold(question):
+    for one in ask(**question)["suggestions"]:
+        ratio = one["carbon_ratio"]
+        assert (one["verdict"] == "lower") == (ratio is not None and ratio["high"] < 1)
+        assert json.loads(json.dumps(one, allow_nan=False)) == one
