@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ import typer
 from gramwatt.collectors.client import say
 from gramwatt.collectors.config import Config, describe, flag, place_problems, resolve
 from gramwatt.collectors.launch import job_document
+from gramwatt.collectors.system import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ def run_command(
     command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
 ) -> int:
     """Check, measure, summarise; the exit code for the shell."""
+    if text := refused():
+        return _unmeasured(command, strict, text)
     from gramwatt.collectors import run
 
     try:
@@ -119,6 +123,20 @@ def run_command(
         except Exception as error:
             say(f"the summary could not be made ({error!r}); see `gramwatt report job {job_id}`")
     return outcome.exit_code
+
+
+def _unmeasured(command: list[str], strict: bool, why: str) -> int:
+    """What `run` does on a system that cannot measure: the command, and a line that says so."""
+    import subprocess
+
+    say(why)
+    if strict or not command:
+        return 1 if command else 2
+    try:
+        return subprocess.call(command)
+    except OSError as error:
+        say(f"cannot run {command[0]!r}: {error}")
+        return 127 if isinstance(error, FileNotFoundError) else 126
 
 
 def _checked(
@@ -192,6 +210,9 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
     ) -> None:
         """Close jobs that died, and send or score what is spooled."""
         # `run` starts this with the signals blocked that belong to its command.
+        if text := refused():
+            say(text)
+            raise typer.Exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         from gramwatt.collectors.sync import sync as synchronise
         from gramwatt.sci.overlay import OverlayError
@@ -262,15 +283,11 @@ def _plain(value: Any) -> str:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what can be measured here, what is missing, and the exact fix."""
-    from gramwatt.collectors.doctor import examine
+    """Say what can be measured here, how well, what is missing, and the exact fix."""
+    from gramwatt.collectors.doctor import examine, lines
 
     findings = examine(resolve())
     if as_json:
         print(json.dumps({"findings": [finding.to_doc() for finding in findings]}, indent=2))
         return
-    width = max(len(finding.what) for finding in findings)
-    for finding in findings:
-        print(f"{finding.what:<{width}}  {finding.state:<8} {finding.detail}")
-        if finding.fix:
-            print(f"{'':<{width}}           fix: {finding.fix}")
+    print("\n".join(lines(findings, shutil.get_terminal_size((100, 24)).columns)))

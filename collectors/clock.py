@@ -10,7 +10,7 @@ import time
 from typing import Protocol
 
 NS_PER_S = 1_000_000_000
-_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BOOT = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))  # Windows has neither
 
 
 class Clock(Protocol):

@@ -33,6 +33,8 @@ SI_KERNEL = 0x80
 """si_code of a signal that the kernel made, such as a terminal's Ctrl-C, which goes to the whole
 foreground process group and so has reached the command already (linux asm-generic/siginfo.h)."""
 POLL_INTERVAL_S = 5.0
+PENDING_INTERVAL_S = 0.05
+"""Between looks at signals and the command's end where a system cannot wait for both."""
 
 
 class UsageError(Exception):
@@ -134,15 +136,50 @@ def _not_started(name: str, error: OSError | ValueError) -> Outcome:
 def _wait(pid: int, client: Client | None) -> Outcome:
     polled_at = time.monotonic()
     while True:
-        info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, POLL_INTERVAL_S)
-        if info is not None and info.si_signo in FORWARDED and info.si_code != SI_KERNEL:
-            _forward(pid, info.si_signo)
+        number = _next_signal()
+        if number is not None:
+            _forward(pid, number)
         status = _reap(pid)
         if status is not None:
             return status
         if client is not None and time.monotonic() - polled_at >= POLL_INTERVAL_S:
             polled_at = time.monotonic()
             client.poll()
+
+
+def _next_signal() -> int | None:
+    """Wait a while for a signal; its number when the command has not had it and is to get it."""
+    if not hasattr(signal, "sigtimedwait"):
+        return _next_signal_without_details()
+    info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, POLL_INTERVAL_S)
+    if info is None or info.si_signo not in FORWARDED or info.si_code == SI_KERNEL:
+        return None
+    return info.si_signo
+
+
+def _next_signal_without_details() -> int | None:
+    # macOS tells neither a time limit nor who sent it. A terminal sends Ctrl-C and Ctrl-\ to the
+    # whole foreground group, of which the command is one.
+    waiting = signal.sigpending() & set(FORWARDED)
+    if not waiting:
+        time.sleep(PENDING_INTERVAL_S)
+        return None
+    number = signal.sigwait(waiting)
+    typed = number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
+    return None if typed else number
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _forward(pid: int, number: int) -> None:

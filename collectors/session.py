@@ -12,6 +12,7 @@ import threading
 
 from gramwatt.collectors.client import Client, say, switched_off
 from gramwatt.collectors.identity import JOB_ID, job_id
+from gramwatt.collectors.system import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ def open_session(args: Mapping[str, Any]) -> tuple[Session | None, bool]:
     """Enter the running job, or start one; (None, False) when measuring is off or impossible."""
     global _current
     if switched_off():
+        return None, False
+    if text := refused():
+        say(text)
         return None, False
     try:
         _hook()

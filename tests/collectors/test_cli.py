@@ -11,10 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import build_app
-from gramwatt.collectors.config import resolve
-from gramwatt.collectors.doctor import examine, nvidia, rapl
 from gramwatt.collectors.identity import node_id
-from gramwatt.collectors.sources.base import NotSupported, NvmlPort
 from gramwatt.collectors.sync import Store
 
 OPEN_LINE = {
@@ -114,87 +111,6 @@ def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(
     assert (done.exit_code, done.stdout) == (1, "")
     assert "stays spooled" in done.stderr
     assert (folder / "aaaaaaaaaaaa.jsonl").exists()
-
-
-class Gpus:
-    """Two boards: one that answers everything, one without a counter."""
-
-    meter = "nvml"
-
-    def open(self) -> None:
-        return
-
-    def close(self) -> None:
-        return
-
-    def count(self) -> int:
-        return 2
-
-    def name(self, index: int) -> str:
-        return f"Board {index}"
-
-    def uuid(self, index: int) -> str:
-        return f"GPU-{index}"
-
-    def energy_mj(self, index: int) -> int:
-        if index == 1:
-            raise NotSupported("no counter")
-        return 5
-
-    def power_mw(self, index: int) -> int:
-        return 300_000 + index
-
-    utilisation_percent = memory_b = limit_mw = power_mw
-
-
-def test_doctor_names_each_gpu_and_the_calls_that_do_not_answer() -> None:
-    port: NvmlPort = Gpus()  # type: ignore[assignment]  # the calls that the doctor uses
-    first, second = nvidia(port)
-    assert (first.what, first.state) == ("GPU 0", "ok")
-    assert first.detail.startswith("Board 0 GPU-0")
-    assert (second.what, second.state) == ("GPU 1", "limited")
-    assert "no counter" in second.detail
-    assert "energy_mj (not-supported)" in second.detail
-
-
-def test_doctor_tells_readable_counters_from_denied_and_absent_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert rapl(tmp_path).state == "missing"
-    counter = tmp_path / "intel-rapl:0" / "energy_uj"
-    counter.parent.mkdir()
-    counter.write_text("1")
-    assert rapl(tmp_path).state == "ok"
-    monkeypatch.setattr("gramwatt.collectors.doctor.os.access", lambda *_: False)
-    denied = rapl(tmp_path)
-    assert denied.state == "limited"
-    assert denied.fix is not None
-    assert "chmod" in denied.fix
-
-
-def test_doctor_survives_a_check_that_fails(home: Path) -> None:
-    class Broken(Gpus):
-        def count(self) -> int:
-            raise RuntimeError("driver gone")
-
-    port: NvmlPort = Broken()  # type: ignore[assignment]
-    findings = examine(resolve(), port)
-    assert any("driver gone" in finding.detail for finding in findings)
-    assert [f.what for f in findings if f.state != "missing"][:1] == ["measuring"]
-
-
-def test_doctor_answers_json_with_a_fix_for_what_is_missing(home: Path) -> None:
-    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
-    places = {finding["what"]: finding for finding in findings}
-    assert {"measuring", "RAPL", "codecarbon", "spool", "service extra", "grid zone"} <= set(places)
-    assert places["grid zone"]["state"] == "missing"
-    assert "GRAMWATT_ZONE" in places["grid zone"]["fix"]
-    assert places["spool"] == {
-        "what": "spool",
-        "state": "ok",
-        "detail": f"{home} can be written",
-        "fix": None,
-    }
 
 
 def test_run_and_sync_load_neither_flask_nor_sqlalchemy_nor_requests() -> None:

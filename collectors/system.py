@@ -1,0 +1,19 @@
+"""What each operating system can do: Linux everything, macOS most, Windows nothing."""
+
+from __future__ import annotations
+
+import sys
+
+WINDOWS = (
+    "gramwatt measures on Linux and macOS; on Windows the job goes on unmeasured. "
+    "Run it inside WSL 2 to have it measured"
+)
+MACOS = (
+    "works: run, track, the chip's own energy (pip install zeus-apple-silicon), counts and scores; "
+    "not here: RAPL, cgroup shares, and continuing a meter that was killed"
+)
+
+
+def refused(platform: str | None = None) -> str | None:
+    """Why nothing can be measured on this kind of system; None where something can."""
+    return WINDOWS if (platform or sys.platform) == "win32" else None
