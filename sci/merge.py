@@ -56,6 +56,7 @@ class MergedJob:
     units: tuple[str, ...]
     devices: tuple[MergedDevice, ...]
     counts: tuple[CountRecord, ...]
+    windows: tuple[CountRecord, ...]
     state: str
     exit_code: int | None
     started_at: datetime
@@ -93,7 +94,8 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         head=_head(jobs),
         units=tuple(dict.fromkeys(u for job in sorted(jobs, key=_job_key) for u in job.units)),
         devices=devices,
-        counts=tuple(counts),
+        counts=tuple(count for count in counts if count.since is None),
+        windows=tuple(count for count in counts if count.since is not None),
         state=state,
         exit_code=deciding.exit_code if deciding else None,
         started_at=started,

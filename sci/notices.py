@@ -45,6 +45,8 @@ CODES: dict[str, str] = {
     "argument-ignored": "An argument was wrong and was ignored.",
     "intensity-reused": "The intensity of a wider area or coarser time was used.",
     "below-resolution": "The span is too short for the meter's resolution.",
+    "windows-left-out": "More windows were opened than can be measured; some are left out.",
+    "gpu-shared": "A GPU of the job is used by others too.",
     "spool-elsewhere": "The journal is kept in another folder, as the usual one cannot be written.",
     "spool-resolution": "The journal was thinned because the spool was full.",
     "advice-policy": "A rule that no data can test; shown with its source, never counted.",

@@ -98,7 +98,7 @@ class DeviceRecord(Record):
 
     `meter` names the source of its readings, `kind` how good they are. `units_total` is how many
     such devices (gpu: boards' devices; cpu: threads) the whole host has, `units` how many of them
-    this device stands for.
+    this device stands for. `update_period_s` is how often its counter moves [s], as seen.
     """
 
     TYPE: ClassVar[str] = "device"
@@ -113,6 +113,7 @@ class DeviceRecord(Record):
     units: float | None = None
     units_total: float | None = None
     includes_host: bool = False
+    update_period_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +134,18 @@ class IntervalRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRecord(Record):
-    """Functional units done since the writer's last count of the same unit."""
+    """Functional units done since the writer's last count of the same unit.
+
+    With `since` the line is no new amount but a view of others: what was done in the window `phase`
+    over [since, at). R never adds it up; see docs/journal.md, "Windows".
+    """
 
     TYPE: ClassVar[str] = "count"
     at: datetime
     unit: str
     amount: float
     phase: str | None = None
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,11 +325,11 @@ def _flag(value: Any) -> bool:
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
-    **dict.fromkeys(("started_at", "start", "end", "at", "ended_at"), _moment),
+    **dict.fromkeys(("started_at", "start", "end", "at", "since", "ended_at"), _moment),
     **dict.fromkeys(("energy_j", "memory_b", "power_limit_w", "memory_peak_b"), _at_least_zero),
     **dict.fromkeys(("power_max_w", "meter_cpu_s", "meter_rss_b", "amount"), _at_least_zero),
     **dict.fromkeys(("utilisation_mean", "utilisation_max"), _at_least_zero),
-    **dict.fromkeys(("units_total",), _positive),
+    **dict.fromkeys(("units_total", "update_period_s"), _positive),
     **dict.fromkeys(("exit_code", "signal", "rank"), _whole),
     **dict.fromkeys(("tags", "versions", "scheduler"), _text_map),
     "seq": _sequence,
@@ -350,5 +356,8 @@ def _check_meaning(record: AnyRecord) -> None:
             raise RecordError("an interval ends after it starts", code="bad-interval")
         if record.end - record.start > timedelta(days=1):
             raise RecordError("an interval is at most a day long", code="bad-interval")
+    if isinstance(record, CountRecord) and record.since is not None:
+        if record.phase is None or record.at < record.since:
+            raise RecordError("a window has a name and ends after it starts", code="bad-window")
     if isinstance(record, JobRecord) and record.pue is not None and not 1 <= record.pue <= 5:
         raise RecordError(f"PUE {record.pue} is outside 1 to 5", code="bad-pue")

@@ -127,7 +127,7 @@ def _store(
     session.flush()
     keys = {name: row.id for name, row in writers.items()}
     _store_statements(session, keys, new)
-    _store_counts(session, keys, [r for r in new if isinstance(r, CountRecord)])
+    _store_counts(session, keys, [r for r in new if isinstance(r, CountRecord) and not r.since])
     _store_intervals(session, job, [r for r in new if isinstance(r, IntervalRecord)])
     answer["accepted"] = len(new)
     answer["duplicate"] = len(records) - len(new)
@@ -158,7 +158,7 @@ def _store_statements(
             "line": encode(record),
         }
         for record in new
-        if not isinstance(record, IntervalRecord | CountRecord)
+        if getattr(record, "since", None) or not isinstance(record, IntervalRecord | CountRecord)
     ]
     upsert(session, Statement, rows)
 
