@@ -34,7 +34,7 @@ from gramwatt.reports.sections import (
     status,
     terms,
 )
-from gramwatt.sci.document import JobHead, MonthDoc, ProjectRow
+from gramwatt.sci.document import JobHead, ModelRow, MonthDoc, ProjectRow
 from gramwatt.sci.figures import count_text, duration
 from gramwatt.sci.notices import CODES
 
@@ -69,6 +69,7 @@ def _details(document: MonthDoc) -> list[Block]:
         every = [Heading("SCI by project"), _projects(projects, "All projects and units")]
     return [
         *every,
+        *_models(document["models"]),
         *_top(document["top_jobs"]),
         *calendar_blocks(document["month"], document["days"]),
         *_outcomes(document),
@@ -154,6 +155,36 @@ def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
         "that of the least conforming job."
     )
     return Table(caption, columns, lines, note)
+
+
+def _models(rows: Sequence[ModelRow]) -> list[Block]:
+    """Every model's runs, those that make it and those that use it on lines of their own."""
+    if not rows:
+        return []
+    columns = (
+        Column("Model", weight=2),
+        Column("Side"),
+        Column("Runs", "right", 0.6),
+        Column("Not finished", "right", 0.8),
+        Column("Energy", "right", 1.2),
+        Column("Carbon", "right", 1.3),
+    )
+    lines = tuple(
+        (
+            row["model_id"],
+            row["persona"],
+            str(row["jobs"]),
+            str(row["unfinished"]),
+            cell(row["energy_kwh"]),
+            cell(row["total_g"]),
+        )
+        for row in rows
+    )
+    note = (
+        "Runs that failed, were killed or got lost count in full. Making a model (provider) and "
+        "using it (consumer) are never added. `gramwatt jobs --model ID` sums over all months."
+    )
+    return [Heading("Models"), Table("Runs by model, in this month", columns, lines, note)]
 
 
 def _top(jobs: Sequence[JobHead]) -> list[Block]:

@@ -243,6 +243,43 @@ class ProjectRow(TypedDict):
     conformance: str
 
 
+class ModelRow(TypedDict):
+    """One model's runs in a month, by who they work for; `unfinished` failed, were killed, lost."""
+
+    model_id: str
+    persona: str
+    jobs: int
+    unfinished: int
+    energy_kwh: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
+class ModelPartDoc(TypedDict):
+    """All runs of a model that make it (provider), use it (consumer), or do neither (other)."""
+
+    persona: str
+    jobs: int
+    jobs_unknown: int
+    states: dict[str, int]
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+    by_kind: dict[str, QuantityDoc | None]
+    sci: list[SciDoc]
+    conformance: str
+
+
+class ModelDoc(TypedDict):
+    """A model over all its runs; `missing` says why the sums may not be the whole of it."""
+
+    model_id: str
+    jobs: int
+    parts: list[ModelPartDoc]
+    complete: bool
+    missing: list[str]
+
+
 class MonthDoc(TypedDict):
     """The monthly report's data: totals, last month's totals, tables and sources."""
 
@@ -252,6 +289,7 @@ class MonthDoc(TypedDict):
     totals: MonthTotals
     previous: MonthTotals | None
     projects: list[ProjectRow]
+    models: list[ModelRow]
     top_jobs: list[JobHead]
     days: list[DayDoc]
     data_quality: QualityDoc

@@ -13,20 +13,22 @@ from gramwatt.sci.document import (
     DayDoc,
     JobDoc,
     JobHead,
+    ModelRow,
     MonthDoc,
     MonthTotals,
     ProjectRow,
     QualityDoc,
 )
+from gramwatt.sci.lineage import OTHER, unfinished
 from gramwatt.sci.notices import NoticeDoc
 from gramwatt.sci.parts import doc
-from gramwatt.sci.quality import grade, shares
-from gramwatt.sci.quantity import Quantity, QuantityDoc, total
+from gramwatt.sci.personas import persona
+from gramwatt.sci.quality import grade, shares, worst_status
+from gramwatt.sci.quantity import Quantity, total, total_known
 from gramwatt.sci.score import per_unit
 
 TOP = 10
 HEAD_FIELDS = tuple(JobHead.__annotations__)
-_STATUS_RANK = {"conforming": 0, "conforming-with-deviations": 1, "not-sci": 2}
 
 
 def month_document(
@@ -51,6 +53,7 @@ def month_document(
         "totals": _totals(inside),
         "previous": _totals(before) if before else None,
         "projects": _projects(inside),
+        "models": _models(inside),
         "top_jobs": _top(inside),
         "days": _calendar(inside),
         "data_quality": _quality(inside),
@@ -86,19 +89,15 @@ def _inside(month: str, jobs: Iterable[JobDoc], project: str | None) -> _Inside:
     return found
 
 
-def _sum(figures: Iterable[QuantityDoc | None]) -> Quantity | None:
-    return total(Quantity.from_doc(figure) for figure in figures if figure is not None)
-
-
 def _totals(inside: _Inside) -> MonthTotals:
     days = [day for _, rows in inside for day in rows]
-    operational = _sum(day["operational_g"] for day in days)
-    embodied = _sum(day["embodied_g"] for day in days)
+    operational = total_known(day["operational_g"] for day in days)
+    embodied = total_known(day["embodied_g"] for day in days)
     known = [part for part in (operational, embodied) if part is not None]
     return {
         "jobs": len(inside),
         "jobs_unknown": sum(job["total_g"] is None for job, _ in inside),
-        "energy_kwh": doc(_sum(day["energy_kwh"] for day in days)),
+        "energy_kwh": doc(total_known(day["energy_kwh"] for day in days)),
         "operational_g": doc(operational),
         "embodied_g": doc(embodied),
         "total_g": doc(total(known)) if len(known) == 2 else None,
@@ -136,16 +135,35 @@ def _project(project: str, unit: str, members: _Inside) -> ProjectRow:
         "energy_kwh": _totals(members)["energy_kwh"],
         "total_g": emitted,
         "g_per_unit": doc(figure),
-        "conformance": max(
-            (job["conformance"] for job, _ in members), key=_STATUS_RANK.__getitem__
-        ),
+        "conformance": worst_status(job["conformance"] for job, _ in members),
     }
+
+
+def _models(inside: _Inside) -> list[ModelRow]:
+    """Every model's runs, those that make it and those that use it apart."""
+    groups: dict[tuple[str, str], list[tuple[JobDoc, list[DayDoc]]]] = defaultdict(list)
+    for job, days in inside:
+        if job["model_id"]:
+            groups[job["model_id"], persona(job["kind"]) or OTHER].append((job, days))
+    rows: list[ModelRow] = []
+    for (model_id, whose), members in sorted(groups.items()):
+        totals = _totals(members)
+        row: ModelRow = {
+            "model_id": model_id,
+            "persona": whose,
+            "jobs": len(members),
+            "unfinished": unfinished(Counter(job["state"] for job, _ in members)),
+            "energy_kwh": totals["energy_kwh"],
+            "total_g": totals["total_g"],
+        }
+        rows.append(row)
+    return rows
 
 
 def _count(job: JobDoc, days: Sequence[DayDoc], unit: str) -> float:
     """Units counted on these days; a job counts as the share of itself that lies in them."""
     if unit == "job" and not any("job" in day["counts"] for day in job["days"]):
-        whole, part = job["embodied_g"], _sum(day["embodied_g"] for day in days)
+        whole, part = job["embodied_g"], total_known(day["embodied_g"] for day in days)
         return part.value / whole["value"] if whole and part and whole["value"] else 1.0
     return sum(day["counts"].get(unit, 0.0) for day in days)
 
@@ -178,9 +196,9 @@ def _day(day: str, rows: Sequence[DayDoc]) -> DayDoc:
         counts.update(row["counts"])
     return {
         "day": day,
-        "energy_kwh": doc(_sum(row["energy_kwh"] for row in rows)),
-        "operational_g": doc(_sum(row["operational_g"] for row in rows)),
-        "embodied_g": doc(_sum(row["embodied_g"] for row in rows)),
+        "energy_kwh": doc(total_known(row["energy_kwh"] for row in rows)),
+        "operational_g": doc(total_known(row["operational_g"] for row in rows)),
+        "embodied_g": doc(total_known(row["embodied_g"] for row in rows)),
         "counts": dict(counts),
     }
 
@@ -202,7 +220,7 @@ def _weighted(
 ) -> dict[str, float]:
     sums: dict[str, float] = defaultdict(float)
     for job, days in inside:
-        figure = _sum(day[term] for day in days)  # type: ignore[literal-required]
+        figure = total_known(day[term] for day in days)  # type: ignore[literal-required]
         for key, share in part(job).items():
             sums[key] += share * (figure.value if figure else 0.0)
     return shares(sums)

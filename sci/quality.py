@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gramwatt.sci.document import QualityDoc
@@ -10,6 +10,8 @@ from gramwatt.sci.document import QualityDoc
 PUBLISHED_TIERS = ("A", "B")
 FINE_QUALITIES = ("measured", "hourly")
 ZONE_QUALITIES = ("measured", "hourly", "forecast", "profile", "annual")
+STATUSES = ("conforming", "conforming-with-deviations", "not-sci")
+"""Best first."""
 READ_KINDS = ("measured", "integrated", "attributed")
 
 
@@ -75,6 +77,11 @@ def conformance(faults: Sequence[str], deviations: Sequence[str]) -> Conformance
     if deviations:
         return Conformance("conforming-with-deviations", tuple(deviations))
     return Conformance("conforming", ())
+
+
+def worst_status(statuses: Iterable[str]) -> str:
+    """The least conforming status of several; raises ValueError for none."""
+    return max(statuses, key=STATUSES.index)
 
 
 def _sum(amounts: Mapping[str, float], keys: Sequence[str]) -> float:

@@ -174,3 +174,8 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
         weakest(part.kind for part in items),
         join_sources(part.source for part in items),
     )
+
+
+def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:
+    """The sum of the figures that are known, out of documents; None where none is."""
+    return total(Quantity.from_doc(figure) for figure in figures if figure is not None)

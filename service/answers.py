@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
-from gramwatt.sci.document import JobHead
+from gramwatt.sci.document import JobHead, ModelDoc
 from gramwatt.sci.quantity import QuantityDoc
 
 
@@ -34,10 +34,14 @@ class IngestAnswer(TypedDict):
 
 
 class JobsAnswer(TypedDict):
-    """A page of jobs, newest first; `next_cursor` is null at the end."""
+    """A page of jobs, newest first; `next_cursor` is null at the end.
+
+    `model` is there when `model_id` was asked for: the sums over all runs of that model.
+    """
 
     jobs: list[JobHead]
     next_cursor: str | None
+    model: NotRequired[ModelDoc]
 
 
 class Links(TypedDict):

@@ -28,6 +28,8 @@ DatabaseUrl = Annotated[
 
 def add_commands(app: typer.Typer) -> None:
     """Add the service's commands to the product's command."""
+    from gramwatt.service.cli_job import job
+
     app.command()(serve)
     app.command()(jobs)
     app.command()(job)
@@ -66,6 +68,9 @@ def jobs(
     as_json: AsJson = False,
     project: Project = None,
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Only runs of this model, and their sums.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many, at most.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
 ) -> None:
@@ -75,40 +80,17 @@ def jobs(
 
     with _open() as service:
         try:
-            page = jobs_page(service, limit, cursor, project=project, state=state)
+            page = jobs_page(service, limit, cursor, project=project, state=state, model_id=model)
         except Problem as problem:
             _stop(2, problem.detail)
     if as_json:
         _print_json(page)
         return
-    from gramwatt.service.terminal import jobs_table
+    from gramwatt.service.terminal import jobs_table, model_lines
 
     jobs_table(page["jobs"])
-
-
-def job(
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
-    as_json: AsJson = False,
-    explain: Annotated[
-        str | None, typer.Option(help="Show how a figure came to be, such as energy_kwh.")
-    ] = None,
-) -> None:
-    """Show one job, or how one of its figures came to be."""
-    from gramwatt.service.explain import FIELDS, explained
-
-    if explain is not None and explain not in FIELDS:
-        _stop(2, f"cannot explain {explain!r}; known: {', '.join(FIELDS)}")
-    with _open() as service:
-        document = _job_document(service, job_id)
-    if explain is not None:
-        found = explained(document, explain)
-        _print_json(found) if as_json else print(found["text"])
-    elif as_json:
-        _print_json(document)
-    else:
-        from gramwatt.service.terminal import job_lines
-
-        print("\n".join(job_lines(document)))
+    if "model" in page:
+        print("\n".join(["", *model_lines(page["model"])]))
 
 
 def report_job(

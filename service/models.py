@@ -61,11 +61,13 @@ class Job(Base):
         Index(None, "started_us", "id"),
         Index(None, "project", "started_us", "id"),
         Index(None, "state", "heard_us"),
+        Index(None, "model_id", "started_us", "id"),
     )
 
     id: Mapped[AutoKey]
     job_id: Mapped[Identifier] = mapped_column(unique=True)
     project: Mapped[Label]
+    model_id: Mapped[Label | None]
     state: Mapped[Word]
     started_us: Mapped[Stamp]
     heard_us: Mapped[Stamp]

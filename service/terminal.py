@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gramwatt.sci.document import JobDoc, JobHead
+from gramwatt.sci.compare import ComparisonDoc
+from gramwatt.sci.document import JobDoc, JobHead, ModelDoc
 from gramwatt.sci.figures import UNKNOWN, count_text, duration, span_text, value_text
 from gramwatt.sci.quantity import QuantityDoc
 from gramwatt.service.pagetext import moment, plain, sci, sci_range
@@ -57,6 +58,51 @@ def job_lines(document: JobDoc) -> list[str]:
     rows.append(("Data quality", document["data_quality"]["grade"]))
     rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
     rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
+    return _aligned(rows)
+
+
+def model_lines(model: ModelDoc) -> list[str]:
+    """All runs of a model: each part's sums and scores, and why they may not be the whole."""
+    rows = [("Model", f"{model['model_id']}, {model['jobs']} runs")]
+    for part in model["parts"]:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(part["states"].items()))
+        rows += [
+            (f"As {part['persona']}", f"{part['jobs']} runs ({states}), {part['conformance']}"),
+            ("  Energy", _with_range(part["energy_kwh"])),
+            ("  Total O + M", _with_range(part["total_g"])),
+        ]
+        rows += [(f"    of {kind}", _with_range(part["by_kind"][kind])) for kind in part["by_kind"]]
+        for row in part["sci"]:
+            figure = f"{sci(row)}, R = {count_text(row['count'])}"
+            rows.append((f"  SCI per {row['unit']}", figure))
+    rows += [("Missing", text) for text in model["missing"]]
+    return _aligned(rows)
+
+
+def comparison_lines(found: ComparisonDoc) -> list[str]:
+    """Two scores side by side: the ratio, the verdict, and the effect of each term."""
+    unit, per = found["unit"], f"gCO2e/{found['unit']}"
+    sides = {"Before": found["before"], "After": found["after"]}
+    rows = [
+        (
+            name,
+            f"{value_text(side['g_per_unit'])}  ({span_text(side['g_per_unit']) or 'exact'}), "
+            f"R = {count_text(side['count'])} {unit}, job {side['job_id']}",
+        )
+        for name, side in sides.items()
+    ]
+    rows.append(("Ratio", _with_range(found["ratio"])))
+    rows.append(("Verdict", found["verdict"]))
+    rows.append(("Change", f"{found['change_g_per_unit']:+.3g} {per}"))
+    rows += [
+        (f"  by {term}", f"{effect + 0.0:+.3g} {per}")
+        for term, effect in found["effects_g_per_unit"].items()
+    ]
+    rows.append(("What moved most", found["moved"] or "nothing"))
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max(len(name) for name, _ in rows)
     return [plain(f"{name:<{width}}  {text}") for name, text in rows]
 

@@ -37,6 +37,13 @@ class JobsQuery(Page, ProjectQuery):
     """Filters and page of the list of jobs."""
 
     state: JobState | None = Field(None, description="Only jobs in this state.")
+    model_id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=512,
+        pattern=r"^[^\x00]+$",
+        description="Only runs of this model; the answer then has their sums too.",
+    )
 
 
 class RescoreBody(Strict):
@@ -58,8 +65,9 @@ def add_records(path: JobPath) -> IngestAnswer:
 
 @routes.get("/v1/jobs")
 def list_jobs(query: JobsQuery) -> JobsAnswer:
-    """Jobs, newest first."""
-    return jobs_page(service(), query.limit, query.cursor, project=query.project, state=query.state)
+    """Jobs, newest first; of one model with the sums over all its runs."""
+    only = {"project": query.project, "state": query.state, "model_id": query.model_id}
+    return jobs_page(service(), query.limit, query.cursor, **only)
 
 
 @routes.get("/v1/jobs/<job_id>", *ENDED)

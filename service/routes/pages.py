@@ -50,7 +50,9 @@ def jobs() -> Response:
     position = decode_cursor(cursor, int, int) if cursor else None
     project, state = request.args.get("project") or None, request.args.get("state") or None
     with service().store.read() as session:
-        found = jobs_after(session, position, PER_PAGE + 1, project=project, state=state)
+        found = jobs_after(
+            session, position, PER_PAGE + 1, only={"project": project, "state": state}
+        )
         projects = list(session.scalars(sa.select(Job.project).distinct().order_by(Job.project)))
     shown, following = cut(found, PER_PAGE, lambda row: (row.started_us, row.id))
     return _page(

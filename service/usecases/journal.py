@@ -58,6 +58,7 @@ def refresh_head(session: Session, job: Job) -> None:
         return
     job.state = merged.state
     job.project = merged.head.project
+    job.model_id = merged.head.model_id
     job.started_us = to_us(merged.started_at)
     shown = json.loads(job.head) if job.head else None
     head = shown if shown and shown["energy_kwh"] else unscored_head(merged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,15 +113,13 @@ def jobs_after(
     position: tuple[Any, ...] | None,
     limit: int,
     *,
-    project: str | None = None,
-    state: str | None = None,
+    only: Mapping[str, str | None],
 ) -> list[Job]:
-    """Jobs newest first, after a position (started_us, id)."""
+    """Jobs newest first, after a position (started_us, id); `only` holds what columns must be."""
     wanted = sa.select(Job).order_by(Job.started_us.desc(), Job.id.desc()).limit(limit)
-    if project is not None:
-        wanted = wanted.where(Job.project == project)
-    if state is not None:
-        wanted = wanted.where(Job.state == state)
+    for column, value in only.items():
+        if value is not None:
+            wanted = wanted.where(getattr(Job, column) == value)
     if position is not None:
         wanted = wanted.where(sa.tuple_(Job.started_us, Job.id) < sa.tuple_(*position))
     return list(session.scalars(wanted))

@@ -140,3 +140,14 @@ def test_the_statement_claims_no_assurance(full):
     assert said["Assurance"] == "none: not assured by a third party"
     assert "self-declared, computed to ISO/IEC 21031:2024" in said["Scores"]
     assert "certified" not in words(month.build(full)).lower()
+
+
+def test_models_have_a_table_with_their_unfinished_runs():
+    jobs = [samples.job(name, watts=500) for name in ("a", "b", "c")]
+    for job in jobs:
+        job["model_id"] = "m-1"
+    jobs[1]["state"] = "failed"
+    jobs[2]["kind"] = "inference"
+    built = month.build(samples.month(jobs))
+    rows = [cells(row)[:4] for row in table(built, "Runs by model").rows]
+    assert rows == [["m-1", "consumer", "1", "0"], ["m-1", "provider", "2", "1"]]

@@ -69,17 +69,58 @@ def test_an_unknown_job_is_exit_1_with_close_ids(two_jobs):
     assert err == "gramwatt: unknown job 'job-11'; close ids: job-1, job-2\n"
 
 
-@pytest.mark.parametrize("field", ["energy_kwh", "operational_g", "embodied_g", "total_g", "sci"])
+NEEDS = {
+    "energy_kwh": {"energy of"},
+    "operational_g": {"energy of", "carbon intensity", "PUE"},
+    "embodied_g": {"TE", "RR/ToR", "EL", "TiR"},
+    "total_g": {"energy of", "carbon intensity", "PUE", "TE", "RR/ToR", "EL", "TiR"},
+    "sci": {"energy of", "carbon intensity", "PUE", "TE", "RR/ToR", "EL", "TiR"},
+    "pue": {"PUE"},
+    "intensity_g_per_kwh": {"carbon intensity"},
+    "lifetime_years": {"EL"},
+    "devices.GPU-n1.energy_j": {"energy of"},
+    "devices.GPU-n1.embodied_g": {"TE", "RR/ToR", "EL", "TiR"},
+}
+
+
+@pytest.mark.parametrize("field", NEEDS)
 def test_every_figure_explains_itself(two_jobs, field):
     document = json.loads(gramwatt("job", "job-1", "--json")[1])
     code, out, _ = gramwatt("job", "job-1", "--explain", field, "--json")
     found = json.loads(out)
     assert code == 0
-    shown = document["sci"][0]["g_per_unit"] if field == "sci" else document[field]
-    assert list(found["figures"].values())[-1] == shown
-    assert found["inputs"] == document["method"]["inputs"]
+    device = {f"devices.GPU-n1.{name}": value for name, value in document["devices"][0].items()}
+    published = {
+        **document["method"],
+        **document,
+        **device,
+        "sci": document["sci"][0]["g_per_unit"],
+    }
+    assert list(found["figures"].values())[-1] == published[field]
+    named = {
+        start for start in NEEDS["sci"] for r in found["inputs"] if r["what"].startswith(start)
+    }
+    assert named == NEEDS[field]
     for row in found["inputs"]:
         assert row["figure"]["source"] in found["text"]
+    method = document["method"]
+    assert found["engine_version"] == method["engine_version"]
+    assert found["text"].endswith(
+        f"Engine 1, catalog {method['catalog_version']}, {method['standard']}"
+    )
+    assert found["formula"] in found["text"]
+
+
+def test_a_devices_embodied_carbon_is_given_by_its_five_terms(two_jobs):
+    out = gramwatt("job", "job-1", "--explain", "devices.GPU-n1.embodied_g", "--json")[1]
+    te, tir, el, rr, tor, m = (f["value"] for f in json.loads(out)["figures"].values())
+    assert m == pytest.approx(te * tir / (el * 8760 * 3600) * rr / tor)
+
+
+def test_a_device_the_job_has_not_is_wrong_usage(two_jobs):
+    code, _, err = gramwatt("job", "job-1", "--explain", "devices.GPU-9.energy_j")
+    assert code == 2
+    assert "no device 'GPU-9'; it has GPU-n1" in err
 
 
 def test_a_figure_that_cannot_be_explained_is_wrong_usage(home):
