@@ -31,12 +31,20 @@ BURST_LINES = 100
 LINES_PER_S = 10.0
 """Count lines that go out at once, and how many more each second: what comes faster is merged, so
 that a tight loop neither fills the channel nor wakes the meter all the time."""
+WINDOW_BURST, WINDOWS_PER_S = 100.0, 4.0
+"""Edges of windows that go out at once, and how many more each second: each is a reading of the
+counter and a cut of the journal, which a window around every step of a tight loop is not worth."""
+WINDOW_NS = 1_000_000_000
+"""A window that took this long is never left out: they cannot be many."""
+WAITING_MAX = 1_000
+"""Lines kept for a meter that does not read."""
 LINE_MAX_B = 32_000
 """Longest line [B]. Linux passes up to 32 KiB through a unix socket as one piece (UNIX_SKB_FRAGS_SZ
 in net/unix/af_unix.c), so that a line is sent whole or not at all."""
 _SEND_FLAGS = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
+_LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of them are measured."
 _printed: set[str] = set()
 
 
@@ -83,6 +91,8 @@ class Client:
         self._restarts = 0
         self._retry_at = 0.0
         self._credit, self._credit_at = float(BURST_LINES), time.monotonic()
+        self._edges, self._edges_at = WINDOW_BURST, time.monotonic()
+        self._left_out = False
         self._polled_at = time.monotonic()
 
     def start(self) -> bool:
@@ -105,6 +115,24 @@ class Client:
     def note(self, text: str) -> None:
         """Leave a "code: sentence" notice with the job."""
         self._tell({"cmd": "notice", "text": text})
+
+    def enter_window(self, name: str, start_ns: int) -> None:
+        """Tell that the window `name` began at `start_ns` [ns], where that can be read at all."""
+        if self._mine() and self._afford_edge():
+            self._tell({"cmd": "window", "name": name, "start_ns": start_ns})
+
+    def leave_window(self, name: str, start_ns: int, counts: Mapping[str | None, float]) -> None:
+        """Tell that the window which began at `start_ns` [ns] ends now, with what it counted."""
+        if not self._mine():
+            return
+        mono_ns = time.monotonic_ns()
+        if not self._afford_edge() and mono_ns - start_ns < WINDOW_NS:
+            if not self._left_out:
+                self._left_out = True
+                self.note(_LEFT_OUT)
+            return
+        line = {"cmd": "window", "name": name, "start_ns": start_ns, "mono_ns": mono_ns}
+        self._tell({**line, "counts": list(counts.items())})
 
     def poll(self) -> None:
         """Read what the meter has said, and bring it back when it has died."""
@@ -147,8 +175,17 @@ class Client:
     def _mine(self) -> bool:
         return self.alive and self._pid == os.getpid()
 
+    def _afford_edge(self) -> bool:
+        now = time.monotonic()
+        earned = (now - self._edges_at) * WINDOWS_PER_S
+        self._edges, self._edges_at = min(self._edges + earned, WINDOW_BURST), now
+        if self._edges < 1:
+            return False
+        self._edges -= 1
+        return True
+
     def _tell(self, message: dict[str, Any]) -> None:
-        if self._mine():
+        if self._mine() and len(self._lines) < WAITING_MAX:
             self._lines.append(_encode(message))
             self._touch()
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from gramwatt.collectors.track import Opened
+
 SIGINT = 2
 _gate = threading.Lock()
 _current: Session | None = None
@@ -31,7 +33,7 @@ class Session:
     def __init__(self, args: Mapping[str, Any]) -> None:
         self.id, origin = job_id()
         self.client = Client(self.id, "track", args)
-        self.phases: list[str] = []
+        self.windows: list[Opened] = []
         self._depth = 0
         self._outcome: tuple[str, int | None, int | None] | None = None
         self._exported = origin != "environment"

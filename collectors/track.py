@@ -13,6 +13,7 @@ import math
 import os
 import re
 import sys
+import time
 
 from gramwatt.collectors.client import say
 from gramwatt.collectors.launch import job_document
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 RESULT_TIMEOUT_S = 60.0
+PATH_LENGTH = 512
+"""Longest name of a window with those around it: as long as a text of a record may be."""
 UNIT = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 """A unit's name, as gramwatt.sci.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
@@ -72,7 +75,7 @@ class Job:
             self._ignored(f"count({amount!r}, {units!r}) is ignored: {error}")
 
     def window(self, name: str) -> Window:
-        """A block whose counts carry the label `name`; windows nest, as in "epoch-3/validation"."""
+        """A block whose energy and counts are told apart; windows nest ("epoch-3/validation")."""
         return Window(self._session, str(name))
 
     def _count(self, amount: float, unit: str | None) -> None:
@@ -83,7 +86,10 @@ class Job:
             raise ValueError(f"not a unit name: {unit!r}")
         session = self._session
         if session is not None:
-            session.client.count(number, unit, "/".join(session.phases)[:512] or None)
+            opened = list(session.windows)
+            for window in opened:
+                window.counts[unit] = window.counts.get(unit, 0.0) + number
+            session.client.count(number, unit, _path(opened) or None)
 
     def _ignored(self, text: str) -> None:
         say(f"{text} [argument-ignored]")
@@ -91,21 +97,44 @@ class Job:
             self._session.client.note(f"argument-ignored: {text}"[:512])
 
 
+class Opened:
+    """One entry of a window: its whole name, when it began [ns], and what was counted since."""
+
+    __slots__ = ("counts", "label", "path", "start_ns")
+
+    def __init__(self, label: str, outer: list[Opened]) -> None:
+        self.label, self.start_ns = label, time.monotonic_ns()
+        self.counts: dict[str | None, float] = {}
+        self.path = _path([*outer, self])
+
+
 class Window:
-    """A named part of a job, such as an epoch."""
+    """A named part of a job, such as an epoch; it may be entered again."""
 
     def __init__(self, session: Session | None, name: str) -> None:
         self._session, self._name = session, name
+        self._entries: list[Opened] = []
 
     def __enter__(self) -> Window:
-        if self._session is not None:
-            self._session.phases.append(self._name)
+        session = self._session
+        if session is not None:
+            opened = Opened(self._name, session.windows)
+            session.windows.append(opened)
+            self._entries.append(opened)
+            session.client.enter_window(opened.path, opened.start_ns)
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._session is not None and self._name in self._session.phases:
-            phases = self._session.phases  # windows may overlap: the last of this name goes
-            del phases[len(phases) - 1 - phases[::-1].index(self._name)]
+        session = self._session
+        if session is not None and self._entries:
+            opened = self._entries.pop()
+            if opened in session.windows:  # they may overlap: each takes out itself
+                session.windows.remove(opened)
+            session.client.leave_window(opened.path, opened.start_ns, opened.counts)
+
+
+def _path(windows: list[Opened]) -> str:
+    return "/".join(opened.label for opened in windows)[:PATH_LENGTH]
 
 
 class Tracker:

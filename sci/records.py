@@ -357,7 +357,11 @@ def _check_meaning(record: AnyRecord) -> None:
         if record.end - record.start > timedelta(days=1):
             raise RecordError("an interval is at most a day long", code="bad-interval")
     if isinstance(record, CountRecord) and record.since is not None:
-        if record.phase is None or record.at < record.since:
-            raise RecordError("a window has a name and ends after it starts", code="bad-window")
+        _check_window(record, record.since)
     if isinstance(record, JobRecord) and record.pue is not None and not 1 <= record.pue <= 5:
         raise RecordError(f"PUE {record.pue} is outside 1 to 5", code="bad-pue")
+
+
+def _check_window(record: CountRecord, since: datetime) -> None:
+    if record.phase is None or record.at < since:
+        raise RecordError("a window has a name and ends after it starts", code="bad-window")

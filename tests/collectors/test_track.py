@@ -36,6 +36,12 @@ class FakeClient:
     def count(self, amount: float, unit: str | None = None, phase: str | None = None) -> None:
         self.told.append(("count", amount, unit, phase))
 
+    def enter_window(self, name: str, start_ns: int) -> None:
+        self.told.append(("enter", name, start_ns))
+
+    def leave_window(self, name: str, start_ns: int, counts: dict[str | None, float]) -> None:
+        self.told.append(("leave", name, start_ns, counts))
+
     def note(self, text: str) -> None:
         self.told.append(("note", text))
 
@@ -119,6 +125,32 @@ def test_counts_with_units_and_nested_windows(clients: list[FakeClient]) -> None
         (1.0, None, "epoch-1"),
         (5.0, None, None),
     ]
+
+
+def test_a_window_tells_its_edges_its_whole_name_and_what_was_counted_in_it(
+    clients: list[FakeClient],
+) -> None:
+    with track(unit="image") as job:
+        window = job.window("step")
+        for amount in (2, 3):
+            with job.window("epoch"), window:
+                job.count(amount, token=7)
+    edges = [item for item in clients[0].told if item[0] in ("enter", "leave")]
+    assert [item[:2] for item in edges] == [
+        ("enter", "epoch"),
+        ("enter", "epoch/step"),
+        ("leave", "epoch/step"),
+        ("leave", "epoch"),
+    ] * 2
+    assert [item[3] for item in edges if item[0] == "leave"] == [
+        {None: 2.0, "token": 7.0},
+        {None: 2.0, "token": 7.0},
+        {None: 3.0, "token": 7.0},
+        {None: 3.0, "token": 7.0},
+    ]
+    starts_ns = [item[2] for item in edges]
+    assert starts_ns[:4] == [starts_ns[0], starts_ns[1], starts_ns[1], starts_ns[0]]
+    assert starts_ns[0] < starts_ns[1] < starts_ns[4]
 
 
 def test_windows_may_overlap(clients: list[FakeClient]) -> None:
