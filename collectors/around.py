@@ -20,7 +20,8 @@ from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.sources.vendors import Place, ports
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
-"""Set to `model`, codecarbon is not started: for machines where its 80 MB matter, and for tests."""
+"""Set to `model`, neither counters nor codecarbon are used, for machines where its 80 MB matter and
+for tests; set to `codecarbon`, the counters are left to it."""
 HOST_NICENESS = 10
 """codecarbon gives way to the job: it is late rather than in the way."""
 
@@ -47,6 +48,13 @@ class Around:
         port = self.open_port() if self.open_port else nvml_port(self.environ, self.clock)
         port.open()
         return port
+
+
+def rapl_counters(around: Around) -> Finding | None:
+    """The host's energy counters, where they can be read and are not switched off."""
+    if around.environ.get(HOST_SOURCE) in ("model", "codecarbon") or not around.rapl():
+        return None
+    return around.counters()
 
 
 class PipedProcess:

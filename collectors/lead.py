@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from gramwatt.collectors import visible
 from gramwatt.collectors.accelerators import Accelerators
-from gramwatt.collectors.around import Around, starter
+from gramwatt.collectors.around import Around, rapl_counters, starter
 from gramwatt.collectors.clock import Timeline
 from gramwatt.collectors.gpu import GpuMeter, Notify
 from gramwatt.collectors.hostmeter import HostMeter, Part
@@ -201,7 +201,7 @@ class Lead:
     def _add_host(self, state: dict[str, Any] | None, mark_ns: int, folder: str) -> None:
         machine = self._machine = self._around.machine()
         spawn = starter(self._around, folder)
-        found = self._around.counters() if self._around.rapl() else None
+        found = rapl_counters(self._around)
         if not (found and found.usable):
             self._say_estimated(spawn is None)
         shares = (("cpu", machine.cpu_share), ("ram", machine.memory_share))

@@ -42,6 +42,10 @@ def rapl(around: Surroundings, wait: Callable[[float], None] = time.sleep) -> Fi
     """The processor's energy counters: there, readable, moving."""
     if around.place.platform != "linux":
         return Finding("RAPL", "absent", "only Linux shows the processor's counters")
+    source = around.environ.get("GRAMWATT_HOST_SOURCE")
+    if source in ("model", "codecarbon"):
+        text = f"not read directly: GRAMWATT_HOST_SOURCE={source}"
+        return Finding("RAPL", "off", text, "unset GRAMWATT_HOST_SOURCE")
     root = around.root / counters.POWERCAP.relative_to("/")
     found = counters.find(root)
     if found.denied:

@@ -211,6 +211,12 @@ def test_rapl_for_root_only_gets_the_permission_line(tmp_path: Path) -> None:
     assert "chmod" in inside.fix
 
 
+def test_rapl_that_is_switched_off_says_by_what(tmp_path: Path) -> None:
+    powercap(tmp_path)
+    found = host.rapl(linux(tmp_path, GRAMWATT_HOST_SOURCE="codecarbon"))
+    assert (found.state, found.fix) == ("off", "unset GRAMWATT_HOST_SOURCE")
+
+
 def test_rapl_of_a_virtual_machine_has_no_fix(tmp_path: Path) -> None:
     write(tmp_path, proc__cpuinfo="flags\t: fpu vme hypervisor lahf_lm\n")
     found = host.rapl(linux(tmp_path))

@@ -7,8 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gramwatt.collectors.around import Around
+from gramwatt.collectors.around import Around, rapl_counters
 from gramwatt.collectors.clock import NS_PER_S, Timeline
 from gramwatt.collectors.hostmeter import HostMeter, Part
 from gramwatt.collectors.intervals import Interval, Schedule
@@ -209,6 +211,30 @@ def test_wraps_lose_nothing_at_the_meters_own_pace(bench: Bench, watts: float) -
     assert bench.total_j("cpu", "measured") == pytest.approx(watts * 600, rel=1e-6)
 
 
+@given(
+    steps=st.lists(
+        st.tuples(st.floats(0.01, 30.0), st.floats(0.5, 999.0)), min_size=1, max_size=40
+    ),
+    start=st.integers(0, AMD_RANGE_UJ - 1),
+)
+def test_no_pace_of_readings_below_half_a_minute_loses_or_adds_a_joule(
+    steps: list[tuple[float, float]], start: int
+) -> None:
+    domain = rapl.Domain("package-0", "cpu", Path("/nowhere"), AMD_RANGE_UJ)
+    value, total_uj, counted_j = start, 0, 0.0
+    for span_s, watts in steps:
+        grown = value + max(1, round(watts * span_s * 1e6))
+        total_uj += grown - value
+        found = rapl.step(
+            (domain,), {"package-0": value}, {"package-0": grown % AMD_RANGE_UJ}, span_s, None
+        )
+        value = grown % AMD_RANGE_UJ
+        assert found is not None
+        assert found.sure
+        counted_j += found.energy_j
+    assert counted_j == pytest.approx(total_uj / 1e6, rel=1e-9)
+
+
 def test_the_meter_asks_for_a_reading_twice_a_minute(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 900.0, range_uj=AMD_RANGE_UJ)
     meter = bench.begin()
@@ -387,3 +413,12 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench)
     assert (ram["meter"], ram["kind"], ram["share"]) == ("gramwatt-model", "estimated", 0.5)
     assert ram["memory_b"] == 32 * 2**30
     assert not any("RAPL" in text or "codecarbon" in text for text in bench.notices)
+
+
+@pytest.mark.parametrize("source", ["model", "codecarbon"])
+def test_the_counters_can_be_left_alone(tmp_path: Path, source: str) -> None:
+    def counters() -> rapl.Finding:
+        raise AssertionError("asked")
+
+    around = Around(environ={"GRAMWATT_HOST_SOURCE": source}, rapl=lambda: True, counters=counters)
+    assert rapl_counters(around) is None
