@@ -25,13 +25,15 @@ EDGE_WORTH_S = 0.02
 class Edge:
     """The search for the first two counter ticks after the first reading."""
 
-    __slots__ = ("counter_mj", "deadline_ns", "first", "polled_ns", "start")
+    __slots__ = ("counter_mj", "deadline_ns", "first", "marks_ns", "polled_ns", "second", "start")
 
     def __init__(self, start: Reading) -> None:
         self.start = start
         self.polled_ns, self.counter_mj = start[0], start[1]
         self.deadline_ns = start[0] + START_LIMIT_NS
         self.first: tuple[float, float] | None = None
+        self.second: tuple[float, float] | None = None
+        self.marks_ns: list[int] = []  # edges of windows that began meanwhile
 
     def poll(self, reading: Reading) -> tuple[float, float] | None:
         """Take a reading; once two ticks are seen, (update period [s], counter at start [mJ])."""
@@ -44,6 +46,7 @@ class Edge:
         if self.first is None:
             self.first = (tick_ns, counter_mj)
             return None
+        self.second = (tick_ns, counter_mj)
         period_ns = tick_ns - self.first[0]
         start_ns, start_mj = self.start[0], self.start[1] or 0.0
         past = min(1.0, max(0.0, 1 - (self.first[0] - start_ns) / period_ns))
@@ -66,8 +69,18 @@ def at_stop(final: Reading, tick: Reading | None, stop_ns: int, gpu: GpuMeter) -
     end_ns = max(stop_ns, gpu.end_ns or stop_ns)
     if counter_mj is None:
         return min(time_ns, end_ns), None, power_mw
+    return end_ns, gpu.counter_at(end_ns, known_points(final, tick, gpu)), power_mw
+
+
+def known_points(final: Reading, tick: Reading | None, gpu: GpuMeter) -> list[tuple[float, float]]:
+    """Points (time [ns], counter [mJ]) around a mark: the ticks before and after it, where known.
+
+    `final` was read after the mark, `tick` is the first counter change after `final`. Empty for a
+    device without a counter.
+    """
+    time_ns, counter_mj, _ = final
+    if counter_mj is None:
+        return []
     if tick is None or tick[1] is None or gpu.period_s is None:
-        known: list[tuple[float, float]] = [(time_ns, counter_mj)]
-    else:
-        known = [(tick[0] - gpu.period_s * NS_PER_S, counter_mj), (tick[0], tick[1])]
-    return end_ns, gpu.counter_at(end_ns, known), power_mw
+        return [(time_ns, counter_mj)]
+    return [(tick[0] - gpu.period_s * NS_PER_S, counter_mj), (tick[0], tick[1])]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from gramwatt.collectors.clock import NS_PER_S, Timeline
+from gramwatt.collectors.crossing import CUTS_MAX, Crossing, book_edges
 from gramwatt.collectors.edges import EDGE_NS, EDGE_WORTH_S, Edge, at_stop, stop_wait_ns
 from gramwatt.collectors.gpu import GpuMeter, Notify, Reading
 from gramwatt.collectors.probe import Read, best_read
@@ -26,11 +27,16 @@ RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 class Device:
     """A billed device: how it is read, and what its readings are booked on."""
 
-    __slots__ = ("edge", "fresh", "gpu", "index", "pause_ns", "read", "retry_at_ns", "slow")
+    __slots__ = (
+        *("crossing", "cuts", "edge", "fresh", "gpu", "index"),
+        *("pause_ns", "read", "retry_at_ns", "slow"),
+    )
 
     def __init__(self, index: int, gpu: GpuMeter, read: Read) -> None:
         self.index, self.gpu, self.read = index, gpu, read
         self.edge: Edge | None = None
+        self.crossing: Crossing | None = None
+        self.cuts = 0
         self.fresh = gpu.end_ns is None
         self.retry_at_ns: int | None = None
         self.pause_ns = RETRY_MIN_NS
@@ -70,9 +76,16 @@ class Sampler:
         """Whether the counter's ticks are still being looked for."""
         return any(device.edge for device in self.devices)
 
+    def mark(self, mark_ns: int) -> None:
+        """A window's edge at `mark_ns` [ns]: read the counter around it, and cut there."""
+        for device in self.devices:
+            device.cuts += 1
+            if device.cuts <= CUTS_MAX and device.retry_at_ns is None:
+                self._mark(device, mark_ns)
+
     def due_ns(self) -> int:
         """When the next reading is due on the timeline [ns]."""
-        if self.at_edge:
+        if self.at_edge or any(device.crossing for device in self.devices):
             return min(self._next_ns, self._timeline.now_ns() + EDGE_NS)
         fast = any(d.gpu.needs_power for d in self.devices)
         return min(self._next_ns, self._next_fast_ns) if fast else self._next_ns
@@ -80,9 +93,7 @@ class Sampler:
     def tick(self) -> None:
         """Do the readings that are due."""
         now_ns = self._timeline.now_ns()
-        for device in self.devices:
-            if device.edge:
-                self._poll_edge(device, device.edge)
+        self._poll()
         if now_ns >= self._next_ns:
             self._ticks += 1
             for device in self.devices:
@@ -103,6 +114,8 @@ class Sampler:
         for device in self.devices:
             reading = finals.get(id(device))
             if reading is not None:
+                if device.crossing:
+                    device.crossing.end(reading, after.get(id(device)), device.gpu)
                 device.gpu.take(at_stop(reading, after.get(id(device)), stop_ns, device.gpu))
             device.gpu.settle()
             self._profile(device, limit=False)
@@ -132,6 +145,13 @@ class Sampler:
             before_ns = self._timeline.now_ns()
         return found
 
+    def _poll(self) -> None:
+        for device in self.devices:
+            if device.edge:
+                self._poll_edge(device, device.edge)
+            elif device.crossing:
+                self._poll_crossing(device, device.crossing)
+
     def _poll_edge(self, device: Device, edge: Edge) -> None:
         reading = self._read(device)
         known = edge.poll(reading) if reading else None
@@ -140,13 +160,30 @@ class Sampler:
             if device.fresh:  # else its base is the reading of the meter before
                 device.gpu.rebase(start_mj)
             device.edge = None
+            points = [point for point in (edge.first, edge.second) if point]
+            book_edges(device.gpu, edge.marks_ns, points, reading[2] if reading else None)
         elif self._timeline.now_ns() >= edge.deadline_ns:
             device.edge = None  # the plain first reading stands: at most one update period off
+            for mark_ns in edge.marks_ns:
+                self._mark(device, mark_ns)
+
+    def _mark(self, device: Device, mark_ns: int) -> None:
+        waiting = device.edge or device.crossing
+        if waiting:
+            waiting.marks_ns.append(mark_ns)
+        elif (reading := self._read(device)) is not None:
+            device.crossing = Crossing(mark_ns, reading, device.gpu.period_s)
+
+    def _poll_crossing(self, device: Device, crossing: Crossing) -> None:
+        reading = self._read(device)
+        lost = reading is None and device.retry_at_ns is not None
+        if lost or (reading is not None and crossing.poll(reading, device.gpu)):
+            device.crossing = None
 
     def _sample(self, device: Device) -> None:
         if device.retry_at_ns is not None and self._timeline.now_ns() < device.retry_at_ns:
             return
-        if device.edge:
+        if device.edge or device.crossing:
             return
         reading = self._read(device)
         if reading is None:
