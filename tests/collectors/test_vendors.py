@@ -20,7 +20,11 @@ from gramwatt.collectors.sources.neuron import Neuron
 from gramwatt.collectors.sources.tpu import Tpu
 from gramwatt.collectors.sources.vendor import VendorPort, library, rated_w
 from gramwatt.collectors.sources.vendors import VENDORS, Place, ports, present
+from gramwatt.sci.annual import AnnualIntensity
+from gramwatt.sci.catalog import load_catalog
+from gramwatt.sci.document import JobDoc
 from gramwatt.sci.records import DeviceRecord, EndRecord, IntervalRecord
+from gramwatt.sci.score import ScoreContext, score
 from tests.collectors.rig import by_type, energy_j, gpu
 from tests.collectors.vendor_fakes import (
     FakeAmdSmi,
@@ -448,3 +452,47 @@ def test_without_their_devices_no_vendors_library_or_source_is_loaded(tmp_path: 
     names = ("amd", "gaudi", "apple", "jetson", "neuron", "tpu")
     sources = {f"gramwatt.collectors.sources.{name}" for name in names}
     assert loaded & (libraries | sources) == set()
+
+
+def document(rig: VendorRig) -> JobDoc:
+    catalog = load_catalog()
+    return score(rig.merged(), ScoreContext(catalog, AnnualIntensity(catalog)))
+
+
+def test_the_score_of_a_gaudi_job_knows_the_part_and_its_energy(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: FakeHlml(rig))], gpu(SQUARE))
+    exact_j = measured(rig)
+    doc = document(rig)
+    part = next(device for device in doc["devices"] if device["class"] == "accelerator")
+    assert part["hardware"] == "intel-gaudi2"
+    assert part["energy_j"] is not None
+    assert part["energy_j"]["kind"] in ("measured", "estimated")  # estimated: the first moments
+    assert part["energy_j"]["value"] == pytest.approx(exact_j, rel=0.003)
+    assert doc["energy_kwh"] is not None
+    assert doc["energy_kwh"]["value"] * 3.6e6 > exact_j  # the host comes on top
+
+
+def test_a_module_has_no_host_on_top(tmp_path: Path) -> None:
+    make: Make = lambda rig: [  # noqa: E731
+        AppleSilicon(lambda: FakeApple(rig, cpu_total_mj=9.0, gpu_mj=11.0), "Apple M2")
+    ]
+    rig = VendorRig(tmp_path, make)
+    measured(rig, 50.0)
+    energy = document(rig)["energy_kwh"]
+    assert energy is not None
+    assert energy["value"] * 3.6e6 == pytest.approx(20.0 * 50, rel=1e-3)
+
+
+@pytest.mark.parametrize("why", ["no figure", "no library"])
+def test_a_device_that_cannot_be_read_makes_the_whole_energy_unknown(
+    tmp_path: Path, why: str
+) -> None:
+    neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
+    port: VendorPort = Neuron(tmp_path / "root")
+    if why == "no library":
+        port = AmdSmi(absent("amdsmi cannot be imported; do this"))
+    rig = VendorRig(tmp_path / "home", lambda _: [port])
+    measured(rig, 20.0)
+    doc = document(rig)
+    assert (doc["energy_kwh"], doc["total_g"], doc["conformance"]) == (None, None, "not-sci")
+    assert "energy-unmeasured" in [notice["code"] for notice in doc["notices"]]
