@@ -111,6 +111,11 @@ class Accelerators:
         for group in self._groups:
             group.sampler.tick()
 
+    def mark(self, mark_ns: int) -> None:
+        """A window's edge at `mark_ns` [ns]."""
+        for group in self._groups:
+            group.sampler.mark(mark_ns)
+
     def stop(self, stop_ns: int) -> None:
         """The final readings, and the end of every source."""
         for group in self._groups:
@@ -165,7 +170,8 @@ class Accelerators:
         )
 
     def _unread(self, port: VendorPort, node: str, why: str) -> None:
-        self._notify("meter-source-absent", f"{port.vendor} is not measured: {why.rstrip('.')}.")
+        text = " ".join(why.rstrip(".").split())
+        self._notify("meter-source-absent", f"{port.vendor} is not measured: {text}.")
         self._put(
             DeviceRecord,
             device_id=f"{node}-{port.meter}",

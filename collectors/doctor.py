@@ -54,8 +54,9 @@ def lines(findings: list[Finding], width: int) -> list[str]:
         first, *rest = wrap(detail, room, break_long_words=False, break_on_hyphens=False) or [""]
         shown.append(f"{finding.what:<{column}}  {finding.state:<7}  {first}")
         shown += [" " * lead + text for text in rest]
-        if finding.fix:
-            shown.append(" " * lead + f"fix: {finding.fix}")  # unbroken, to be copied
+        if finding.fix:  # its lines stay unbroken, to be copied
+            first, *rest = finding.fix.splitlines()
+            shown += [" " * lead + f"fix: {first}"] + [" " * (lead + 5) + text for text in rest]
     return shown
 
 

@@ -30,8 +30,8 @@ NAMES = {
 }
 INSTALL = "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
 FLAGS = (
-    "start the container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman) and "
-    "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+    "start the container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)\n"
+    "and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
 )
 
 

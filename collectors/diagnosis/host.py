@@ -16,11 +16,15 @@ from gramwatt.sci.units import gib_from_bytes
 LOOK_S = 0.05
 """Long enough for a counter that is renewed every millisecond to move."""
 UNMASK = (
-    "start the container with `--security-opt systempaths=unconfined` (Docker) or "
-    "`--security-opt unmask=/sys/devices/virtual/powercap` (Podman), and let the host's counters "
-    "be read: "
+    "start the container with `--security-opt systempaths=unconfined` (Docker)\n"
+    "or with `--security-opt unmask=/sys/devices/virtual/powercap` (Podman)\n"
+    "and on the host, not in the container:\n"
 )
-CHMOD = "sudo chmod a+r {root}/*/energy_uj   (until the next boot; docs/measuring.md for good)"
+"""Container engines mask the powercap tree (GHSA-jq35-85cj-fj4p)."""
+CHMOD = (
+    "sudo chmod a+r {root}/*/energy_uj\n"
+    "(until the host's next boot; docs/measuring.md has the line for good)"
+)
 
 
 def system(around: Surroundings) -> Finding:

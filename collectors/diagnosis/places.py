@@ -81,7 +81,7 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
     try:
         status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)
     except OSError as error:
-        reason = " ".join(str(error).split())[:160]
+        reason = str(error).rpartition(": ")[2].strip("'\"() ")[:160]  # the innermost one
         text = f"{config.server} does not answer ({reason}); journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
     if status == 200:

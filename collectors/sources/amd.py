@@ -21,9 +21,9 @@ from gramwatt.sci.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w
 
 _T = TypeVar("_T")
 ADVICE = (
-    "install the amdsmi that matches this machine's ROCm (pip install amdsmi, or the one in "
-    "/opt/rocm/share/amd_smi), in a container with --device=/dev/kfd --device=/dev/dri, and join "
-    "the groups render and video"
+    "install the amdsmi of this machine's ROCm: pip install /opt/rocm/share/amd_smi\n"
+    "in a container: --device=/dev/kfd --device=/dev/dri\n"
+    "the user must be in the groups render and video"
 )
 NOT_OFFERED = frozenset({2, 3, 10, 49})
 """AMDSMI_STATUS_NOT_SUPPORTED, NOT_YET_IMPLEMENTED, NO_PERM and NO_HSMP_MSG_SUP (amdsmi.h)."""

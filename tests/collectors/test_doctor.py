@@ -203,7 +203,7 @@ def test_rapl_for_root_only_gets_the_permission_line(tmp_path: Path) -> None:
     assert (found.state, found.kind, found.spread) == ("limited", "estimated", 0.40)
     assert found.fix is not None
     root = tmp_path / "sys/class/powercap"
-    assert found.fix.startswith(f"sudo chmod a+r {root}/*/energy_uj")
+    assert found.fix.splitlines()[0] == f"sudo chmod a+r {root}/*/energy_uj"
     write(tmp_path, **{"run__.containerenv": ""})
     inside = host.rapl(linux(tmp_path))
     assert inside.fix is not None
@@ -317,6 +317,8 @@ def test_the_server_is_asked_with_a_limit() -> None:
 def test_a_server_nobody_listens_at_is_found_out_over_a_real_socket() -> None:
     found = places.server(Config(server="http://127.0.0.1:9"))
     assert found.state == "missing"
+    assert "[Errno 111] Connection refused" in found.detail
+    assert "HTTPConnectionPool" not in found.detail
 
 
 def test_every_wrong_setting_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,14 +356,16 @@ def test_json_has_every_source_with_kind_range_and_fix(home: Path) -> None:
 
 
 def test_lines_fit_the_terminal_and_fixes_stay_whole() -> None:
-    fix = "sudo chmod a+r /sys/class/powercap/*/energy_uj   (until the next boot; and so on)" * 2
+    fix = "sudo chmod a+r /sys/class/powercap/*/energy_uj " * 3 + "\nand then this"
     findings = [
         Finding("RAPL", "limited", "a detail of many words " * 12, fix, "estimated"),
         Finding("other vendors", "absent", "none"),
     ]
     shown = lines(findings, 80)
-    assert max(len(line) for line in shown if "fix:" not in line) <= 80
-    assert [line for line in shown if "fix:" in line] == [" " * 24 + f"fix: {fix}"]
+    assert max(len(line) for line in shown if "chmod" not in line) <= 80
+    first, second = fix.splitlines()
+    assert [line for line in shown if "fix:" in line] == [" " * 24 + f"fix: {first}"]
+    assert " " * 29 + second in shown
     assert "[estimated, +-40 %]" in "\n".join(shown)
     assert shown[-1] == "other vendors  absent   none"
 
