@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from gramwatt.sci.allocation import EmbodiedShares, Share, allocate
 from gramwatt.sci.daily import days
 from gramwatt.sci.disclose import inputs, method, overlay_notices
-from gramwatt.sci.document import DeviceDoc, JobDoc, QualityDoc, SciDoc
+from gramwatt.sci.document import DeviceDoc, JobDoc, JobHead, QualityDoc, SciDoc
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.functional import Converted, convert
 from gramwatt.sci.intensity import IntensityTrack
@@ -40,6 +40,25 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
     units, of_units = _units(job, parts.total_g)
     beside, of_memo = memo(job.head.tags, parts.energy_kwh, parts.place.pue)
     remarks = (*of_units, *converted.notices, *of_memo)
+    return {
+        **_head(parts, units),
+        "devices": _devices(job.devices, parts.cells, parts.embodied),
+        "data_quality": _quality(parts),
+        "notices": [notice.to_doc() for notice in _notices(parts, remarks)],
+        "method": method(parts, [row["unit"] for row in units]),
+        "series": series(job, parts.cells.track),
+        "steps": steps(parts),
+        "embodied_terms": embodied_terms(parts),
+        "lifetime_sensitivity": lifetime_sensitivity(parts, units),
+        "memo": beside,
+        "days": days(parts),
+        "tags": dict(job.head.tags),
+        "model_id": job.head.model_id,
+    }
+
+
+def _head(parts: Parts, units: list[SciDoc]) -> JobHead:
+    job = parts.job
     status = conformance(_faults(parts), parts.place.deviations)
     return {
         "job_id": job.head.job_id,
@@ -53,7 +72,7 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "duration_s": job.duration_s,
         "zone": parts.place.zone,
         "region": job.head.region,
-        "revision": context.revision,
+        "revision": parts.context.revision,
         "provisional": job.state == "running",
         "energy_kwh": doc(parts.energy_kwh),
         "operational_g": doc(parts.operational_g),
@@ -62,18 +81,6 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "sci": units,
         "conformance": status.status,
         "deviations": list(status.deviations),
-        "devices": _devices(job.devices, parts.cells, parts.embodied),
-        "data_quality": _quality(parts),
-        "notices": [notice.to_doc() for notice in _notices(parts, remarks)],
-        "method": method(parts, [row["unit"] for row in units]),
-        "series": series(job, parts.cells.track),
-        "steps": steps(parts),
-        "embodied_terms": embodied_terms(parts),
-        "lifetime_sensitivity": lifetime_sensitivity(parts, units),
-        "memo": beside,
-        "days": days(parts),
-        "tags": dict(job.head.tags),
-        "model_id": job.head.model_id,
     }
 
 
