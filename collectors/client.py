@@ -87,7 +87,7 @@ class Client:
         self._socket: socket.socket | None = None
         self._inode = 0
         self._received = b""
-        self._started_ns = (time.monotonic_ns(), time.time_ns())
+        self._started_ns = (time.monotonic_ns(), time.time_ns(), _boot_ns())
         self._restarts = 0
         self._retry_at = 0.0
         self._credit, self._credit_at = float(BURST_LINES), time.monotonic()
@@ -227,9 +227,10 @@ class Client:
         return self._send(_encode(self._start_line()))
 
     def _start_line(self) -> dict[str, Any]:
-        mono_ns, wall_ns = self._started_ns
+        mono_ns, wall_ns, boot_ns = self._started_ns
         line = {"cmd": "start", "job_id": self.job_id, "role": self._role, "parent_pid": self._pid}
         line |= {"mono_ns": mono_ns, "wall_ns": wall_ns, "args": self._args}
+        line |= {"boot_ns": boot_ns} if boot_ns else {}
         return line | ({"restart": self._restarts} if self._restarts else {})
 
     def _relaunch(self, now: float) -> None:
@@ -357,6 +358,12 @@ class Client:
             waiter = select.poll()
             waiter.register(self._socket.fileno(), select.POLLOUT)
             waiter.poll(max(0.0, min(0.1, deadline - time.monotonic())) * 1000)
+
+
+def _boot_ns() -> int | None:
+    """Time since boot, suspended time included [ns]; None where there is no such clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return None if clock is None else time.clock_gettime_ns(clock)
 
 
 def _encode(message: dict[str, Any]) -> bytes:

@@ -62,9 +62,15 @@ class Timeline:
         self.clock, self.offset_ns, self.start_ns = clock, offset_ns, start_ns
 
     @classmethod
-    def from_mark(cls, clock: Clock, mono_ns: int, wall_ns: int) -> Timeline:
-        """The timeline on which the client's start mark (both its clocks) lies at `wall_ns`."""
-        boot_ns = mono_ns + clock.now_ns() - clock.mono_ns()
+    def from_mark(
+        cls, clock: Clock, mono_ns: int, wall_ns: int, boot_ns: int | None = None
+    ) -> Timeline:
+        """The timeline on which the client's start mark (its clocks) lies at `wall_ns`.
+
+        Without `boot_ns` it is taken from `mono_ns`, which is right as long as the machine has not
+        slept since the mark.
+        """
+        boot_ns = boot_ns or mono_ns + clock.now_ns() - clock.mono_ns()
         return cls(clock, wall_ns - boot_ns, _whole(wall_ns))
 
     def now_ns(self) -> int:

@@ -144,6 +144,9 @@ class GpuMeter:
 
     def settle(self) -> None:
         """Book what still waits for the counter, as integrated power: the job ends here."""
+        if self._mark_ns is not None and self._last is not None and self.power_w is not None:
+            # One reading is all there is: its power has to do for the time before it.
+            self._book_before(self._last[0], self.power_w)
         if self._believed is None or self._last is None or self._last[0] <= self._believed[0]:
             return
         (start_ns, counter_mj), end_ns = self._believed, self._last[0]
@@ -270,11 +273,15 @@ class GpuMeter:
             power_w = self._mark_w
             if power_w is None:
                 power_w = energy_j * NS_PER_S / (end_ns - start_ns)
-            before_j = power_w * (start_ns - self._mark_ns) / NS_PER_S
-            self.ledger.add(self._mark_ns, start_ns, before_j * self.share, "estimated")
-            self._mark_ns = None
+            self._book_before(start_ns, power_w)
         label = "attributed" if self.share < 1 and kind != "estimated" else kind
         self.ledger.add(start_ns, end_ns, energy_j * self.share, label, self.power_w)
+
+    def _book_before(self, start_ns: int, power_w: float) -> None:
+        """Book the time from the job's start to the first reading, at that reading's power."""
+        mark_ns, self._mark_ns = self._mark_ns or start_ns, None
+        before_j = power_w * (start_ns - mark_ns) / NS_PER_S
+        self.ledger.add(mark_ns, start_ns, before_j * self.share, "estimated")
 
     def _tell(self, fault: str) -> None:
         self.counter_lost = self.counter_lost or fault == "absent"

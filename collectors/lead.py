@@ -13,8 +13,8 @@ from gramwatt.collectors.gpu import GpuMeter, Notify
 from gramwatt.collectors.hostmeter import HostMeter, Part
 from gramwatt.collectors.intervals import Interval, Ledger, Schedule
 from gramwatt.collectors.raplhost import host_meter
-from gramwatt.collectors.sampler import Sampler
-from gramwatt.collectors.sources.base import NvmlPort, SourceError
+from gramwatt.collectors.sampler import RETRY_MAX_NS, RETRY_MIN_NS, Sampler
+from gramwatt.collectors.sources.base import NvmlPort, SourceAbsent
 from gramwatt.collectors.sources.machine import Machine
 from gramwatt.sci.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
@@ -45,8 +45,10 @@ class Lead:
         self._host_said: object = None
         self._machine: Machine | None = None
         self._boards: list[visible.Board] = []
-        self._tried = False
         self._known: dict[str, Any] = {}
+        self._environs: list[tuple[Mapping[str, str], int]] = []
+        self._again_ns: int | None = 0
+        self._pause_ns = RETRY_MIN_NS
 
     def begin(self, state: dict[str, Any] | None, mark_ns: int, folder: str) -> None:
         """Find the devices and take their first readings.
@@ -66,7 +68,11 @@ class Lead:
 
         Devices already measured are left alone; the new ones' energy begins at `mark_ns` [ns].
         """
+        self._environs.append((environ, mark_ns))
         self._others.adopt(environ, self._known, mark_ns, self._emit)
+        return self._adopt_gpus(environ, mark_ns)
+
+    def _adopt_gpus(self, environ: Mapping[str, str], mark_ns: int) -> tuple[visible.Billed, ...]:
         billed = self._billed(environ)
         measured = {ledger.device_id for ledger in self._ledgers}
         for item in billed:
@@ -79,11 +85,14 @@ class Lead:
         dues = self._others.dues_ns()
         dues += [self._sampler.due_ns()] if self._sampler and self._sampler.devices else []
         host_ns = self.host.due_ns() if self.host else None
-        dues += [host_ns] if host_ns is not None else []
+        dues += [due_ns for due_ns in (host_ns, self._again_ns) if due_ns]
         return min(dues, default=self._timeline.now_ns() + 10**10)
 
     def tick(self) -> None:
         """Take the readings that are due."""
+        if self._again_ns and self._timeline.now_ns() >= self._again_ns:
+            for environ, mark_ns in self._environs:
+                self._adopt_gpus(environ, mark_ns)
         if self._sampler:
             self._sampler.tick()
         self._others.tick()
@@ -120,7 +129,7 @@ class Lead:
         host = self.host
         mine = {d.gpu.ledger.device_id: d.gpu.state() for d in devices}
         return {
-            "devices": {**mine, **self._others.state()},
+            "devices": {**self._known, **mine, **self._others.state()},
             "host": host.state() if host else None,
         }
 
@@ -145,29 +154,41 @@ class Lead:
         return found.billed
 
     def _opened(self) -> bool:
-        """Open NVML and list its boards, once; whether there is one to read."""
-        if self._tried:
+        """Open NVML and list its boards; whether there is one to read.
+
+        Once, but again later where a board or the driver did not answer, as after a reset.
+        """
+        again_ns, now_ns = self._again_ns, self._timeline.now_ns()
+        if again_ns is None or now_ns < again_ns:
             return self._sampler is not None
-        self._tried = True
+        self._again_ns = now_ns + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
         try:
-            port = self._port = self._around.port()
+            port = self._port = self._port or self._around.port()
             boards = [_board(port, index) for index in range(port.count())]
-        except SourceError as error:
-            text = f"no GPU is measured: {error.message.rstrip('.')}."
+        except SourceAbsent as error:
+            self._again_ns = self._again_ns if self._known else None
             if not self._others.ledgers:  # another vendor's machine has no NVML to miss
-                self._notify("meter-source-absent", text)
+                self._unmeasured(error.message.rstrip("."))
             return False
         except Exception as error:  # whatever a driver does, the job goes on
-            self._notify("meter-source-absent", f"no GPU is measured: NVML failed ({error}).")
+            self._unmeasured(f"NVML failed ({error})")
             return False
+        if None not in boards:
+            self._again_ns = None
         self._boards = [board for board in boards if board is not None]
-        if port.meter in SYNTHETIC_METERS:
-            self._notify(
-                "meter-synthetic", f"GPU readings come from {port.meter}, not from hardware."
-            )
-        self.driver = _attempt(port.driver)
-        self._sampler = Sampler(port, self._timeline, self._notify, self._around.random)
+        self._sampler = self._sampler or self._first_sampler(port)
         return True
+
+    def _unmeasured(self, why: str) -> None:
+        self._notify("meter-source-absent", f"no GPU is measured: {why}.")
+
+    def _first_sampler(self, port: NvmlPort) -> Sampler:
+        if port.meter in SYNTHETIC_METERS:
+            text = f"GPU readings come from {port.meter}, not from hardware."
+            self._notify("meter-synthetic", text)
+        self.driver = _attempt(port.driver)
+        return Sampler(port, self._timeline, self._notify, self._around.random)
 
     def _add_gpu(self, item: visible.Billed, known: dict[str, Any] | None, mark_ns: int) -> None:
         port, sampler = self._port, self._sampler

@@ -14,7 +14,7 @@ from typing import Any
 from gramwatt import __version__
 from gramwatt.collectors import identity, visible
 from gramwatt.collectors.around import Around
-from gramwatt.collectors.clock import NS_PER_S, Timeline
+from gramwatt.collectors.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.config import Config
 from gramwatt.collectors.cost import own_cost
 from gramwatt.collectors.counts import Counts, waiting
@@ -29,7 +29,7 @@ from gramwatt.sci.notices import CODES
 from gramwatt.sci.records import EndRecord, JobRecord
 
 OPEN_EVERY_NS = 10 * NS_PER_S
-RELAY_EVERY_NS = NS_PER_S
+RELAY_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
 RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * NS_PER_S
 """Other ranks, which may see other GPUs, mostly join in the first half minute."""
 SIZE_EVERY_NS = 600 * NS_PER_S
@@ -48,15 +48,11 @@ class NodeMeter:
         self.lead: Lead | None = None
         self.notices: list[str] = []
         self.unsaid: list[str] = []
-        clock = around.clock
-        mono_ns = int(start.get("mono_ns") or clock.mono_ns())
-        self.timeline = Timeline.from_mark(
-            clock, mono_ns, int(start.get("wall_ns") or clock.wall_ns())
-        )
+        self.timeline = _timeline(around.clock, start)
         self.mark_ns = self.timeline.start_ns
         self.home, elsewhere = writable_home(config.home)
         folder = spool_root(self.home) / self.job_id / self.node
-        self.log = Log(folder / "meter.log", clock)
+        self.log = Log(folder / "meter.log", around.clock)
         if elsewhere:
             self.notify("spool-elsewhere", elsewhere)
         writer = os.urandom(6).hex()
@@ -78,8 +74,10 @@ class NodeMeter:
             self.counts.restore(self._predecessors.counts(predecessor))
             self.log.say(f"resumes {predecessor.writer}")
         self._put_job(predecessor.writer if predecessor else None)
-        self._try_to_lead(fresh=True)
+        relayed = predecessor and predecessor.state and not predecessor.state.get("leader")
+        self._try_to_lead(fresh=not relayed)
         self._save()
+        self.save_soon()  # with the reading that spans a predecessor's gap
         role = "leads" if self.lead else "relays"
         self.log.say(f"{role} {self.job_id} for process {self.command.get('parent_pid')}")
         return {"reply": "ready", "notices": self.fresh_notices(), "job_id": self.job_id}
@@ -114,7 +112,7 @@ class NodeMeter:
             if at_edge and not self.lead.at_edge:
                 self.save_soon()  # the first reading is better known now
         elif now_ns >= self._relay_at_ns:
-            self._try_to_lead(fresh=False)
+            self._take_over()
         if now_ns >= self._ranks_at_ns:
             self._adopt_ranks(now_ns)
         if now_ns >= self._open_at_ns:
@@ -130,10 +128,10 @@ class NodeMeter:
         if self.closed:
             return
         self.closed = True
-        mono_ns = command.get("mono_ns")
-        stop_ns = self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
         if self.lead is None:  # the one who measured may have ended a moment ago
             self._try_to_lead(fresh=False)
+        mono_ns = command.get("mono_ns")
+        stop_ns = self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
         if self.lead is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
         self.counts.flush(self.journal.put)
@@ -208,12 +206,18 @@ class NodeMeter:
         self._guarded("the first reading", lambda: self._begin_lead(fresh))
         self.save_soon()
 
+    def _take_over(self) -> None:
+        self._try_to_lead(fresh=False)
+        if self.lead is not None:
+            self.lead.tick()  # the reading that spans the gap, before the state is saved
+
     def _begin_lead(self, fresh: bool) -> None:
         state = self._predecessors.leader_state(self.timeline, relayed=not fresh)
-        timeline = self.timeline
+        timeline = self._predecessors.in_order(self.timeline)
         if state:
             timeline = Timeline(timeline.clock, int(state["offset_ns"]), int(state["start_ns"]))
             self.log.say("continues the readings of the meter before")
+        self.mark_ns += timeline.offset_ns - self.timeline.offset_ns
         self.timeline = timeline
         self.lead = Lead(self.around, timeline, self.node, self.journal.put, self.notify)
         mark_ns = self.mark_ns if fresh else timeline.now_ns()
@@ -237,7 +241,10 @@ class NodeMeter:
             self.counts.flush(self.journal.put)
         if self.journal.thinned:
             self.notify("spool-resolution", CODES["spool-resolution"])
-        self.journal.write_open(self._state(), opened)
+        if not self.journal.write_open(self._state(), opened):
+            # A successor must not go on from a state older than the final lines.
+            self._open_at_ns = now_ns + RETRY_EVERY_NS
+            return
         self.journal.flush()
 
     def _state(self) -> dict[str, Any]:
@@ -288,6 +295,13 @@ class NodeMeter:
         except Exception as error:  # a source or a disk may do anything; the job must not notice
             self.log.say(f"{what} failed: {error!r}")
             self.notify("meter-gap", f"{what} failed: {error}.")
+
+
+def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:
+    """The timeline of a start line's marks; what it lacks is now."""
+    mono_ns = int(start.get("mono_ns") or clock.mono_ns())
+    wall_ns = int(start.get("wall_ns") or clock.wall_ns())
+    return Timeline.from_mark(clock, mono_ns, wall_ns, start.get("boot_ns"))
 
 
 def writable_home(wanted: Path) -> tuple[Path, str | None]:

@@ -46,13 +46,7 @@ class Predecessors:
         `relayed` says that this meter found another one leading before.
         """
         known = self._folder.writers()
-        gone = [
-            item.state
-            for item in known
-            if item.state and not item.live and item.state.get("leader")
-            if self._this_boot(item.state)
-        ]
-        last = max(gone, key=_saved_ns, default=None)
+        last = self._last_leader(known)
         if last is None or relayed:
             return last
         starts_ns = [timeline.start_ns - timeline.offset_ns]
@@ -62,6 +56,27 @@ class Predecessors:
                 relays = item.live and not state.get("leader")
                 starts_ns.append(0 if relays else _start_ns(state))
         return last if min(starts_ns) <= _saved_ns(last) else None
+
+    def in_order(self, timeline: Timeline) -> Timeline:
+        """`timeline`, or the last leader's where this one would have its readings lie in the past.
+
+        The wall clock was set back between two processes of the job; intervals must not overlap.
+        """
+        last = self._last_leader(self._folder.writers())
+        if last is None or timeline.start_ns >= int(last["now_ns"]):
+            return timeline
+        offset_ns = int(last["offset_ns"])
+        start_ns = timeline.start_ns - timeline.offset_ns + offset_ns
+        return Timeline(timeline.clock, offset_ns, start_ns)
+
+    def _last_leader(self, known: list[WriterFile]) -> dict[str, Any] | None:
+        gone = [
+            item.state
+            for item in known
+            if item.state and not item.live and item.state.get("leader")
+            if self._this_boot(item.state)
+        ]
+        return max(gone, key=_saved_ns, default=None)
 
     def _client_lives(self, state: dict[str, Any]) -> bool:
         """Whether another client of the job, of which this is a meter's state, still lives.

@@ -65,10 +65,13 @@ class Sampler:
         self._profile(device, limit=True)
         reading = self._read(device)
         if reading is not None:
-            gpu.take(reading)
+            if device.fresh:  # else the first tick's reading, or the last one, spans the gap
+                gpu.take(reading)
             unknown = reading[1] is not None and gpu.period_s is None
             device.edge = Edge(reading) if unknown else None
         self._schedule(self._timeline.now_ns())
+        if not self._ticks and not all(device.fresh for device in self.devices):
+            self._next_ns = self._timeline.now_ns()
         return True
 
     @property

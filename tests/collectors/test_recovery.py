@@ -147,12 +147,14 @@ def test_four_ranks_are_one_set_of_energy(tmp_path: Path) -> None:
     assert [meter.lead is not None for meter in ranks] == [True, False, False, False]
     for meter in ranks:
         meter.handle({"cmd": "count", "unit": None, "amount": 10})
+    start_ns = rig.clock.now_ns()
     rig.run(60, *ranks)
     for meter in ranks:
+        end_ns = rig.clock.now_ns()  # the devices are the job's until its last rank ends
         rig.stop(meter)
     job = rig.merged()
-    # The last rank to end measures until then; each end waits for a counter tick of 0.1 s.
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 60, abs=POWER_W * 0.4)
+    truth_j = rig.truth_j(start_ns, end_ns)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=POWER_W * 0.01)
     assert sum(count.amount for count in job.counts) == 40
     assert (job.writers, job.state) == (4, "completed")
     assert {record.rank for record in by_type(rig.records(), JobRecord)} == {0, 1, 2, 3}
@@ -265,3 +267,120 @@ def test_recovery_of_a_meter_that_wrote_nothing_but_its_job(tmp_path: Path) -> N
     job = rig.merged()
     assert (job.state, job.duration_s) == ("lost", 0)
     assert job.started_at.timestamp() == rig.mark[1] / NS_PER_S
+
+
+def test_a_rank_that_outlives_the_leader_by_a_moment_is_measured_to_its_end(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    start_ns = rig.clock.now_ns()
+    leader, relay = (rig.start(pid=pid, role="track") for pid in (100, 101))
+    rig.run(20.2, leader, relay)
+    rig.stop(leader)
+    rig.clock.sleep(0.4)  # less than the second between two tries for the lock
+    end_ns = rig.clock.now_ns()
+    rig.stop(relay)
+    truth_j = rig.truth_j(start_ns, end_ns)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=POWER_W * 0.01)
+
+
+def test_a_relay_goes_on_from_a_leader_that_died_before_it_saved_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    leader = rig.start(pid=100)
+    rig.run(13, leader)
+    relay = rig.start(pid=101)
+    rig.run(3, leader, relay)  # the leader's state is older than the relay's client
+    rig.kill(leader)
+    rig.run(10, relay)
+    rig.stop(relay)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 26, rel=1e-3)
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_rank_that_joins_after_the_leaders_death_fills_the_gap_if_the_job_lived(
+    tmp_path: Path, lives: bool
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    if lives:
+        rig.clients[100] = rig.clock.now_ns()
+    first = rig.start(pid=100)
+    rig.run(20.5, first)
+    rig.kill(first)
+    rig.clock.sleep(30)
+    rig.now()
+    second = rig.start(pid=101)
+    rig.run(10, second)
+    rig.stop(second)
+    gap_j = POWER_W * 30 if lives else 0.0
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 30.5 + gap_j, abs=POWER_W * 10)
+
+
+def test_a_process_with_the_same_number_is_not_the_client_of_then(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100)
+    rig.run(20.5, first)
+    rig.kill(first)
+    rig.clock.sleep(3000)
+    rig.clients[100] = rig.clock.now_ns()
+    rig.now()
+    second = rig.start(pid=101)
+    rig.run(10, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 30.5, abs=POWER_W * 10)
+
+
+def test_a_meter_brought_back_after_the_machine_slept_knows_its_client(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    boot_ns = rig.clock.now_ns()
+    first = rig.start(boot_ns=boot_ns)
+    rig.run(20.5, first)
+    rig.kill(first)
+    rig.clock.suspend(600)
+    second = rig.start(boot_ns=boot_ns, restart=1)
+    rig.run(10, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 630.5, rel=1e-4)
+    assert rig.merged().state == "completed"
+
+
+def test_a_job_of_one_reading_has_an_estimate_instead_of_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(0.2)  # the job is over when its meter has come up
+    meter = rig.start()
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(POWER_W * 0.2)
+
+
+def test_a_clock_set_between_two_ranks_does_not_bend_the_job(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    start_ns = rig.clock.now_ns()
+    leader = rig.start(pid=100, role="track")
+    rig.run(20, leader)
+    rig.clock.jump_wall(-3600)
+    rig.now()
+    relay = rig.start(pid=101, role="track")
+    rig.run(20, leader, relay)
+    rig.stop(leader)
+    rig.run(20, relay)
+    end_ns = rig.clock.now_ns()
+    rig.stop(relay)
+    job = rig.merged()
+    truth_j = rig.truth_j(start_ns, end_ns)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=1e-3)
+    ram = next(d for d in job.devices if d.record.device_class == "ram")
+    assert energy_j(ram.intervals) == pytest.approx(64 * 0.392 * (end_ns - start_ns) / NS_PER_S)
+    ends = sorted(end.ended_at for end in by_type(rig.records(), EndRecord))
+    assert (ends[1] - ends[0]).total_seconds() == pytest.approx(20, abs=0.5)
+
+
+def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100)
+    rig.run(300, first)
+    rig.stop(first, "failed")
+    rig.clock.jump_wall(-200)
+    rig.clock.sleep(5)
+    rig.now()
+    second = rig.start(pid=101)
+    rig.run(100, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 400, rel=1e-4)
+    assert not any(notice.code == "overlap-removed" for notice in rig.merged().notices)
