@@ -72,7 +72,8 @@ class Counts:
 
 def waiting(drafts: Sequence[tuple[type[AnyRecord], dict[str, Any]]]) -> list[Pending]:
     """Counts that have left their sums but are not on disk yet."""
-    found = [fields for kind, fields in drafts if kind is CountRecord]
+    counts = [fields for kind, fields in drafts if kind is CountRecord]
+    found = [fields for fields in counts if "since" not in fields]
     return [
         (f["unit"], f["phase"], f["amount"], round(f["at"].timestamp() * 1e6) * 1000) for f in found
     ]

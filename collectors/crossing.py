@@ -62,8 +62,6 @@ def book_edges(
     for mark_ns in sorted(marks_ns):
         if known:
             gpu.take((mark_ns, gpu.counter_at(mark_ns, known), power_mw))
-        elif gpu.needs_power:
-            gpu.take((mark_ns, None, power_mw))
         cut(gpu)
 
 

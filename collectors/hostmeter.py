@@ -157,6 +157,13 @@ class HostMeter:
             self._book_model(now_ns)
         return []
 
+    def mark(self, _mark_ns: int) -> None:
+        """A window's edge: book what can be booked now, and cut there."""
+        if not (self._spawn or self.process or self._gap):
+            self._book_model(self._timeline.now_ns())
+            for ledger in self.ledgers:
+                ledger.close()
+
     def on_output(self) -> None:
         """Take what codecarbon has written; its end of file is its death."""
         process = self.process

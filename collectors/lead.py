@@ -46,6 +46,7 @@ class Lead:
         self._machine: Machine | None = None
         self._boards: list[visible.Board] = []
         self._known: dict[str, Any] = {}
+        self._unsaid: list[tuple[GpuMeter, dict[str, Any]]] = []
         self._environs: list[tuple[Mapping[str, str], int]] = []
         self._again_ns: int | None = 0
         self._pause_ns = RETRY_MIN_NS
@@ -95,6 +96,8 @@ class Lead:
                 self._adopt_gpus(environ, mark_ns)
         if self._sampler:
             self._sampler.tick()
+            if self._unsaid and not self._sampler.at_edge:
+                self._say_periods()
         self._others.tick()
         if self.host:
             self.host.tick()
@@ -103,6 +106,14 @@ class Lead:
     def at_edge(self) -> bool:
         """Whether the first readings are still being placed between counter ticks."""
         return self._sampler is not None and self._sampler.at_edge
+
+    def mark(self, mark_ns: int) -> None:
+        """A window's edge at `mark_ns` [ns]: all that can be read at once is cut there."""
+        if self._sampler:
+            self._sampler.mark(mark_ns)
+        self._others.mark(mark_ns)
+        if self.host:
+            self.host.mark(mark_ns)
 
     def settle(self) -> list[dict[str, Any]]:
         """The open intervals of all devices, for the open file."""
@@ -204,20 +215,29 @@ class Lead:
         memory_b = _attempt(lambda: port.memory_b(board.ordinal)[1])
         kind = "integrated" if readable and gpu.needs_power else "measured"
         kind = "attributed" if share < 1 else kind
-        self._put(
-            DeviceRecord,
-            device_id=item.device_id,
-            device_class="gpu",
-            name=board.name,
-            meter=port.meter,
-            kind=kind if readable else "estimated",
-            share=share,
-            memory_b=float(memory_b) * share if memory_b else None,
-            power_limit_w=gpu.limit_w,
-            units=1.0,
-            units_total=float(len(self._boards)),
-            includes_host=_is_module(board.name),
-        )
+        fields = {
+            "device_id": item.device_id,
+            "device_class": "gpu",
+            "name": board.name,
+            "meter": port.meter,
+            "kind": kind if readable else "estimated",
+            "share": share,
+            "memory_b": float(memory_b) * share if memory_b else None,
+            "power_limit_w": gpu.limit_w,
+            "units": 1.0,
+            "units_total": float(len(self._boards)),
+            "includes_host": _is_module(board.name),
+            "update_period_s": gpu.period_s,
+        }
+        self._put(DeviceRecord, **fields)
+        self._unsaid += [(gpu, fields)] if gpu.period_s is None else []
+
+    def _say_periods(self) -> None:
+        """Device records again, now that the counters' update periods are seen."""
+        for gpu, fields in self._unsaid:
+            if gpu.period_s:
+                self._put(DeviceRecord, **{**fields, "update_period_s": round(gpu.period_s, 6)})
+        self._unsaid.clear()
 
     def _add_host(self, state: dict[str, Any] | None, mark_ns: int, folder: str) -> None:
         machine = self._machine = self._around.machine()

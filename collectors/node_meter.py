@@ -25,6 +25,7 @@ from gramwatt.collectors.lead import Lead
 from gramwatt.collectors.log import Log
 from gramwatt.collectors.predecessor import Predecessors
 from gramwatt.collectors.spool import LOCK, SpoolFolder, acquire, size_b, spool_root, usable_home
+from gramwatt.collectors.windows import Windows
 from gramwatt.sci.notices import CODES
 from gramwatt.sci.records import EndRecord, JobRecord
 
@@ -59,6 +60,7 @@ class NodeMeter:
         base = {"job_id": self.job_id, "node": self.node, "writer": writer}
         self.journal = Journal(folder, base, self.log.say)
         self.counts = Counts(Schedule(self.mark_ns), config.units, self.notify)
+        self.windows = Windows(config.units, self.journal.put, self.notify)
         self._predecessors = Predecessors(folder, start.get("parent_pid"), around)
         self._lock: int | None = None
         self._adopted = {tuple(sorted(visible.relevant(around.environ).items()))}
@@ -91,6 +93,8 @@ class NodeMeter:
                 self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
             )
             self.counts.add(command, at_ns)
+        elif name == "window":
+            self._window(command)
         elif name == "notice":
             code, _, text = str(command.get("text", "")).partition(": ")
             self.notify(code, text)
@@ -135,6 +139,7 @@ class NodeMeter:
         if self.lead is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
         self.counts.flush(self.journal.put)
+        self.windows.close(self.timeline.at_mono, stop_ns)
         cpu_s, rss_b = own_cost()
         self.journal.put(
             EndRecord,
@@ -171,6 +176,15 @@ class NodeMeter:
         """Notices the client has not been told yet."""
         found, self.unsaid = self.unsaid, []
         return found
+
+    def _window(self, command: dict[str, Any]) -> None:
+        """An edge of a window: the readings at it, and at the end its line."""
+        start_ns = self.timeline.at_mono(int(command["start_ns"]))
+        mono_ns = command.get("mono_ns")
+        end_ns = None if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+        if self.lead is not None:
+            self.lead.mark(start_ns if end_ns is None else end_ns)
+        self.windows.take(command, start_ns, end_ns)
 
     def _put_job(self, resumes: str | None) -> None:
         config, environ = self.config, self.around.environ

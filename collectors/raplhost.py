@@ -153,6 +153,14 @@ class RaplHost(HostMeter):
         mine = {counted.part.ledger.device_id for counted in self._counted.values()}
         return [item for item in super().settle() if item["device_id"] not in mine]
 
+    def mark(self, mark_ns: int) -> None:
+        """A window's edge: read the counters and cut there."""
+        now_ns = self._timeline.now_ns()
+        self._take_counters(now_ns, now_ns)
+        for counted in self._counted.values():
+            counted.part.ledger.close()
+        super().mark(mark_ns)
+
     def stop(self, stop_ns: int) -> None:
         """The final readings, booked up to `stop_ns`."""
         self._take_counters(self._timeline.now_ns(), stop_ns, final=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from gramwatt.collectors.clock import NS_PER_S, Timeline
-from gramwatt.collectors.crossing import CUTS_MAX, Crossing, book_edges
+from gramwatt.collectors.crossing import CUTS_MAX, Crossing, book_edges, cut
 from gramwatt.collectors.edges import EDGE_NS, EDGE_WORTH_S, Edge, at_stop, stop_wait_ns
 from gramwatt.collectors.gpu import GpuMeter, Notify, Reading
 from gramwatt.collectors.probe import Read, best_read
@@ -174,7 +174,12 @@ class Sampler:
         waiting = device.edge or device.crossing
         if waiting:
             waiting.marks_ns.append(mark_ns)
-        elif (reading := self._read(device)) is not None:
+        elif (reading := self._read(device)) is None:
+            return
+        elif device.gpu.needs_power:  # there is no tick to wait for
+            device.gpu.take(reading)
+            cut(device.gpu)
+        else:
             device.crossing = Crossing(mark_ns, reading, device.gpu.period_s)
 
     def _poll_crossing(self, device: Device, crossing: Crossing) -> None:

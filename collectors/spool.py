@@ -234,7 +234,8 @@ def _writer_file(path: Path) -> WriterFile:
         kind = doc.get("type")
         ended = ended or kind == "end"
         resumes = doc.get("resumes", resumes) if kind == "job" else resumes
-        count_seq = int(doc.get("seq", 0)) if kind == "count" else count_seq
+        amount = kind == "count" and "since" not in doc
+        count_seq = int(doc.get("seq", 0)) if amount else count_seq
     return WriterFile(
         writer=path.stem,
         path=path,

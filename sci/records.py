@@ -22,6 +22,9 @@ VERSION = 1
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:\-]{0,127}")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 
+WINDOW_UNIT = "window"
+"""Unit of the line for a window in which nothing was counted (docs/journal.md, "Windows")."""
+
 JobKind = Literal["training", "fine-tuning", "inference", "evaluation", "data-prep", "other"]
 JOB_KINDS: tuple[str, ...] = get_args(JobKind)
 DeviceClass = Literal["gpu", "cpu", "ram", "accelerator", "module"]
