@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gramwatt.collectors import cli, run, session
+from gramwatt.collectors import cli, session
 from gramwatt.collectors.config import Config, resolve
 from gramwatt.collectors.diagnosis import gpus, host, others, places
 from gramwatt.collectors.diagnosis.finding import Finding, Surroundings
@@ -431,19 +430,23 @@ def test_macos_says_what_works_and_what_does_not(tmp_path: Path) -> None:
     assert (apple.state, apple.fix) == ("missing", "pip install zeus-apple-silicon")
 
 
-def test_run_works_where_signals_cannot_be_waited_for_with_a_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delattr(signal, "sigtimedwait")
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, {*run.FORWARDED, signal.SIGCHLD})
-    try:
-        code = "import signal, time; print('up', flush=True); time.sleep(30)"
-        pid = run._spawn([sys.executable, "-c", code], dict(os.environ), set(old))
-        time.sleep(0.3)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert run._wait(pid, None) == run.Outcome(128 + signal.SIGTERM, signal.SIGTERM)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+AS_ON_MACOS = """
+import os, signal, sys, threading
+from gramwatt.collectors import run
+del signal.sigtimedwait
+os.environ["GRAMWATT_OFF"] = "1"
+child = "import time; print('up', flush=True); time.sleep(30)"
+signal.pthread_sigmask(signal.SIG_BLOCK, run.FORWARDED)  # in the timer's thread as well
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+print(run.measure([sys.executable, "-c", child], {}, strict=False)[1])
+"""
+
+
+def test_run_forwards_signals_where_they_cannot_be_waited_for_with_a_limit() -> None:
+    line = [sys.executable, "-c", AS_ON_MACOS]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=30)
+    assert done.stdout.splitlines() == ["up", "Outcome(exit_code=143, signal=15)"], done.stderr
 
 
 def test_a_driver_that_is_not_there_is_no_error(tmp_path: Path) -> None:

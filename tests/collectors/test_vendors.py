@@ -127,14 +127,20 @@ def test_partitions_of_one_board_share_its_sensor(tmp_path: Path) -> None:
     [
         {"type": "reset", "at_s": 20.0},
         {"type": "backward", "at_s": 20.0, "joules": 3000.0},
+        {"type": "backward", "at_s": 20.0, "joules": 2.0**32 * 1e-6},  # wrapped: 32 bits of uJ
+        {"type": "spike", "at_s": 20.0, "until_s": 21.0, "joules": 1e9},
         {"type": "frozen", "at_s": 20.0},
     ],
-    ids=lambda fault: str(fault["type"]),
+    ids=["reset", "backward", "wrapped", "spike", "frozen"],
 )
+@pytest.mark.parametrize("vendor", ["amd", "gaudi"])
 def test_a_counter_that_lies_is_replaced_by_integrated_power(
-    tmp_path: Path, fault: dict[str, Any]
+    tmp_path: Path, vendor: str, fault: dict[str, Any]
 ) -> None:
-    rig = VendorRig(tmp_path, amd("AMD Instinct MI100"), gpu(faults=[fault]))
+    make = amd("AMD Instinct MI100")
+    if vendor == "gaudi":
+        make = lambda rig: [Pyhlml(lambda: FakeHlml(rig))]  # noqa: E731
+    rig = VendorRig(tmp_path, make, gpu(faults=[fault]))
     exact_j = measured(rig)
     assert energy_j(intervals(rig)) == pytest.approx(exact_j, rel=0.01)
     assert energy_j(intervals(rig), "integrated") > 100.0
