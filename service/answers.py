@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from gramwatt.sci.document import JobHead, ModelDoc
 from gramwatt.sci.quantity import QuantityDoc
@@ -33,15 +33,17 @@ class IngestAnswer(TypedDict):
     acknowledged: list[Acknowledged]
 
 
-class JobsAnswer(TypedDict):
-    """A page of jobs, newest first; `next_cursor` is null at the end.
-
-    `model` is there when `model_id` was asked for: the sums over all runs of that model.
-    """
+class JobsPage(TypedDict):
+    """A page of jobs, newest first; `next_cursor` is null at the end."""
 
     jobs: list[JobHead]
     next_cursor: str | None
-    model: NotRequired[ModelDoc]
+
+
+class JobsAnswer(JobsPage, total=False):
+    """A page of jobs; `model`, all runs of a model, is there when `model_id` was asked for."""
+
+    model: ModelDoc
 
 
 class Links(TypedDict):

@@ -129,7 +129,7 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
         "From the overlay: TE, embodied carbon of ACME-X1-PCIE (Acme X1 data sheet, rev. 3)."
         in texts
     )
-    assert any("carbon intensity of the grid (contract and meter" in text for text in texts)
+    assert any("carbon intensity of the grid (fuel records and meters" in text for text in texts)
     assert any("EL, expected lifetime (write-off rule" in text for text in texts)
     own = load_catalog().with_overlay('[lifetimes.nvidia-l4]\nsource = "leasing"\nyears = 2\n')
     terms = {
