@@ -198,9 +198,9 @@ class Day(Base):
 
     job: Mapped[JobKey] = mapped_column(primary_key=True)
     day: Mapped[str] = mapped_column(String(10), primary_key=True)
-    energy_kwh: Mapped[Figure]
-    energy_kwh_low: Mapped[Figure]
-    energy_kwh_high: Mapped[Figure]
+    energy_kwh: Mapped[Figure | None]
+    energy_kwh_low: Mapped[Figure | None]
+    energy_kwh_high: Mapped[Figure | None]
     operational_g: Mapped[Figure | None]
     operational_g_low: Mapped[Figure | None]
     operational_g_high: Mapped[Figure | None]

@@ -1,4 +1,4 @@
 """Alembic's scripts, part of the package; `gramwatt.service.migrate` runs them."""
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision; a test holds it against the scripts."""

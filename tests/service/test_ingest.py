@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.records import decode, encode
+from gramwatt.sci.records import IntervalRecord, decode, encode
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.read import job_document
 from gramwatt.service.usecases.sequences import MOST_SPANS, Arrived
 from gramwatt.service.wiring import Service
@@ -42,6 +43,20 @@ def test_a_whole_journal_is_scored_once_it_has_ended(service):
     )
     assert document["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
     assert [(row["unit"], row["count"]) for row in document["sci"]] == [("image", 30.0)]
+
+
+def test_a_job_of_unknown_energy_is_scored_and_said_to_be_missing_from_its_month_s_sums(service):
+    records = [record for record in journal() if not isinstance(record, IntervalRecord)]
+    assert ingest(service, "job-1", lines(records))["rejected"] == []
+    document = job_document(service, "job-1").document
+    unknown = ("energy_kwh", "operational_g", "total_g")
+    assert [document[name] for name in unknown] == [None, None, None]
+    assert document["embodied_g"]["value"] > 0
+    assert (document["state"], document["conformance"]) == ("completed", "not-sci")
+    ingest(service, "job-2", lines(journal("job-2")))
+    totals = month_report(service, "2026-05")["totals"]
+    assert (totals["jobs"], totals["jobs_unknown"]) == (2, 1)
+    assert totals["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
 
 
 def test_sending_again_changes_nothing(service):
