@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from gramwatt.sci.advice import replay
 from gramwatt.sci.advice.evidence import collected
 from gramwatt.sci.advice.fitting import fit, kept, observations
-from gramwatt.sci.advice.predict import Asked, predict
+from gramwatt.sci.advice.hardpairs import HARD_PAIRS
 from gramwatt.sci.advice.rows import CLASSES, measurements, source_texts, table
 from gramwatt.sci.advice.specs import Specs, all_specs
 from gramwatt.sci.advice.timemodel import Setting, shipped_model
 from tests.packages import ROOT
-from tests.sci.advice.asking import CATALOG, H100, V100
+from tests.sci.advice.asking import CATALOG, H100
 
 SPECS = all_specs(CATALOG)
 FITTED = ("training", "batch-inference", "decode", "prefill", "recsys")
@@ -29,7 +29,6 @@ SETTINGS = st.builds(
 )
 PARTS = st.sampled_from(sorted(SPECS)).map(SPECS.__getitem__)
 MODEL = shipped_model()
-FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp", "vllm": "vllm"}
 
 
 @given(SETTINGS, PARTS, PARTS, PARTS)
@@ -61,60 +60,26 @@ def test_a_larger_model_never_fits_where_a_smaller_does_not(size, more, kind):
         assert fits(H100, model_parameters=size, kind=kind)
 
 
-FAILING = [  # pairs where the ratio of peaks fails: the survey's section 3
-    (1, "LLaMA3 8B Q4_K_M decode", "nvidia-rtx-3070", "nvidia-h100-pcie-80", {}, 2.04),
-    (2, "LLaMA3 8B Q4_K_M decode", "nvidia-rtx-3070", "nvidia-l40s", {}, 1.60),
-    (3, "LLaMA3 8B F16 decode", "nvidia-rtx-4090", "nvidia-h100-pcie-80", {}, 1.25),
-    (4, "LLaMA3 70B Q4_K_M decode", "nvidia-rtx-a6000", "nvidia-h100-pcie-80", {}, 1.72),
-    (5, "LLaMA3 8B F16 prefill", "nvidia-rtx-4090", "nvidia-h100-pcie-80", {}, 1.14),
-    (6, "Qwen3-8B gpqa", H100, "nvidia-b200", {"batch": 8}, 0.31),
-    (7, "Qwen3-30B-A3B-Thinking-2507 gpqa", H100, "nvidia-b200", {"batch": 8, "count": 1}, 0.36),
-    (8, "resnet50", V100, "nvidia-h100-pcie-80", {"precision": "tf32"}, 3.2),
-    (9, "ssd", V100, "nvidia-rtx-6000-ada", {"precision": "tf32"}, 1.9),
-    (10, "movielens-1m/ncf", V100, "nvidia-a40", {"batch": 1024}, 0.95),
-    (11, "cifar100/shufflenetv2", V100, "nvidia-a40", {"batch": 1024}, 0.91),
-    (12, "imagenet/resnet50", V100, "nvidia-a40", {"batch": 256}, 0.89),
-    (13, "tacotron2", "nvidia-quadro-rtx-8000", H100, {"precision": "tf32"}, 4.5),
-    (14, "resnet50 inference", "nvidia-t4", V100, {"batch": 1, "precision": "fp16"}, 0.99),
-    (14, "resnet50 inference", "nvidia-t4", V100, {"batch": 4, "precision": "fp16"}, 0.95),
-    (15, "gnn", "nvidia-h200-sxm", "nvidia-b200", {"round": "v4.1"}, 1.40),
-    (16, "llama2-70b-99", "nvidia-l40s", "nvidia-b200", {"use": "time"}, 24),
-]
-
-
-def one_row(workload, part, cells):
-    found = [
-        row
-        for row in measurements()
-        if (row.workload, row.hardware) == (workload, part)
-        and all(getattr(row, name) == cell for name, cell in cells.items())
-    ]
-    assert len(found) == 1
-    return found[0]
-
-
-@pytest.mark.parametrize("case", FAILING, ids=lambda case: f"{case[0]}-{case[3]}")
-def test_pairs_where_peaks_fail_are_inside_the_range_or_refused(case):
-    _, workload, now, target, cells, published = case
-    ends = one_row(workload, now, cells), one_row(workload, target, cells)
-    faster = ends[1].units_per_s / ends[0].units_per_s
-    assert faster == pytest.approx(published, rel=0.06)
-    row = ends[0]
-    framework = FRAMEWORKS[row.stack]
-    asked = Asked(row.workload_class, framework, row.precision, row.batch, row.count)
-    said = predict(asked, CATALOG.hardware(now), CATALOG.hardware(target), ())
+@pytest.mark.parametrize("pair", HARD_PAIRS, ids=lambda pair: f"{pair.number}-{pair.target}")
+def test_pairs_where_peaks_fail_are_inside_the_range_or_refused(pair):
+    now, target = pair.rows()
+    faster = target.units_per_s / now.units_per_s
+    assert faster == pytest.approx(pair.published, rel=0.06)
+    said = pair.said(CATALOG)
     if said.time is None:
         assert said.reasons
     else:
         assert said.time.low <= 1 / faster <= said.time.high
 
 
+def test_all_sixteen_pairs_are_there():
+    assert sorted({pair.number for pair in HARD_PAIRS}) == list(range(1, 17))
+
+
 @pytest.mark.parametrize("number", [6, 7])
 def test_a_b200_is_never_twice_as_good_at_few_sequences(number):
-    case = next(case for case in FAILING if case[0] == number)
-    row = one_row(case[1], H100, case[4])
-    asked = Asked("llm-serving", "vllm", row.precision, row.batch, row.count)
-    said = predict(asked, CATALOG.hardware(H100), CATALOG.hardware("nvidia-b200"), ())
+    [pair] = [pair for pair in HARD_PAIRS if pair.number == number]
+    said = pair.said(CATALOG)
     assert (said.time, said.energy, said.basis) == (None, None, "none")
 
 
