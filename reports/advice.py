@@ -1,16 +1,20 @@
 """The section of a job's report that says what would emit less for the same work.
 
-It is made of the job document and the packaged catalog alone, so that one document gives one
-report; the API's answer also knows the organisation's own measurements.
+It is made of data alone: the answer that is passed in, which the service makes with its own catalog
+and measurements, or the answer that the document and the packaged catalog give. One document with
+one answer gives one report.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gramwatt.reports.document import Block, Cell, Column, Heading, Pair, Table, Text
 from gramwatt.reports.sections import cell
-from gramwatt.sci.advice import SuggestionDoc, for_job, report_lines
+from gramwatt.sci.advice import AdviceDoc, SuggestionDoc, for_job, report_lines
+from gramwatt.sci.advice.jobs import JOBS_LOOKED_AT
 from gramwatt.sci.catalog import load_catalog
-from gramwatt.sci.document import JobDoc
+from gramwatt.sci.document import JobDoc, SavingDoc
 from gramwatt.sci.errors import GramwattError
 from gramwatt.sci.quantity import QuantityDoc
 
@@ -20,15 +24,17 @@ COLUMNS = (
     Column("Saves", "right"),
     Column("Why", weight=3.0),
 )
+MONTH_NOTE = (
+    f"Out of the {JOBS_LOOKED_AT} jobs with the most carbon; figures are those of whole jobs. A "
+    "saving is named only where the whole range of the carbon ratio lies below 1."
+)
 NOTE = "Ranges hold eight times in ten; a saving is named only where the whole range lies below 1."
 
 
-def advice_blocks(document: JobDoc) -> list[Block]:
+def advice_blocks(document: JobDoc, answer: AdviceDoc | None = None) -> list[Block]:
     """The section, empty where the job gives no ground for suggestions."""
-    try:
-        answer = for_job(document, load_catalog())
-    except GramwattError:
-        # A part out of an overlay is not in the packaged catalog; the API's answer knows it.
+    answer = answer or _by_the_package(document)
+    if answer is None:
         return []
     shown = report_lines(answer)
     flags = [n["message"] for n in answer["notices"] if n["code"].startswith("flag-")]
@@ -41,11 +47,41 @@ def advice_blocks(document: JobDoc) -> list[Block]:
     return [*blocks, Table("What would emit less for the same work", COLUMNS, rows, NOTE)]
 
 
+def saving_blocks(savings: Sequence[SavingDoc]) -> list[Block]:
+    """The month's section: the best certain saving of each job that has one; empty without any."""
+    if not savings:
+        return []
+    rows = tuple(
+        (
+            Pair(one["name"], one["job_id"] if one["name"] != one["job_id"] else ""),
+            _action(one["action"], one["target"]),
+            _ratio(one["carbon_ratio"]),
+            cell(one["saved_g"]),
+            one["reason"],
+        )
+        for one in savings
+    )
+    columns = (Column("Job", weight=1.6), *COLUMNS)
+    table = Table("The largest certain savings, one a job", columns, rows, MONTH_NOTE)
+    return [Heading("What would help most"), table]
+
+
+def _by_the_package(document: JobDoc) -> AdviceDoc | None:
+    try:
+        return for_job(document, load_catalog())
+    except GramwattError:
+        return None
+
+
 def _row(one: SuggestionDoc) -> tuple[Cell, ...]:
-    name = one["action"].replace("-", " ")
-    target = f" to {one['target']}" if one["target"] else ""
     why = one["reasons"][0] if one["reasons"] else one["operating_point"]
-    return (_sentence(name + target), _ratio(one["carbon_ratio"]), cell(one["saved_g"]), why)
+    named = _action(one["action"], one["target"])
+    return (named, _ratio(one["carbon_ratio"]), cell(one["saved_g"]), why)
+
+
+def _action(action: str, target: str | None) -> str:
+    name = action.replace("-", " ")
+    return _sentence(f"{name} to {target}" if target else name)
 
 
 def _ratio(figure: QuantityDoc | None) -> Cell:

@@ -18,7 +18,7 @@ Line = tuple[str, str, str, QuantityDoc | float | None]
 
 
 def month_csv(document: MonthDoc) -> str:
-    """The month: totals, last month's, projects, days, top jobs, states and data quality."""
+    """The month: totals, last month's, projects, days, top jobs, suggestions, states, quality."""
     return _write(_month_lines(document))
 
 
@@ -41,6 +41,11 @@ def _month_lines(document: MonthDoc) -> Iterable[Line]:
     yield from _days(document["days"])
     for job in document["top_jobs"]:
         yield from _terms("job", job["job_id"], job)
+    for saving in document["suggestions"]:
+        what = f"{saving['job_id']}/{saving['action']}"
+        what += f"/{saving['target']}" if saving["target"] else ""
+        yield "suggestion", what, "saved_g", saving["saved_g"]
+        yield "suggestion", what, "carbon_ratio", saving["carbon_ratio"]
     for state, totals in document["by_state"].items():
         yield from _totals("state", state, totals)
     for name, n in document["conformance"].items():

@@ -29,6 +29,7 @@ from gramwatt.reports.sections import (
     source_table,
     terms,
 )
+from gramwatt.sci.advice import AdviceDoc
 from gramwatt.sci.document import JobDoc
 from gramwatt.sci.figures import UNKNOWN, count_text, duration, number, percent
 from gramwatt.sci.units import mib_from_bytes
@@ -39,8 +40,9 @@ WORLD = (
 )
 
 
-def build(document: JobDoc) -> Document:
-    """The report of a job document."""
+def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
+    """The report of a job document, with this advice or that of the packaged catalog."""
+    data = document if advice is None else [document, advice]
     blocks = [
         *_warnings(document),
         *_summary(document),
@@ -48,7 +50,7 @@ def build(document: JobDoc) -> Document:
         *over_time(document["series"]),
         *device_blocks(document["devices"]),
         *quality_blocks(document["data_quality"]),
-        *advice_blocks(document),
+        *advice_blocks(document, advice),
         Heading("Notices"),
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),
         Heading("Sources"),
@@ -63,7 +65,7 @@ def build(document: JobDoc) -> Document:
         _subtitle(document),
         (document["ended_at"] or document["started_at"])[:10],
         tuple(blocks),
-        reference(document, f"job {document['job_id']}, revision {document['revision']}"),
+        reference(data, f"job {document['job_id']}, revision {document['revision']}"),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gramwatt import __version__
+from gramwatt.reports.advice import saving_blocks
 from gramwatt.reports.change import against, change_table
 from gramwatt.reports.daily import calendar_blocks, month_name
 from gramwatt.reports.document import (
@@ -71,6 +72,7 @@ def _details(document: MonthDoc) -> list[Block]:
         *every,
         *_models(document["models"]),
         *_top(document["top_jobs"]),
+        *saving_blocks(document["suggestions"]),
         *calendar_blocks(document["month"], document["days"]),
         *_outcomes(document),
         *quality_blocks(document["data_quality"]),

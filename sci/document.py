@@ -75,6 +75,22 @@ class DayDoc(TypedDict):
     counts: dict[str, float]
 
 
+class WindowDoc(TypedDict):
+    """A named window over [start, end): its energy [J], and that per unit counted in it.
+
+    `energy_j` is None where the window is too short for the counter (`below_resolution`) or where
+    the energy of a device is not known.
+    """
+
+    name: str
+    start: str
+    end: str
+    energy_j: QuantityDoc | None
+    below_resolution: bool
+    counts: dict[str, float]
+    energy_j_per_unit: dict[str, QuantityDoc | None]
+
+
 class EmbodiedTermDoc(TypedDict):
     """One M = TE x TiR/EL x RR/ToR of a job: a device's, or a host's under an id of its own."""
 
@@ -175,6 +191,7 @@ class MethodDoc(TypedDict):
     inputs: list[SourceDoc]
     meter_cpu_s: float | None
     meter_rss_b: float | None
+    meter_energy_j: QuantityDoc | None
 
 
 class JobHead(TypedDict):
@@ -214,9 +231,12 @@ class JobDoc(JobHead):
     embodied_terms: list[EmbodiedTermDoc]
     lifetime_sensitivity: list[SensitivityDoc]
     memo: MemoDoc | None
+    windows: list[WindowDoc]
     days: list[DayDoc]
     tags: dict[str, str]
     model_id: str | None
+    framework: str | None
+    precision: str | None
 
 
 class MonthTotals(TypedDict):
@@ -280,6 +300,22 @@ class ModelDoc(TypedDict):
     missing: list[str]
 
 
+class SavingDoc(TypedDict):
+    """The best certain saving of one job: what to do, on which target, and why.
+
+    `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job.
+    """
+
+    job_id: str
+    name: str
+    project: str
+    action: str
+    target: str | None
+    saved_g: QuantityDoc
+    carbon_ratio: QuantityDoc | None
+    reason: str
+
+
 class MonthDoc(TypedDict):
     """The monthly report's data: totals, last month's totals, tables and sources."""
 
@@ -291,6 +327,7 @@ class MonthDoc(TypedDict):
     projects: list[ProjectRow]
     models: list[ModelRow]
     top_jobs: list[JobHead]
+    suggestions: list[SavingDoc]
     days: list[DayDoc]
     data_quality: QualityDoc
     conformance: dict[str, int]

@@ -18,6 +18,7 @@ from gramwatt.sci.document import (
     MonthTotals,
     ProjectRow,
     QualityDoc,
+    SavingDoc,
 )
 from gramwatt.sci.lineage import OTHER, unfinished
 from gramwatt.sci.notices import NoticeDoc
@@ -29,6 +30,8 @@ from gramwatt.sci.score import per_unit
 
 TOP = 10
 HEAD_FIELDS = tuple(JobHead.__annotations__)
+Advise = Callable[[Sequence[JobDoc]], list[SavingDoc]]
+"""What would save most in these jobs (`gramwatt.sci.advice.for_month`)."""
 
 
 def month_document(
@@ -38,10 +41,12 @@ def month_document(
     *,
     project: str | None = None,
     complete: bool = False,
+    advise: Advise | None = None,
 ) -> MonthDoc:
     """The report data of `month` (YYYY-MM); `previous` holds the jobs of the month before.
 
-    `jobs` may hold jobs of other months: only days inside the month count.
+    `jobs` may hold jobs of other months: only days inside the month count. `advise` is asked what
+    would save most in the month's jobs; without it nothing is suggested.
     """
     inside = _inside(month, jobs, project)
     before = _inside(previous_month(month), previous, project)
@@ -55,6 +60,7 @@ def month_document(
         "projects": _projects(inside),
         "models": _models(inside),
         "top_jobs": _top(inside),
+        "suggestions": advise(documents) if advise else [],
         "days": _calendar(inside),
         "data_quality": _quality(inside),
         "conformance": dict(Counter(job["conformance"] for job in documents)),

@@ -28,6 +28,7 @@ from gramwatt.sci.records import format_time
 from gramwatt.sci.sensitivity import lifetime_sensitivity
 from gramwatt.sci.series import series
 from gramwatt.sci.terms import embodied_terms, steps
+from gramwatt.sci.windows import window_notices, windows
 
 __all__ = ["ScoreContext", "per_unit", "score"]
 
@@ -39,7 +40,7 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
     parts = _parts(converted, context)
     units, of_units = _units(job, parts.total_g)
     beside, of_memo = memo(job.head.tags, parts.energy_kwh, parts.place.pue)
-    remarks = (*of_units, *converted.notices, *of_memo)
+    remarks = (*of_units, *converted.notices, *of_memo, *window_notices(job))
     return {
         **_head(parts, units),
         "devices": _devices(job.devices, parts.cells, parts.embodied),
@@ -51,9 +52,12 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "embodied_terms": embodied_terms(parts),
         "lifetime_sensitivity": lifetime_sensitivity(parts, units),
         "memo": beside,
+        "windows": windows(parts),
         "days": days(parts),
         "tags": dict(job.head.tags),
         "model_id": job.head.model_id,
+        "framework": job.head.framework,
+        "precision": job.head.precision,
     }
 
 

@@ -100,12 +100,14 @@ def report_job(
 ) -> None:
     """Write the report of a job; prints the files' names."""
     from gramwatt.service import rendering
+    from gramwatt.service.usecases.suggest import advice_beside
 
     chosen = _formats(formats, rendering.JOB_FORMATS)
     with _open() as service:
         document = _job_document(service, job_id)
+        advice = advice_beside(service, document, chosen)
     for form in chosen:
-        _write(output / f"{job_id}.{form}", rendering.job_report(document, form))
+        _write(output / f"{job_id}.{form}", rendering.job_report(document, form, advice))
 
 
 def report_month(

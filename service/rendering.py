@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gramwatt.sci.advice import AdviceDoc
 from gramwatt.sci.document import JobDoc, MonthDoc
 
 MEDIA = {
@@ -17,13 +18,13 @@ JOB_FORMATS = ("json", "html", "pdf")
 MONTH_FORMATS = ("json", "html", "pdf", "csv")
 
 
-def job_report(document: JobDoc, form: str) -> bytes:
-    """The report of a job as json, html or pdf."""
+def job_report(document: JobDoc, form: str, advice: AdviceDoc | None = None) -> bytes:
+    """The report of a job as json, or with its suggestions as html or pdf."""
     if form == "json":
         return as_json(document)
     from gramwatt.reports import job
 
-    return _drawn(job.build(document), form)
+    return _drawn(job.build(document, advice), form)
 
 
 def month_report(document: MonthDoc, form: str) -> bytes:

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict
+from dataclasses import replace
+from typing import Any
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.learning import OwnRow, accelerators_of, mean_power_w, workload_of
-from gramwatt.sci.advice.question import PRECISIONS, SuggestQuestion, parse_suggestion
+from gramwatt.sci.advice.learning import (
+    OwnRow,
+    accelerators_of,
+    is_synthetic,
+    mean_power_w,
+    workload_of,
+)
+from gramwatt.sci.advice.question import (
+    LARGEST,
+    METHODS,
+    PRECISIONS,
+    SuggestQuestion,
+    parse_suggestion,
+)
+from gramwatt.sci.advice.rows import CLASSES
 from gramwatt.sci.catalog import Catalog
-from gramwatt.sci.document import JobDoc
+from gramwatt.sci.document import JobDoc, SavingDoc
+from gramwatt.sci.errors import GramwattError, LookupFailed
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.units import gib_from_bytes, h_from_s
 
 TOP = 3
 """Suggestions shown in reports."""
 REPORTED = ("lower",)
-
-
-class JobSaving(TypedDict):
-    """One certain saving of a month: the job, what to do, and the suggestion itself."""
-
-    job_id: str
-    name: str
-    project: str
-    suggestion: SuggestionDoc
+JOBS_LOOKED_AT = 100
+"""Jobs of a month that are looked at, those with the most carbon: each takes some 10 ms."""
+NAME_MOST = 200
+"""Longest name of a framework that a question may hold."""
+SPOKEN = {
+    **dict.fromkeys(("float32", "single"), "fp32"),
+    **dict.fromkeys(("float16", "half"), "fp16"),
+    **dict.fromkeys(("bfloat16",), "bf16"),
+}
+"""Other names of precisions, as frameworks write them."""
 
 
 def for_job(
@@ -35,7 +51,7 @@ def for_job(
     candidates: Sequence[str] | None = None,
 ) -> AdviceDoc:
     """Suggestions for a scored job; an empty answer with a notice where no accelerator ran."""
-    question = question_of(document, candidates)
+    question = _known_here(question_of(document, candidates), document, catalog)
     if question is None:
         text = "The job ran on no accelerator of the catalog, or on several kinds of them."
         notice = Notice("advice-not-applicable", text, "suggestions")
@@ -61,32 +77,74 @@ def question_of(
         "peak_memory_gb": _peak_memory_gib(document),
         "utilisation": _utilisation(document),
         "units": {s["unit"]: s["count"] for s in document["sci"] if s["count"] > 0},
-        "zone": None if document["region"] else document["zone"],
-        "region": document["region"],
+        "zone": document["zone"],
         "candidates": list(candidates) if candidates is not None else None,
         **_tagged(document),
+        **_run(document),
     }
+    region = document["region"]
+    if region and ":" in region:
+        asked |= {"region": region, "zone": None}
     return parse_suggestion(asked)
+
+
+def _known_here(
+    question: SuggestQuestion | None, document: JobDoc, catalog: Catalog
+) -> SuggestQuestion | None:
+    """The question as far as this catalog knows its names: it may not be the one that scored."""
+    if question is None or question.hardware is None:
+        return None
+    try:
+        catalog.hardware(question.hardware)
+    except LookupFailed:
+        return None
+    try:
+        if question.region:
+            catalog.region(question.region)
+    except LookupFailed:
+        return replace(question, region=None, zone=document["zone"])
+    return question
 
 
 def for_month(
     documents: Iterable[JobDoc], catalog: Catalog, own: Sequence[OwnRow] = (), most: int = 10
-) -> list[JobSaving]:
-    """The largest certain savings of a month's jobs, at most `most`, best first."""
-    found: list[tuple[float, JobSaving]] = []
-    for document in documents:
-        for one in for_job(document, catalog, own)["suggestions"]:
-            if one["verdict"] in REPORTED and one["saved_g"] is not None:
-                saving: JobSaving = {
-                    "job_id": document["job_id"],
-                    "name": document["name"],
-                    "project": document["project"],
-                    "suggestion": one,
-                }
-                found.append((one["saved_g"]["value"], saving))
-                break
-    found.sort(key=lambda item: (-item[0], item[1]["job_id"]))
-    return [saving for _, saving in found[:most]]
+) -> list[SavingDoc]:
+    """The largest certain savings of a month's jobs, one a job, at most `most`, best first.
+
+    The `JOBS_LOOKED_AT` jobs with the most carbon are looked at; a job that only a synthetic meter
+    saw is not.
+    """
+    ranked = sorted(documents, key=lambda job: (-_grams(job), job["job_id"]))
+    real = [document for document in ranked if not is_synthetic(document)]
+    asked = (_saving(document, catalog, own) for document in real[:JOBS_LOOKED_AT])
+    found = [saving for saving in asked if saving is not None]
+    found.sort(key=lambda saving: (-saving["saved_g"]["value"], saving["job_id"]))
+    return found[:most]
+
+
+def _grams(document: JobDoc) -> float:
+    return document["total_g"]["value"] if document["total_g"] else 0.0
+
+
+def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> SavingDoc | None:
+    """The best certain saving of a job; None where there is none, or no advice."""
+    try:
+        answer = for_job(document, catalog, own)
+    except GramwattError:
+        return None
+    for one in answer["suggestions"]:
+        if one["verdict"] in REPORTED and one["saved_g"] is not None:
+            return {
+                "job_id": document["job_id"],
+                "name": document["name"],
+                "project": document["project"],
+                "action": one["action"],
+                "target": one["target"],
+                "saved_g": one["saved_g"],
+                "carbon_ratio": one["carbon_ratio"],
+                "reason": one["reasons"][0] if one["reasons"] else one["operating_point"],
+            }
+    return None
 
 
 def report_lines(advice: AdviceDoc, most: int = TOP) -> list[SuggestionDoc]:
@@ -96,21 +154,33 @@ def report_lines(advice: AdviceDoc, most: int = TOP) -> list[SuggestionDoc]:
     return lower[:most] or kept[:1]
 
 
-def _tagged(document: JobDoc) -> dict[str, Any]:
-    """What tags say of the run: framework, precision, batch_size, model_parameters, method."""
+def _run(document: JobDoc) -> dict[str, str]:
+    """Framework and precision of the job; tags of these names where the job does not say."""
     tags, found = document["tags"], {}
-    for name in ("framework", "method", "workload_class"):
-        if tags.get(name):
+    framework = document["framework"] or tags.get("framework", "")
+    precision = (document["precision"] or tags.get("precision", "")).lower()
+    precision = SPOKEN.get(precision, precision)
+    if framework.strip() and len(framework) <= NAME_MOST:
+        found["framework"] = framework
+    if precision in PRECISIONS:
+        found["precision"] = precision
+    return found
+
+
+def _tagged(document: JobDoc) -> dict[str, Any]:
+    """What else tags say of the run; a tag that means nothing here is left alone."""
+    tags = document["tags"]
+    found: dict[str, Any] = {}
+    for name, choices in (("method", METHODS), ("workload_class", CLASSES)):
+        if tags.get(name) in choices:
             found[name] = tags[name]
-    if tags.get("precision") in PRECISIONS:
-        found["precision"] = tags["precision"]
     for name in ("batch_size", "model_parameters"):
         try:
             number = float(tags.get(name, ""))
         except ValueError:
             continue
-        if number > 0:
-            found[name] = number  # type: ignore[assignment]
+        if 0 < number <= LARGEST:
+            found[name] = number
     return found
 
 

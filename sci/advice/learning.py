@@ -47,7 +47,7 @@ def row_of(document: JobDoc) -> OwnRow | None:
     """The calibration row of a job document; None where the job cannot teach.
 
     It must have ended well, counted a declared unit, run on devices of one known part and measured
-    their energy.
+    their energy with a real meter.
     """
     devices = accelerators_of(document)
     names = {device["hardware"] for device in devices}
@@ -56,7 +56,7 @@ def row_of(document: JobDoc) -> OwnRow | None:
     known = document["state"] == "completed" and len(names) == 1 and counted and seconds
     power = mean_power_w(document)
     name = next(iter(names), None)
-    if not known or power is None or name is None or not seconds:
+    if not known or is_synthetic(document) or power is None or name is None or not seconds:
         return None
     if any(device["energy_j"]["kind"] not in MEASURED for device in devices if device["energy_j"]):
         return None
@@ -73,6 +73,11 @@ def row_of(document: JobDoc) -> OwnRow | None:
 
 
 MEASURED = ("measured", "integrated", "attributed")
+
+
+def is_synthetic(document: JobDoc) -> bool:
+    """Whether readings come from a meter that is no hardware: they teach nothing."""
+    return any(notice["code"] == "meter-synthetic" for notice in document["notices"])
 
 
 def workload_of(document: JobDoc) -> str:
@@ -135,10 +140,11 @@ Logs = tuple[float, float]
 def _pairs(rows: Sequence[OwnRow], now: str, target: str) -> dict[str, list[Logs]]:
     """Logarithms of time and energy ratio by workload, every run against every run."""
     found: dict[str, list[Logs]] = {}
-    for one in rows:
-        for other in rows:
-            ends = (one.hardware, other.hardware) == (now, target)
-            if ends and (one.workload, one.unit) == (other.workload, other.unit):
+    here = [row for row in rows if row.hardware == now]
+    there = [row for row in rows if row.hardware == target]
+    for one in here:
+        for other in there:
+            if (one.workload, one.unit) == (other.workload, other.unit):
                 time = math.log(one.units_per_s / other.units_per_s)
                 energy = time + math.log(other.power_w / one.power_w)
                 found.setdefault(one.workload, []).append((time, energy))

@@ -15,6 +15,8 @@ METHODS = ("full", "lora", "qlora")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
 CONSTRAINTS = ("none", "offline", "edge")
 CANDIDATES_MOST = 500
+LARGEST = 1e30
+"""Above every amount that means anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ def _number(value: Any) -> float:
 
 def _positive(value: Any) -> float:
     number = _number(value)
-    if not 0 < number <= 1e30:
+    if not 0 < number <= LARGEST:
         raise ValueError(f"{number:g} is not above 0")
     return number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from flask import Response
@@ -22,6 +23,7 @@ from gramwatt.service.routes.support import (
 )
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.read import job_document
+from gramwatt.service.usecases.suggest import advice_beside
 
 routes = Routes("reports")
 
@@ -80,8 +82,10 @@ def monthly_report_file(path: MonthFile, query: ProjectQuery) -> Response:
 def job_response(job_id: str, revision: int | None, form: str) -> Response:
     """The report of a job in one format, with its ETag."""
     stored = job_document(service(), job_id, revision)
-    text = stored.text + stored.series
-    return answer(text, MEDIA[form], lambda: rendering.job_report(stored.document, form))
+    document = stored.document
+    advice = advice_beside(service(), document, [form])
+    text = stored.text + stored.series + (json.dumps(advice) if advice else "")
+    return answer(text, MEDIA[form], lambda: rendering.job_report(document, form, advice))
 
 
 def month_response(month: str, project: str | None, form: str) -> Response:

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.advice import for_month
 from gramwatt.sci.document import JobDoc, MonthDoc
-from gramwatt.sci.month import month_document, previous_month
+from gramwatt.sci.month import Advise, month_document, previous_month
 from gramwatt.service.models import Day, Job, MonthlyReport, Score
 from gramwatt.service.stamps import to_us
 from gramwatt.service.usecases.score_job import whole_document
+from gramwatt.service.usecases.suggest import calibration_rows
 from gramwatt.service.wiring import Service
 
 ALL = ""
@@ -38,10 +40,17 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
         if kept and kept.made_us >= max(changed_us, previously_us, _end_us(month)):
             document: MonthDoc = json.loads(kept.doc)
             return document
-    document = month_document(month, jobs, previous, project=project, complete=complete)
+    document = month_document(
+        month, jobs, previous, project=project, complete=complete, advise=_adviser(service)
+    )
     if complete:
         _keep(service, month, project, document)
     return document
+
+
+def _adviser(service: Service) -> Advise:
+    """What would save most, by the catalog and the measurements of now."""
+    return lambda jobs: for_month(jobs, service.catalog, calibration_rows(service))
 
 
 def months_with_data(session: Session) -> list[str]:

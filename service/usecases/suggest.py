@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import sqlalchemy as sa
 
 from gramwatt.sci.advice import (
@@ -12,6 +14,7 @@ from gramwatt.sci.advice import (
     rows_of,
     suggest,
 )
+from gramwatt.sci.document import JobDoc
 from gramwatt.service.models import Job, Score
 from gramwatt.service.usecases.read import job_document
 from gramwatt.service.usecases.score_job import whole_document
@@ -29,6 +32,16 @@ def answer(service: Service, question: SuggestQuestion) -> AdviceDoc:
 def answer_for_job(service: Service, job_id: str) -> AdviceDoc:
     """Suggestions for a job by its newest document; raises UnknownJobError or ScoreError."""
     document = job_document(service, job_id).document
+    return for_job(document, service.catalog, calibration_rows(service))
+
+
+def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) -> AdviceDoc | None:
+    """What a drawn report of a job says of suggestions; None for json, which is the document alone.
+
+    It is made when the report is, with today's catalog and measurements, and never stored.
+    """
+    if set(forms) <= {"json"}:
+        return None
     return for_job(document, service.catalog, calibration_rows(service))
 
 

@@ -2,6 +2,9 @@
 
 from gramwatt.reports.advice import advice_blocks
 from gramwatt.reports.document import Heading, Table, Text
+from gramwatt.reports.job import build
+from gramwatt.sci.advice import for_job, own_rows
+from gramwatt.sci.catalog import load_catalog
 from tests.reports.samples import job, unknown_job
 
 
@@ -30,3 +33,19 @@ def test_flags_are_said_even_where_nothing_else_is():
 
 def test_a_job_without_accelerator_has_no_section():
     assert advice_blocks(unknown_job()) == []
+
+
+def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_reference():
+    document = job("train", kind="training")
+    base = {"workload": "vision/train", "workload_class": "training", "count": 1, "unit": "image"}
+    rows = [
+        {**base, "job_id": "1", "hardware": "nvidia-h100-sxm5-80", "units_per_s": 10},
+        {**base, "job_id": "2", "hardware": "nvidia-b200", "units_per_s": 50},
+    ]
+    catalog = load_catalog()
+    own = own_rows([{**row, "power_w": 500} for row in rows], catalog)
+    answer = for_job(document, catalog, own)
+    table = advice_blocks(document, answer)[-1]
+    assert table.rows[0][0] == "Change hardware to nvidia-b200"
+    assert build(document, answer).reference != build(document).reference
+    assert build(document, answer) == build(document, answer)

@@ -51,6 +51,14 @@ def test_the_month_has_states_and_units():
     assert values(text, "conformance", "conforming") == {"jobs": "24.0"}
 
 
+def test_the_months_savings_are_in_the_table():
+    ends = {"value": 0.5, "low": 0.4, "high": 0.6, "unit": "1", "kind": "estimated", "source": "x"}
+    saving = {"job_id": "a", "name": "n", "project": "p", "action": "share", "target": None}
+    saving |= {"saved_g": {**ends, "unit": "gCO2e"}, "carbon_ratio": ends, "reason": "y"}
+    text = csvout.month_csv(samples.month([samples.job()], advise=lambda _: [saving]))
+    assert values(text, "suggestion", "a/share") == {"saved_g": "0.5", "carbon_ratio": "0.5"}
+
+
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
 def test_csv_texts_never_become_formulas(text):
     rows = lines(csvout.month_csv(samples.month([samples.job("a", project=text)])))

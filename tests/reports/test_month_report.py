@@ -151,3 +151,35 @@ def test_models_have_a_table_with_their_unfinished_runs():
     built = month.build(samples.month(jobs))
     rows = [cells(row)[:4] for row in table(built, "Runs by model").rows]
     assert rows == [["m-1", "consumer", "1", "0"], ["m-1", "provider", "2", "1"]]
+
+
+def saving(job_id="b", target="nvidia-l4"):
+    ratio = {**figure(0.4, 0.3, 0.5), "unit": "1"}
+    return {
+        "job_id": job_id,
+        "name": "train",
+        "project": "vision",
+        "action": "change-hardware",
+        "target": target,
+        "saved_g": figure(1200, 1000, 1400),
+        "carbon_ratio": ratio,
+        "reason": "measured on both parts",
+    }
+
+
+def test_what_would_help_most_is_a_table_of_certain_savings():
+    document = samples.month([samples.job()], advise=lambda jobs: [saving(), saving("c", None)])
+    built = month.build(document)
+    assert "What would help most" in headings(built)
+    first, second = (cells(row) for row in table(built, "The largest certain savings").rows)
+    assert first[0] == "train"
+    assert first[1:3] == ["Change hardware to nvidia-l4", "0.40"]
+    assert (plain(first[3]), first[4]) == ("1.2 kg CO2e", "measured on both parts")
+    assert second[1] == "Change hardware"
+
+
+def test_the_adviser_sees_the_jobs_of_the_month_and_project_only():
+    asked = []
+    jobs = [samples.job("a"), samples.job("b", project="speech")]
+    samples.month(jobs, project="speech", advise=lambda found: asked.extend(found) or [])
+    assert [job["job_id"] for job in asked] == ["b"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from flask.testing import FlaskClient
 
+from gramwatt.sci.records import DeviceRecord
 from tests.service.journals import body, journal
 
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
@@ -62,3 +65,45 @@ def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient) -> None:
 def test_an_unknown_job_is_not_guessed(client: FlaskClient) -> None:
     answer = client.get("/v1/jobs/nothing/suggestions")
     assert (answer.status_code, answer.json["code"]) == (404, "unknown-job")
+
+
+SERVED = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
+
+
+def send(client: FlaskClient, job_id: str, **about: object) -> None:
+    records = body(journal(job_id, minutes=60, **about))  # type: ignore[arg-type]
+    sent = client.post(f"/v1/jobs/{job_id}/records", data=records, headers=NDJSON)
+    assert sent.status_code == 200
+
+
+def test_the_month_says_what_would_help_most(client: FlaskClient) -> None:
+    send(client, "served", kind="inference", tags=SERVED)
+    send(client, "trained", kind="training")
+    address = "/v1/reports/monthly/2026-05"
+    saving, other = client.get(f"{address}.json").json["suggestions"]
+    assert (saving["job_id"], saving["action"], saving["target"]) == ("served", "batching", None)
+    assert (other["job_id"], other["action"]) == ("trained", "stop-idle")
+    assert saving["saved_g"]["value"] > other["saved_g"]["value"]
+    assert saving["carbon_ratio"]["high"] < 1
+    job = client.get("/v1/jobs/served/suggestions").json["suggestions"]
+    [same] = [one for one in job if one["action"] == "batching"]
+    assert saving["saved_g"] == same["saved_g"]
+    assert "What would help most" in client.get(f"{address}.html").text
+    assert "suggestion,served/batching,saved_g," in client.get(f"{address}.csv").text
+
+
+def test_a_drawn_report_shows_what_own_jobs_teach_and_its_tag_follows(client: FlaskClient) -> None:
+    send(client, "now", kind="training", name="net")
+    page, data = "/v1/jobs/now/report.html", "/v1/jobs/now/report.json"
+    before, document = client.get(page), client.get(data)
+    again = client.get(page, headers={"If-None-Match": before.headers["ETag"]})
+    assert again.status_code == 304
+    assert "Change hardware to nvidia-l4" not in before.text
+    rows = journal("other", minutes=60, power_w=60.0, kind="training", name="net")
+    changed = [replace(r, name="NVIDIA L4") if isinstance(r, DeviceRecord) else r for r in rows]
+    sent = client.post("/v1/jobs/other/records", data=body(changed), headers=NDJSON)
+    assert sent.status_code == 200
+    after = client.get(page, headers={"If-None-Match": before.headers["ETag"]})
+    assert after.status_code == 200
+    assert "Change hardware to nvidia-l4" in after.text
+    assert client.get(data).headers["ETag"] == document.headers["ETag"]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.advice import for_job, for_month, own_rows, report_lines, row_of, suggest
+from gramwatt.sci.advice import (
+    for_job,
+    for_month,
+    jobs,
+    own_rows,
+    report_lines,
+    row_of,
+    suggest,
+)
 from gramwatt.sci.advice.jobs import question_of
 from gramwatt.sci.advice.learning import OwnRow, own_ratio
 from gramwatt.sci.advice.question import parse_suggestion
@@ -50,6 +58,34 @@ def test_tags_say_what_the_meter_cannot_see():
     assert (asked.batch_size, asked.method) == (64, "lora")
 
 
+def test_the_job_record_says_framework_and_precision_before_the_tags():
+    tags = {"framework": "jax", "precision": "fp32"}
+    document = job(framework="pytorch", precision="BFloat16", tags=tags)
+    assert (document["framework"], document["precision"]) == ("pytorch", "BFloat16")
+    asked = question_of(document)
+    assert (asked.framework, asked.precision) == ("pytorch", "bf16")
+    assert question_of(job(precision="posit")).precision is None
+
+
+def test_tags_that_mean_nothing_here_do_not_cost_the_advice():
+    tags = {"workload_class": "magic", "method": "prayer", "precision": "??", "batch_size": "many"}
+    tags |= {"model_parameters": "inf", "framework": "x" * 300}
+    asked = question_of(job(tags=tags))
+    assert (asked.workload_class, asked.method, asked.precision) == (None, None, None)
+    assert (asked.batch_size, asked.model_parameters, asked.framework) == (None, None, None)
+
+
+def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
+    for region in ("aws:moon-1", "eu-west-1"):
+        answer = for_job({**job(kind="training"), "region": region}, CATALOG)
+        assert [one["action"] for one in report_lines(answer)] == ["keep"]
+        assert answer["estimate"]["intensity_g_per_kwh"]["source"].count("DE") >= 1
+    gone = job()
+    for device in gone["devices"][:4]:
+        device["hardware"] = "own-part-1"
+    assert [n["code"] for n in for_job(gone, CATALOG)["notices"]] == ["advice-not-applicable"]
+
+
 def test_a_job_gets_advice_and_the_report_its_lines():
     answer = for_job(job(kind="training"), CATALOG)
     shown = report_lines(answer)
@@ -64,16 +100,34 @@ def test_a_job_without_accelerator_gets_a_notice():
 
 
 def test_a_month_shows_the_largest_certain_savings_first():
-    jobs = [
+    measured = [
         job("short", hours=1, kind="inference", tags=served()),
         job("long", hours=3, kind="inference", tags=served()),
         job("kept", hours=3, kind="training"),
     ]
-    found = for_month(jobs, CATALOG)
+    found = for_month(measured, CATALOG)
     assert [saving["job_id"] for saving in found] == ["long", "short"]
-    saved = [saving["suggestion"]["saved_g"]["value"] for saving in found]
+    assert {saving["action"] for saving in found} == {"batching"}
+    assert all(saving["carbon_ratio"]["high"] < 1 for saving in found)
+    assert found[0]["reason"].startswith("32 concurrent sequences instead of 8")
+    saved = [saving["saved_g"]["value"] for saving in found]
     assert saved[0] == pytest.approx(3 * saved[1])
-    assert for_month(jobs, CATALOG, most=1) == found[:1]
+    assert for_month(measured, CATALOG, most=1) == found[:1]
+
+
+def test_a_month_looks_at_the_dearest_jobs_only(monkeypatch):
+    monkeypatch.setattr(jobs, "JOBS_LOOKED_AT", 1)
+    two = [job(name, hours=h, kind="inference", tags=served()) for name, h in (("a", 1), ("b", 2))]
+    assert [saving["job_id"] for saving in for_month(two, CATALOG)] == ["b"]
+
+
+def test_synthetic_readings_neither_teach_nor_promise():
+    made_up = job(kind="inference", tags=served())
+    assert row_of(made_up) is not None
+    notice = {"code": "meter-synthetic", "message": "x", "field": None}
+    made_up["notices"].append(notice)
+    assert row_of(made_up) is None
+    assert for_month([made_up], CATALOG) == []
 
 
 def served():
