@@ -406,7 +406,7 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench)
             records.append(fields)
 
     lead = Lead(around, bench.timeline, "n-1", put, bench._notify)
-    lead.begin(None, bench.start_ns, "/nowhere")
+    lead.begin(None, bench.start_ns, str(bench.cap.root / "home" / "spool" / "job" / "n-1"))
     cpu, ram = records
     assert (cpu["meter"], cpu["kind"], cpu["share"]) == ("rapl", "attributed", 0.25)
     assert (cpu["units"], cpu["units_total"]) == (2.0, 8.0)

@@ -442,7 +442,7 @@ clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
 around = Around(environ={}, vendors=lambda _: ports(bare))
 timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
 lead = Lead(around, timeline, "n-1", lambda *a, **k: None, lambda *a: None)
-lead.begin(None, timeline.start_ns, sys.argv[1])
+lead.begin(None, timeline.start_ns, sys.argv[1] + "/home/spool/job/n-1")
 print(json.dumps(sorted(sys.modules)))
 """
 
