@@ -18,7 +18,7 @@ def model_of(shape: type) -> type[BaseModel]:
     """A model with the fields of a TypedDict, nested ones included, and no others."""
     if issubclass(shape, BaseModel):
         return shape
-    optional = getattr(shape, "__optional_keys__", frozenset())
+    optional: frozenset[str] = getattr(shape, "__optional_keys__", frozenset())
     fields: dict[str, Any] = {
         name: (_resolved(hint), None if name in optional else ...)
         for name, hint in get_type_hints(shape).items()
