@@ -85,7 +85,7 @@ def resolve(
     layers = [*_file_layers(env, cwd), _environment_layer(env), Layer("argument", given)]
     config = _merged(layers, Config(home=default_home(env)))
     if default_name and not config.name:
-        config = replace(config, name=str(default_name)[:512])
+        config = replace(config, name=_encodable(str(default_name))[:512])
     return config
 
 
@@ -236,7 +236,13 @@ def _overlay(
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > 512 or "\x00" in value:
         raise ValueError(f"not a text of 1 to 512 characters: {str(value)[:40]!r}")
-    return value.strip()
+    return _encodable(value.strip())
+
+
+def _encodable(text: str) -> str:
+    # A name of bytes that are not UTF-8 reaches Python as halves of surrogate pairs, which no
+    # journal may hold.
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _kind(value: Any) -> str:
@@ -246,6 +252,8 @@ def _kind(value: Any) -> str:
 
 
 def _units(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, str | list | tuple):
+        raise ValueError(f"not a unit name or a list of them: {str(value)[:40]!r}")
     parts = value.split(",") if isinstance(value, str) else list(value)
     names = tuple(dict.fromkeys(str(part).strip() for part in parts))
     bad = next((name for name in names if not UNIT_PATTERN.fullmatch(name)), None)
@@ -306,7 +314,8 @@ def _tags(value: Any) -> dict[str, str]:
         value = {key.strip(): text.strip() for key, _, text in pairs}
     if len(value) > 64:
         raise ValueError("at most 64 tags")
-    return {_text(key): str(text)[:512] for key, text in value.items()}
+    texts = {_text(key): str(text).replace("\x00", "")[:512] for key, text in value.items()}
+    return {key: _encodable(text) for key, text in texts.items()}
 
 
 PARSERS: dict[str, Callable[[Any], Any]] = {

@@ -68,7 +68,9 @@ def check(args: Mapping[str, Any], strict: bool) -> Config:
     config = resolve(args)
     own = [n for n in config.notices if strict or n.message.startswith("argument: ")]
     texts = (notice.message.removeprefix("argument: ") for notice in own)
-    problems = [text.replace(" is ignored: ", ": ") for text in texts]
+    problems = [
+        text.replace(" and is ignored: ", ": ").replace(" is ignored: ", ": ") for text in texts
+    ]
     for key, text in place_problems(config).items():
         if strict or config.origins.get(key) == "argument":
             problems.append(text)

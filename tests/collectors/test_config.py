@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,29 @@ def test_units_and_tags_from_text_and_tables(places: tuple[dict[str, str], Path,
     assert config.units == ("image", "token")
     assert config.tags == {"team": "vision", "run": "2", "note": "a=b"}
     assert resolve({"unit": "image, step"}, environ, work).units == ("image", "step")
+
+
+def test_text_that_is_not_utf8_stays_fit_for_a_journal(
+    places: tuple[dict[str, str], Path, Path],
+) -> None:
+    environ, work, user = places
+    user.write_text('[tags]\nnul = "a\\u0000b"\n')
+    environ["GRAMWATT_PROJECT"] = os.fsdecode(b"caf\xe9")
+    args = {"tags": {"k": "v\udcff"}, "default_name": os.fsdecode(b"tr\xe4in.py")}
+    config = resolve(args, environ, work)
+    assert (config.project, config.name) == ("caf?", "tr?in.py")
+    assert config.tags == {"nul": "ab", "k": "v?"}
+
+
+@pytest.mark.parametrize("unit", [3, True, 2.5])
+def test_a_unit_that_is_no_text_is_said_in_words(
+    places: tuple[dict[str, str], Path, Path], unit: object
+) -> None:
+    environ, work, _ = places
+    notice = resolve({"unit": unit}, environ, work).notices[0]
+    assert (
+        notice.message == f"argument: unit is ignored: not a unit name or a list of them: '{unit}'"
+    )
 
 
 def test_home_is_the_data_directory_unless_told_otherwise(
