@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from gramwatt.sci.catalog import Catalog
 from gramwatt.sci.document import MethodDoc, SourceDoc
 from gramwatt.sci.notices import Notice
-from gramwatt.sci.parts import Parts
+from gramwatt.sci.ownenergy import meter_energy_j
+from gramwatt.sci.parts import Parts, doc
 from gramwatt.sci.personas import for_ai
 from gramwatt.sci.quantity import Quantity
 from gramwatt.sci.uncertainty import ENERGY_SPREADS
@@ -40,7 +41,8 @@ EXCLUDED = (
 
 def method(parts: Parts, units: Iterable[str]) -> MethodDoc:
     """The method block of a job document with scores in these units."""
-    track = parts.cells.track
+    track, job = parts.cells.track, parts.job
+    own = meter_energy_j(job.meter_cpu_s, job.meter_rss_b, job.duration_s)
     return {
         "standard": STANDARD,
         "formula": FORMULA,
@@ -61,6 +63,7 @@ def method(parts: Parts, units: Iterable[str]) -> MethodDoc:
         "inputs": inputs(parts),
         "meter_cpu_s": parts.job.meter_cpu_s,
         "meter_rss_b": parts.job.meter_rss_b,
+        "meter_energy_j": doc(own),
     }
 
 
