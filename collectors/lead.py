@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gramwatt.collectors import visible
 from gramwatt.collectors.accelerators import Accelerators
 from gramwatt.collectors.around import Around, rapl_counters, starter
+from gramwatt.collectors.boards import Boards
 from gramwatt.collectors.clock import Timeline
 from gramwatt.collectors.gpu import GpuMeter, Notify
 from gramwatt.collectors.hostmeter import HostMeter, Part
@@ -47,6 +49,8 @@ class Lead:
         self._boards: list[visible.Board] = []
         self._known: dict[str, Any] = {}
         self._unsaid: list[tuple[GpuMeter, dict[str, Any]]] = []
+        self._shared: Boards | None = None
+        self.pids: set[int] = set()
         self._environs: list[tuple[Mapping[str, str], int]] = []
         self._again_ns: int | None = 0
         self._pause_ns = RETRY_MIN_NS
@@ -57,6 +61,8 @@ class Lead:
         `state` is a dead or ended meter's, to continue from; without one the job's energy begins
         at `mark_ns` [ns]. `folder` is where codecarbon's process may leave files.
         """
+        around = self._around
+        self._shared = Boards(Path(folder), around.environ, self.pids, self._put, self._notify)
         self._known = (state or {}).get("devices", {})
         self._others.open(self._around.vendors(self._around.environ), self._node)
         billed = self.adopt(self._around.environ, mark_ns)
@@ -118,6 +124,8 @@ class Lead:
     def settle(self) -> list[dict[str, Any]]:
         """The open intervals of all devices, for the open file."""
         provisional = self.host.settle() if self.host else []
+        if self._shared:
+            self._shared.say(final=False)
         self._describe_host()
         spans = [(ledger.device_id, ledger.open) for ledger in self._all_ledgers()]
         opened = [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
@@ -127,6 +135,8 @@ class Lead:
         """The final readings; everything is booked up to `stop_ns` afterwards."""
         if self._sampler:
             self._sampler.stop(stop_ns)
+        if self._shared:
+            self._shared.say(final=True)
         self._others.stop(stop_ns)
         if self.host:
             self.host.stop(stop_ns)
@@ -206,7 +216,8 @@ class Lead:
         assert port is not None  # _opened() has set both
         assert sampler is not None
         board, share = item.board, item.share
-        ledger = Ledger(item.device_id, self.schedule, self._emit)
+        assert self._shared is not None  # begin() has set it
+        ledger = self._shared.ledger(port, item, self.schedule, self._emit)
         gpu = GpuMeter(board.name, ledger, self._notify, share, mark_ns)
         if known:
             gpu.resume(known)
@@ -230,6 +241,7 @@ class Lead:
             "update_period_s": gpu.period_s,
         }
         self._put(DeviceRecord, **fields)
+        self._shared.described(ledger, fields)
         self._unsaid += [(gpu, fields)] if gpu.period_s is None else []
 
     def _say_periods(self) -> None:

@@ -234,6 +234,7 @@ class NodeMeter:
         self.mark_ns += timeline.offset_ns - self.timeline.offset_ns
         self.timeline = timeline
         self.lead = Lead(self.around, timeline, self.node, self.journal.put, self.notify)
+        self.lead.pids.add(int(self.command.get("parent_pid") or -1))
         mark_ns = self.mark_ns if fresh else timeline.now_ns()
         self.lead.begin(state, mark_ns, str(self.journal.folder))
 
@@ -284,6 +285,7 @@ class NodeMeter:
             return
         folder = SpoolFolder(self.journal.folder)
         for state in folder.live_states(but=self.journal.base["writer"]):
+            lead.pids.add(int(state.get("parent_pid") or -1))
             seen = tuple(sorted(state.get("visible", {}).items()))
             if seen in self._adopted or state.get("boot") != self.around.boot:
                 continue

@@ -49,6 +49,7 @@ class Sampler:
     def __init__(self, port: NvmlPort, timeline: Timeline, notify: Notify, random: Random) -> None:
         self.devices: list[Device] = []
         self._port, self._timeline, self._notify, self._random = port, timeline, notify, random
+        self._board: dict[int, Reading] = {}
         self._ticks = 0
         self._next_ns = self._next_fast_ns = 0
 
@@ -99,6 +100,7 @@ class Sampler:
         self._poll()
         if now_ns >= self._next_ns:
             self._ticks += 1
+            self._board = {}
             for device in self.devices:
                 self._sample(device)
             self._schedule(now_ns)
@@ -193,9 +195,11 @@ class Sampler:
             return
         if device.edge or device.crossing:
             return
-        reading = self._read(device)
+        # Slices of one board have one counter, and so one reading.
+        reading = self._board.get(device.index) or self._read(device)
         if reading is None:
             return
+        self._board[device.index] = reading
         device.gpu.take(reading)
         if (self._ticks + device.index) % PROFILE_TICKS == 0:
             self._profile(device, limit=self._ticks % LIMIT_TICKS < PROFILE_TICKS)

@@ -51,6 +51,18 @@ class MigSlice(NamedTuple):
     share: float
 
 
+class GpuUser(NamedTuple):
+    """A process with work on a board, None for what the driver does not tell.
+
+    `sm_percent` is its time on the streaming multiprocessors [%], comparable among the processes
+    of one answer; `memory_b` what it has allocated [B].
+    """
+
+    pid: int
+    sm_percent: float | None = None
+    memory_b: int | None = None
+
+
 TOTAL_ENERGY_FIELD = 83
 """NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION [mJ] (nvml.h, API version 13)."""
 POWER_AVERAGE_FIELD = 185

@@ -11,6 +11,7 @@ from typing import Any
 
 from gramwatt.collectors.sources.base import (
     DeviceLost,
+    GpuUser,
     MigSlice,
     NotSupported,
     ReadFailed,
@@ -37,6 +38,7 @@ class Pynvml:
     def __init__(self) -> None:
         self._nvml: Any = None
         self._handles: list[Any] = []
+        self._seen_us: dict[int, int] = {}
         self._lost: tuple[int, ...] = ()
         self._unsupported: tuple[int, ...] = ()
 
@@ -133,6 +135,24 @@ class Pynvml:
             return ()
         found = (self._slice(board, position, whole) for position in range(whole))
         return tuple(item for item in found if item is not None)
+
+    def users(self, index: int) -> tuple[GpuUser, ...]:
+        """Processes with work on the board since the last call, their SM time and memory."""
+        nvml, board = self._nvml, self._handle(index)
+        used: dict[int, float] = {}
+        seen_us = self._seen_us.get(index, 0)
+        try:
+            for sample in nvml.nvmlDeviceGetProcessUtilization(board, seen_us):
+                used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
+                seen_us = max(seen_us, sample.timeStamp)
+        except nvml.NVMLError:  # nothing new, or not told on this board
+            used = {}
+        self._seen_us[index] = seen_us
+        with self._translated():
+            running = nvml.nvmlDeviceGetComputeRunningProcesses(board)
+        held = {int(item.pid): item.usedGpuMemory for item in running}
+        pids = sorted({*used, *held})
+        return tuple(GpuUser(pid, used.get(pid), held.get(pid)) for pid in pids)
 
     def _slice(self, board: Any, position: int, whole: int) -> MigSlice | None:
         nvml = self._nvml

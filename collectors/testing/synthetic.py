@@ -5,11 +5,15 @@ A specification is JSON:
     {"gpus": [{"uuid": "GPU-...", "name": "...", "waveform": {"type": "constant", "power_w": 300},
                "update_period_s": 0.1, "limit_w": 700, "memory_b": 85899345920,
                "power": "instant" | "mean" | "part", "fields": true, "counter": true,
-               "slices": [["MIG-...", 0.5]], "faults": [{"type": "reset", "at_s": 5}]}],
+               "slices": [["MIG-...", 0.5]], "faults": [{"type": "reset", "at_s": 5}],
+               "processes": [{"pid": 1234, "sm_percent": 60, "memory_b": 8589934592}]}],
      "faults": [...], "origin_s": 0}
 
 `power` is what the sensor tells: the power of the moment, its mean over the last second, or its
 mean over the last quarter of the last update period.
+
+A process is on the board from `at_s` until `until_s`, as faults are; without `sm_percent` or
+`memory_b` the driver does not tell.
 
 Fault times count from `origin_s`, seconds since boot. Types: `reset` (the counter starts at 0),
 `backward` (loses `joules`), `frozen` (`at_s` to `until_s`; the standstill's energy is lost unless
@@ -31,6 +35,7 @@ from gramwatt.collectors.sources.base import (
     POWER_INSTANT_FIELD,
     TOTAL_ENERGY_FIELD,
     DeviceLost,
+    GpuUser,
     MigSlice,
     NotSupported,
     ReadFailed,
@@ -55,6 +60,7 @@ class SyntheticGpu:
         self.utilisation_percent = int(spec.get("utilisation_percent", 100))
         self.slices = tuple(MigSlice(*item) for item in spec.get("slices", ()))
         self.faults = list(spec.get("faults", ()))
+        self.processes = list(spec.get("processes", ()))
         self.period_s = float(spec.get("update_period_s", 0.1))
         self.has_fields = bool(spec.get("fields", True))
         self.has_counter = bool(spec.get("counter", True))
@@ -93,6 +99,15 @@ class SyntheticGpu:
             inside = fault.get("at_s", -FOR_EVER_S) <= since_s < fault.get("until_s", FOR_EVER_S)
             if error and inside and fault.get("call", call) == call:
                 raise error(f"synthetic fault: {fault['type']}")
+
+    def users(self, at_s: float) -> tuple[GpuUser, ...]:
+        """The processes that are on the board at a moment since boot."""
+        since_s = at_s - self._origin_s
+        return tuple(
+            GpuUser(int(item["pid"]), item.get("sm_percent"), item.get("memory_b"))
+            for item in self.processes
+            if item.get("at_s", -FOR_EVER_S) <= since_s < item.get("until_s", FOR_EVER_S)
+        )
 
     def _tick_s(self, at_s: float) -> float:
         return math.floor(at_s / self.period_s + 1e-9) * self.period_s
@@ -199,6 +214,11 @@ class SyntheticNvml:
     def slices(self, index: int) -> tuple[MigSlice, ...]:
         """MIG devices."""
         return self._asked(index, "slices")[0].slices
+
+    def users(self, index: int) -> tuple[GpuUser, ...]:
+        """Processes on the board."""
+        gpu, at_s = self._asked(index, "users")
+        return gpu.users(at_s)
 
     def _asked(self, index: int, call: str) -> tuple[SyntheticGpu, float]:
         self.calls += 1
