@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gramwatt.reports.daily import month_name
+from gramwatt.reports.plain import clean
 from gramwatt.sci.document import SciDoc
 from gramwatt.sci.figures import duration, span_text, text, value_text
 
@@ -37,4 +39,6 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "sci_range": sci_range,
     "moment": moment,
     "duration": duration,
+    "month_name": month_name,
+    "clean": clean,
 }

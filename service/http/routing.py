@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from flask import Flask, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,6 +19,7 @@ from gramwatt.service.http.problems import Problem, from_validation, invalid
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 View = Callable[..., Any]
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Strict(BaseModel):
@@ -61,8 +62,8 @@ class Operation:
     def respond(self, **path_values: str) -> Response:
         """Parse the request, call the view and serialise what it returns."""
         inputs: dict[str, Any] = {
-            "path": _from_strings(self.path, path_values, "path"),
-            "query": _from_strings(self.query, _parameters(), "query"),
+            "path": from_strings(self.path, path_values, "path"),
+            "query": from_strings(self.query, _parameters(), "query"),
         }
         if self.body is not None:
             inputs["body"] = _from_body(self.body)
@@ -137,7 +138,8 @@ def _parameters() -> dict[str, str]:
     return request.args.to_dict()
 
 
-def _from_strings(model: type[BaseModel], values: Mapping[str, str], where: str) -> BaseModel:
+def from_strings(model: type[Model], values: Mapping[str, str], where: str) -> Model:
+    """The model of texts out of an address; raises Problem, naming `where`, for one it refuses."""
     try:
         return model.model_validate_strings(values)
     except ValidationError as error:

@@ -1,18 +1,20 @@
-"""The pages for people: server-rendered, no script on them, nothing from outside."""
+"""The pages for people: server-rendered, nothing from outside, no script but on the API's page."""
 
 from __future__ import annotations
 
-import re
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
 from flask import Flask, Response, render_template, request
 
+from gramwatt.service.http import problems
 from gramwatt.service.http.paging import cut, decode_cursor
+from gramwatt.service.http.routing import Model, from_strings
 from gramwatt.service.metrics import STATES
 from gramwatt.service.models import Job
 from gramwatt.service.pagetext import FILTERS
 from gramwatt.service.routes.reports import job_response, month_response
-from gramwatt.service.routes.support import service
+from gramwatt.service.routes.support import JobPath, JobState, MonthPath, ProjectQuery, service
 from gramwatt.service.usecases.month import months_with_data
 from gramwatt.service.usecases.read import find_job, head_of, jobs_after
 
@@ -31,9 +33,17 @@ DOCS_POLICY = (
 PER_PAGE = 50
 
 
+class ListQuery(ProjectQuery):
+    """What the list of jobs is asked for."""
+
+    state: JobState | None = None
+    cursor: str | None = None
+
+
 def install(app: Flask) -> None:
     """Put the pages and their text filters on the app."""
     app.jinja_env.filters.update(FILTERS)
+    app.after_request(_for_people)
     for rule, view in (
         ("/", jobs),
         ("/jobs/<job_id>", job),
@@ -46,13 +56,11 @@ def install(app: Flask) -> None:
 
 def jobs() -> Response:
     """The list of jobs."""
-    cursor = request.args.get("cursor")
-    position = decode_cursor(cursor, int, int) if cursor else None
-    project, state = request.args.get("project") or None, request.args.get("state") or None
+    asked = _asked(ListQuery)
+    position = decode_cursor(asked.cursor, int, int) if asked.cursor else None
+    chosen = {"project": asked.project, "state": asked.state}
     with service().store.read() as session:
-        found = jobs_after(
-            session, position, PER_PAGE + 1, only={"project": project, "state": state}
-        )
+        found = jobs_after(session, position, PER_PAGE + 1, only=chosen)
         projects = list(session.scalars(sa.select(Job.project).distinct().order_by(Job.project)))
     shown, following = cut(found, PER_PAGE, lambda row: (row.started_us, row.id))
     return _page(
@@ -60,7 +68,7 @@ def jobs() -> Response:
         rows=[(head_of(row), row.grade, row.notices) for row in shown],
         projects=projects,
         states=STATES,
-        chosen={"project": project, "state": state},
+        chosen=chosen,
         next_cursor=following,
         is_first=position is None,
     )
@@ -68,11 +76,11 @@ def jobs() -> Response:
 
 def job(job_id: str) -> Response:
     """One job: its report, with links to its other forms."""
+    from_strings(JobPath, {"job_id": job_id}, "path")
     with service().store.read() as session:
         find_job(session, job_id)
     here = f"/v1/jobs/{job_id}"
     links = {
-        "All jobs": "/",
         "PDF": f"{here}/report.pdf",
         "JSON": f"{here}/report.json",
         "Revisions": f"{here}/revisions",
@@ -88,17 +96,36 @@ def months() -> Response:
 
 def month(month_name: str) -> Response:
     """One month: its report, with links to its other forms."""
-    project = request.args.get("project") or None
-    here, asked = f"/v1/reports/monthly/{month_name}", f"?project={project}" if project else ""
-    links = {"All months": "/months"} | {
-        form.upper(): f"{here}.{form}{asked}" for form in ("pdf", "csv", "json")
-    }
+    from_strings(MonthPath, {"month": month_name}, "path")
+    project = _asked(ProjectQuery).project
+    only = f"?{urlencode({'project': project})}" if project else ""
+    here = f"/v1/reports/monthly/{month_name}"
+    links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "csv", "json")}
     return _report(month_response(month_name, project, "html"), links)
 
 
 def docs() -> Response:
     """The API's documentation, by the Swagger UI that the package carries."""
     return _page("docs.html", policy=DOCS_POLICY)
+
+
+def _asked(model: type[Model]) -> Model:
+    """The parameters that the model knows; an empty one is one that was not chosen."""
+    given = {name: request.args.get(name, "") for name in model.model_fields}
+    return from_strings(model, {name: text for name, text in given.items() if text}, "query")
+
+
+def _for_people(response: Response) -> Response:
+    """A refusal as a page, for a browser that asked for one."""
+    asked_page = (request.endpoint or "page.").startswith("page.")
+    best = request.accept_mimetypes.best_match([problems.MEDIA_TYPE, "text/html"])
+    if response.mimetype != problems.MEDIA_TYPE or not asked_page or best != "text/html":
+        return response
+    response.set_data(render_template("problem.html", problem=response.get_json()))
+    response.content_type = "text/html; charset=utf-8"
+    response.headers["Content-Security-Policy"] = PAGE_POLICY
+    response.headers["Vary"] = "Accept"
+    return response
 
 
 def _page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Response:
@@ -111,10 +138,9 @@ def _page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Resp
 
 def _report(response: Response, links: dict[str, str]) -> Response:
     """A report as a page of the site: a bar of links above it, no ETag, its own policy."""
-    bar = render_template("bar.html", links=links)
-    response.set_data(
-        re.sub(r"<body[^>]*>", lambda m: m.group() + bar, response.get_data(as_text=True), count=1)
-    )
+    head, bar = render_template("bar_head.html"), render_template("bar.html", links=links)
+    page = response.get_data(as_text=True).replace("</head>", f"{head}</head>", 1)
+    response.set_data(page.replace("<body>", f"<body>{bar}", 1))
     response.headers.pop("ETag", None)
     response.headers["Content-Security-Policy"] = REPORT_POLICY
     return response

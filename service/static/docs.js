@@ -1,2 +1,12 @@
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", follow);
+follow();
 // Swagger UI would ask a validator on the web about the document: validatorUrl null keeps it here.
-SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", validatorUrl: null, deepLinking: true });
+SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#api",
+  validatorUrl: null,
+  deepLinking: true,
+  defaultModelsExpandDepth: 0,
+});
