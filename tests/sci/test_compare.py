@@ -117,6 +117,14 @@ def test_scores_of_different_methods_are_refused(field, value, said):
     assert caught.value.code == "not-comparable"
 
 
+def test_real_and_synthetic_readings_are_not_compared():
+    other = variant()
+    other["notices"].append({"code": "meter-synthetic", "message": "x", "field": None})
+    with pytest.raises(ScoreError, match=r"the meters \(one is synthetic\) differ"):
+        compare(variant(), other)
+    assert compare(other, other)["ratio"]["value"] == 1
+
+
 def test_every_difference_is_listed():
     other = variant()
     other["method"] |= {"engine_version": "2", "intensity_signal": "marginal"}
