@@ -29,9 +29,10 @@ from gramwatt.reports.sections import (
     source_table,
     terms,
 )
+from gramwatt.reports.windows import window_blocks
 from gramwatt.sci.advice import AdviceDoc
 from gramwatt.sci.document import JobDoc
-from gramwatt.sci.figures import UNKNOWN, count_text, duration, number, percent
+from gramwatt.sci.figures import UNKNOWN, count_text, duration, number, percent, text
 from gramwatt.sci.units import mib_from_bytes
 
 WORLD = (
@@ -49,6 +50,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
         *score_blocks(document),
         *over_time(document["series"]),
         *device_blocks(document["devices"]),
+        *window_blocks(document["windows"]),
         *quality_blocks(document["data_quality"]),
         *advice_blocks(document, advice),
         Heading("Notices"),
@@ -150,4 +152,7 @@ def _own_cost(document: JobDoc) -> list[Block]:
     length = document["duration_s"]
     share = f", {percent(spent / length)} of one core over the job" if length else ""
     said = f"Measuring took {number(spent, 2)} s of processor time{share}{held}."
+    energy = document["method"]["meter_energy_j"]
+    if energy is not None:
+        said += f" That is about {text(energy)} of the host's energy, by a model."
     return [Heading("What measuring cost"), Text(said)]

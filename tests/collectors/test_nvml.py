@@ -12,6 +12,7 @@ import pytest
 from gramwatt.collectors.probe import best_read
 from gramwatt.collectors.sources.base import (
     DeviceLost,
+    GpuUser,
     MigSlice,
     NotSupported,
     ReadFailed,
@@ -118,6 +119,48 @@ def test_mig_devices_and_their_share_of_the_slices(driver: Callable[..., Pynvml]
     unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert driver(nvmlDeviceGetMigMode=unsupported).slices(0) == ()
     assert driver(nvmlDeviceGetMigMode=[0, 0]).slices(0) == ()
+
+
+def test_the_users_of_a_board_with_their_time_and_memory(driver: Callable[..., Pynvml]) -> None:
+    samples = [
+        SimpleNamespace(pid=7, smUtil=30, timeStamp=1_000),
+        SimpleNamespace(pid=7, smUtil=10, timeStamp=2_000),
+        SimpleNamespace(pid=8, smUtil=5, timeStamp=1_500),
+    ]
+    running = [
+        SimpleNamespace(pid=7, usedGpuMemory=64),
+        SimpleNamespace(pid=9, usedGpuMemory=None),
+    ]
+    port = driver(
+        nvmlDeviceGetProcessUtilization=samples, nvmlDeviceGetComputeRunningProcesses=running
+    )
+    assert port.users(0) == (GpuUser(7, 40.0, 64), GpuUser(8, 5.0, None), GpuUser(9, None, None))
+
+
+def test_a_board_that_tells_no_use_still_tells_who_is_there(driver: Callable[..., Pynvml]) -> None:
+    port = driver(
+        nvmlDeviceGetProcessUtilization=pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND),
+        nvmlDeviceGetComputeRunningProcesses=[SimpleNamespace(pid=7, usedGpuMemory=64)],
+    )
+    assert port.users(0) == (GpuUser(7, None, 64),)
+
+
+def test_only_samples_since_the_last_call_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def utilisation(_board: Any, since_us: int) -> list[Any]:
+        asked.append(since_us)
+        return [SimpleNamespace(pid=7, smUtil=30, timeStamp=since_us + 500)]
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda _: "handle")
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", utilisation)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda _: [])
+    port = Pynvml()
+    port.open()
+    port.users(0)
+    port.users(0)
+    assert asked == [0, 500]
 
 
 def test_closing_never_raises(driver: Callable[..., Pynvml]) -> None:
