@@ -112,7 +112,8 @@ def lines(answer: AdviceDoc) -> list[str]:
 def _suggestion(suggestion: SuggestionDoc) -> list[str]:
     name = suggestion["action"].replace("-", " ")
     target = f" to {suggestion['target']}" if suggestion["target"] else ""
-    shown = [f"{suggestion['verdict']}: {name}{target}, {suggestion['count']} devices"]
+    devices = "device" if suggestion["count"] == 1 else "devices"
+    shown = [f"{suggestion['verdict']}: {name}{target}, {suggestion['count']} {devices}"]
     figures = [
         f"{label} x {_ratio(suggestion[key])}"  # type: ignore[literal-required]
         for label, key in (

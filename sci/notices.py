@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "advice-not-applicable": "The job gives no ground for suggestions.",
     "candidates-shortened": "More parts were compared than are shown.",
     "class-inferred": "The class of work was inferred from the job.",
+    "provider-unlisted": "The catalog lists no instances of the provider.",
     "class-unknown": "The class of work is not known, so ranges cover all classes.",
     "estimate-unavailable": "The question does not say enough for an estimate.",
     "flag-idle": "Reserved devices were idle for a large part of the time.",

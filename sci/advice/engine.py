@@ -114,12 +114,20 @@ def _ways(work: Work) -> list[Suggestion]:
 
 
 def _keep(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
-    """The answer "keep what you have", where no other part's saving is certain."""
+    """The answer "keep what you have", where no other part's saving is certain.
+
+    It is not said where nothing was compared, or nothing is known of all that would be feasible.
+    """
     if work.part is None or any(found.verdict == "lower" for found in swaps):
         return []
+    others = [found for found in swaps if found.target != work.part.id]
+    unjudged = sum(found.verdict == "unknown" for found in others)
+    if not others or (unjudged and not any(found.carbon_ratio for found in others)):
+        return []
     same = one("the present run over itself")
-    others = sum(found.target != work.part.id for found in swaps)
-    reason = f"of {others} other parts compared, none saves carbon for certain: keep {work.part.id}"
+    apart = f" ({unjudged} could not be judged)" if unjudged else ""
+    count = f"{len(others)} other part{'s' if len(others) > 1 else ''}"
+    reason = f"of {count} compared{apart}, none saves carbon for certain: keep {work.part.id}"
     return [
         Suggestion(
             action="keep",

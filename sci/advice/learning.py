@@ -43,6 +43,15 @@ class OwnRow:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a question says of the present run: part, class, and rates [unit/s] of one device."""
+
+    hardware: str
+    workload_class: str | None
+    units_per_s: Mapping[str, float]
+
+
 def row_of(document: JobDoc) -> OwnRow | None:
     """The calibration row of a job document; None where the job cannot teach.
 
@@ -132,6 +141,22 @@ def own_ratio(
     every = [pair for found in same.values() for pair in found]
     text = f"own measurements of {len(same)} other workloads of class {name}"
     return _learnt(every, text, OTHER_WORKLOADS)
+
+
+def recognised(rows: Sequence[OwnRow], run: Run) -> str | None:
+    """The own workload that a run is, told by part, class, unit and rate; None where not one alone.
+
+    Runs of one workload on one part differ by less than `SINGLE_RUN`, with which they are compared.
+    """
+    found = {
+        row.workload
+        for row in rows
+        if row.hardware == run.hardware and row.unit in run.units_per_s
+        if None in (row.workload_class, run.workload_class)
+        or row.workload_class == run.workload_class
+        if abs(math.log(row.units_per_s / run.units_per_s[row.unit])) <= math.log(SINGLE_RUN)
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 Logs = tuple[float, float]

@@ -12,6 +12,8 @@ from gramwatt.sci.advice.spread import one
 from gramwatt.sci.advice.ways import figure, measured, untold
 from gramwatt.sci.advice.work import Work
 
+MEASURED_DEVICES = 72
+"""Most devices of the runs whose energy is compared with that of one node."""
 NODE_DEVICES = 8.0
 """Devices of the usual node, as in the MLPerf runs."""
 LONG_JOB_DEVICE_HOURS = 24.0
@@ -29,6 +31,9 @@ def fewer_nodes(work: Work) -> Suggestion | None:
     time, energy = evidence("fewer-nodes:8:64", "time"), evidence("fewer-nodes:8:64", "energy")
     if time is None or energy is None:
         return None
+    if work.count > MEASURED_DEVICES:
+        text = f"fewer nodes save energy at {MEASURED_DEVICES} devices; nothing was measured beyond"
+        return untold(work, "fewer-nodes", [text], cited(energy.source))
     share = math.log(work.count / fewer, 8)
     reasons = [
         f"{fewer:g} devices instead of {work.count:g}: links and waiting cost energy at scale",

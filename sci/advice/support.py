@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gramwatt.sci.advice.question import SuggestQuestion
 from gramwatt.sci.catalog import Catalog, Hardware
+from gramwatt.sci.errors import ScoreError
 
 _ANY = ("CUDA", "ROCm")
 FRAMEWORKS: Mapping[str, tuple[str, ...]] = {
@@ -31,6 +32,10 @@ PORTING: Mapping[str, str] = {
 }
 CLOUD_ONLY = ("Google", "AWS", "Microsoft", "Meta")
 """Vendors whose data-centre parts cannot be bought."""
+PROVIDERS: Mapping[str, str] = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
+"""What providers are called besides."""
+_COMPANY: Mapping[str, str] = {"google-colab": "gcp"}
+"""Providers whose instances run in the regions of another."""
 STACKS: Mapping[str, str] = {
     "pytorch": "pytorch",
     "torch": "pytorch",
@@ -93,9 +98,23 @@ def price_of(catalog: Catalog, provider: str, part: str) -> str | None:
 
 def provider_of(question: SuggestQuestion) -> str | None:
     """The cloud provider: given, or that of the region or instance."""
-    named = question.provider or question.region or question.instance or ""
-    name = named.split(":")[0].lower()
-    return name if question.provider or ":" in named else None
+    return next(iter(_providers(question)), None)
+
+
+def one_provider(question: SuggestQuestion) -> None:
+    """Raise ScoreError where provider, region and instance are not of one provider."""
+    named = _providers(question)
+    if len({_COMPANY.get(name, name) for name in named}) > 1:
+        text = f"provider, region and instance name {' and '.join(named)}: give those of one"
+        raise ScoreError(text, code="conflicting-fields")
+
+
+def _providers(question: SuggestQuestion) -> list[str]:
+    """The providers that the question names, in the catalog's words, the most explicit first."""
+    prefixed = (name for name in (question.region, question.instance) if name and ":" in name)
+    named = [question.provider or "", *(name.split(":")[0] for name in prefixed)]
+    found = (name.strip().lower() for name in named if name)
+    return list(dict.fromkeys(PROVIDERS.get(name, name) for name in found))
 
 
 def _framework(question: SuggestQuestion, part: Hardware) -> str | None:

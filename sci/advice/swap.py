@@ -10,7 +10,7 @@ from gramwatt.sci.advice.memory import Need, memory_need
 from gramwatt.sci.advice.predict import Asked, Prediction, energy_factor, predict
 from gramwatt.sci.advice.spread import one, ratio_of, within
 from gramwatt.sci.advice.support import price_of, provider_of, refusals, remarks
-from gramwatt.sci.advice.work import Work, has_host, te_g
+from gramwatt.sci.advice.work import Work, host_beside, te_g
 from gramwatt.sci.catalog import Hardware
 from gramwatt.sci.errors import QuantityError
 from gramwatt.sci.quantity import Quantity
@@ -98,6 +98,7 @@ def _judged(work: Work, target: Hardware, found: Prediction, notes: list[str]) -
     carbon = _carbon(work, target, found.time, energy, reasons) if energy else None
     verdict = verdict_of(carbon)
     reasons += [_says(verdict, carbon), *_prices(work, target)]
+    reasons.insert(0, _figures(found.time, energy))
     return Suggestion(
         action="change-hardware",
         target=target.id,
@@ -183,13 +184,13 @@ def _with_host(work: Work, target: Hardware, time: Quantity, board: Quantity) ->
     with the part. A 72 W card in the same server is not a tenth of a 700 W one.
     """
     power_ratio = board.value / time.value
-    keeps = 1.0 if has_host(target) else 0.0
 
     def formula(at: Mapping[str, float]) -> float:
-        beside = keeps * at["host"] * at["time"] * math.pow(power_ratio, at["placement"])
+        beside = at["beside"] * at["host"] * at["time"] * math.pow(power_ratio, at["placement"])
         return (at["board"] + beside) / (1 + at["host"])
 
     inputs = {"board": board, "time": time, "host": work.host_share, "placement": PLACEMENT}
+    inputs["beside"] = host_beside(target)
     source = f"{board.source}; host power {work.host_share.source}"
     return ratio_of(formula, inputs, source)
 
@@ -235,6 +236,14 @@ def _prices(work: Work, target: Hardware) -> list[str]:
     provider = provider_of(work.question)
     price = price_of(work.catalog, provider, target.id) if provider else None
     return [price] if price else []
+
+
+def _figures(time: Quantity, energy: Quantity | None) -> str:
+    """The ratios in words, first of the reasons."""
+    text = f"{time.value:.2g} times as long ({time.low:.2g} to {time.high:.2g})"
+    if energy is None:
+        return text
+    return f"{text}, {energy.value:.2g} times the energy ({energy.low:.2g} to {energy.high:.2g})"
 
 
 def _says(verdict: str, carbon: Quantity | None) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
-from gramwatt.sci.advice.learning import OwnRow
+from gramwatt.sci.advice.learning import OwnRow, Run, recognised
 from gramwatt.sci.advice.question import SuggestQuestion
 from gramwatt.sci.advice.rows import table
-from gramwatt.sci.advice.support import offers, provider_of
+from gramwatt.sci.advice.support import offers, one_provider, provider_of
 from gramwatt.sci.advice.workload import Classified, classify
 from gramwatt.sci.assumptions import DECLARED, HOST_SHARE
 from gramwatt.sci.catalog import Catalog, Hardware
@@ -17,9 +17,18 @@ from gramwatt.sci.embodied import gpu_host_te_per_accelerator, lifetime_years
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.place import Place, locate
 from gramwatt.sci.quantity import Quantity
-from gramwatt.sci.units import HOURS_PER_YEAR
+from gramwatt.sci.units import HOURS_PER_YEAR, s_from_h
 
 EXACT_ZERO = Quantity.exact(0.0, "1", "derived", "no host beside the device")
+WHOLE_HOST = Quantity.exact(1.0, "1", "derived", "a host beside the device")
+MODULE_HOST = Quantity(
+    0.5,
+    0.0,
+    1.0,
+    "1",
+    "estimated",
+    "a module with its own processor: between no further host and a whole one beside it",
+)
 
 
 @dataclass(slots=True)
@@ -47,8 +56,10 @@ class Work:
 
     @property
     def host_share(self) -> Quantity:
-        """Host power over device power; zero for modules and whole systems."""
-        return HOST_SHARE if self.part and has_host(self.part) else EXACT_ZERO
+        """Host power over device power; zero for whole systems."""
+        if self.part is None:
+            return EXACT_ZERO
+        return HOST_SHARE.times(host_beside(self.part), "1")
 
     def power_w(self) -> Quantity | None:
         """Mean power of a device now [W]: declared, else a usual share of its rated power."""
@@ -105,54 +116,81 @@ def resolve(
     """The job behind a question; raises LookupFailed for unknown names."""
     name, count = question.hardware, question.count
     if question.instance:
-        name, count = _of_instance(catalog, question.instance, count)
+        instance = catalog.instance(question.instance)
+        name, count = instance.hardware, instance.devices(count)
+        question = replace(question, instance=instance.id)
     part = catalog.hardware(name) if name else None
     if question.zone:
         catalog.zone(question.zone)
     region = full_region(question)
     if region:
         catalog.region(region)
+    one_provider(question)
     place = locate(question.zone, region, None, catalog)
     grid = catalog.zone(place.zone) if place.zone else catalog.world()
     life = lifetime_years()
     if question.lifetime_years is not None:
         life = Quantity.exact(question.lifetime_years, "years", "declared", DECLARED)
+    notices = [*place.notices, *_unlisted(question, catalog)]
+    classified = classify(question, part)
+    if workload is None and part is not None:
+        workload = recognised(own, _run(question, part, classified, count or 1.0))
     return Work(
         question=question,
         catalog=catalog,
         part=part,
         count=count or 1.0,
         hours=question.hours,
-        classified=classify(question, part),
+        classified=classified,
         place=place,
         intensity=grid.intensity,
         lifetime=life,
         offered=offers(catalog, provider_of(question)),
         own=own,
         workload=workload,
-        notices=list(place.notices),
+        notices=notices,
     )
+
+
+def _run(question: SuggestQuestion, part: Hardware, classified: Classified, count: float) -> Run:
+    """The present run as its own measurements would show it; without hours no rate is known."""
+    seconds = s_from_h(question.hours or 0.0) * count
+    rates = {unit: amount / seconds for unit, amount in question.units.items() if seconds}
+    return Run(part.id, classified.name, rates)
+
+
+def _unlisted(question: SuggestQuestion, catalog: Catalog) -> list[Notice]:
+    """A remark where the catalog cannot tell what the provider has."""
+    provider = provider_of(question)
+    if provider is None or offers(catalog, provider) is not None:
+        return []
+    text = f"The catalog lists no instances of {provider}: which parts it has is not checked."
+    return [Notice("provider-unlisted", text, "provider")]
 
 
 def full_region(question: SuggestQuestion) -> str | None:
     """The region as PROVIDER:REGION."""
     if not question.region or ":" in question.region:
         return question.region
-    return f"{question.provider}:{question.region}"
+    return f"{provider_of(question)}:{question.region}"
 
 
-def has_host(part: Hardware) -> bool:
-    """Whether a host stands beside the part: modules and whole systems are their own."""
-    return part.device_class in ("gpu", "accelerator")
+def host_beside(part: Hardware) -> Quantity:
+    """Share of a usual host that stands beside the part: none where its figures hold the host."""
+    if part.device_class in ("gpu", "accelerator"):
+        return WHOLE_HOST
+    whole = part.embodied is None or part.embodied.includes_host
+    return EXACT_ZERO if whole else MODULE_HOST
 
 
 def te_g(part: Hardware) -> Quantity | None:
     """Embodied carbon of a device with its host share [gCO2e]; None where the catalog has none."""
     if part.embodied is None:
         return None
-    if not has_host(part) or part.embodied.includes_host:
+    beside = host_beside(part)
+    if not beside.value or part.embodied.includes_host:
         return part.embodied.te_g
-    return part.embodied.te_g + gpu_host_te_per_accelerator().te_g
+    return part.embodied.te_g + gpu_host_te_per_accelerator().te_g.times(beside, "gCO2e")
 
 
 def power_share(name: str | None) -> Quantity:
@@ -170,8 +208,3 @@ def _power_shares() -> Mapping[str, Quantity]:
         source = f"mean over rated board power of {runs} measured runs ({name})"
         found[name] = Quantity(*ends, "1", "derived", source)
     return found
-
-
-def _of_instance(catalog: Catalog, name: str, count: float | None) -> tuple[str, float]:
-    found = catalog.instance(name)
-    return found.hardware, found.devices(count)

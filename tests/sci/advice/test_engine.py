@@ -138,6 +138,48 @@ def test_break_even_counts_the_embodied_carbon_of_what_is_bought():
     assert any(reason.startswith("rented") for reason in rented["reasons"])
 
 
+def test_keep_needs_something_to_compare_with():
+    actions = {one["action"] for one in ask(**TRAINED, candidates=[H100])["suggestions"]}
+    assert "keep" not in actions
+    unknown = ask(**{**TRAINED, "hardware": "google-tpu-v5p"})["suggestions"]
+    assert "keep" not in {one["action"] for one in unknown}
+    found = ask(**TRAINED, candidates=[B200, "google-tpu-v5p"])["suggestions"]
+    [kept] = [one for one in found if one["action"] == "keep"]
+    assert kept["reasons"][0].startswith("of 2 other parts compared (1 could not be judged)")
+
+
+def test_the_first_reason_says_time_and_energy():
+    assert judged(A100, **TRAINED)["reasons"][0].startswith("1.8 times as long (1.5 to 2.3), 1.2 times the energy")
+
+
+def test_a_module_without_its_host_is_never_a_certain_saving_for_that():
+    idle = {**TRAINED, "zone": "FR", "mean_power_w": 0.001}
+    for module in ("nvidia-gh200-96", "nvidia-gh200-144", "amd-mi300a"):
+        assert judged(module, **idle)["verdict"] != "lower"
+
+
+def test_fewer_nodes_are_not_promised_beyond_what_was_measured():
+    wide = {**TRAINED, "count": 1024, "model_parameters": 7e9, "method": "lora"}
+    said = way("fewer-nodes", **wide)
+    assert (said["verdict"], said["carbon_ratio"]) == ("unknown", None)
+    assert way("fewer-nodes", **{**wide, "count": 72})["verdict"] == "lower"
+
+
+def test_providers_go_by_their_other_names_and_are_one():
+    named = ask(hardware=H100, provider="Google", region="europe-west3", hours=1)
+    joined = ask(hardware=H100, region="gcp:europe-west3", hours=1)
+    assert named["estimate"] == joined["estimate"]
+    bare = ask(instance="p4d.24xlarge", kind="training", hours=1, candidates=["google-tpu-v5e"])
+    assert swaps(bare)[0]["verdict"] == "not-feasible"
+    assert "no instance of aws" in swaps(bare)[0]["reasons"][0]
+    for provider, other in (("aws", {"region": "gcp:europe-west3"}), ("azure", {})):
+        with pytest.raises(ScoreError) as refused:
+            ask(instance="aws:p4d.24xlarge", provider=provider, **other)
+        assert refused.value.code == "conflicting-fields"
+    codes = {n["code"] for n in ask(hardware=H100, provider="scaleway")["notices"]}
+    assert "provider-unlisted" in codes
+
+
 def test_what_is_already_used_is_not_suggested():
     assert way("mixed-precision", **TRAINED) is None
     served = {"hardware": H100, "kind": "inference", "model_parameters": 8e9, "zone": "DE"}

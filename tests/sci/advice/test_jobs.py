@@ -170,6 +170,24 @@ def swaps(answer):
     return [one for one in answer["suggestions"] if one["action"] == "change-hardware"]
 
 
+def test_a_question_recognises_own_work_by_part_class_unit_and_rate():
+    rows = [own("a", V100, 100, 250), own("b", A100, 400, 350)]
+    base = {"hardware": V100, "kind": "training", "zone": "DE", "candidates": [A100], "count": 2}
+
+    def basis(hours=1.0, images=2 * 3600 * 105.0, unit="image", more=(), **change):
+        question = parse_suggestion({**base, "hours": hours, "units": {unit: images}, **change})
+        [said] = swaps(suggest(question, CATALOG, [*rows, *more]))
+        return said["basis"], said["operating_point"]
+
+    assert basis() == ("direct", "own measurements of vision/resnet on both parts, per device")
+    assert basis(images=2 * 3600 * 150.0)[0] == "calibrated"  # half as fast again: other work
+    assert basis(unit="step")[0] == "calibrated"
+    assert basis(workload_class="recsys")[0] != "direct"
+    assert basis(hours=None)[0] == "calibrated"
+    twin = own("c", V100, 101, 250, "vision/other")
+    assert basis(more=[twin])[0] == "calibrated"  # two that it could be: not guessed
+
+
 def test_own_ratios_hold_every_run_and_name_the_work():
     rows = [own("a", V100, 100, 250), own("b", A100, 400, 350), own("c", A100, 200, 350)]
     time, energy, _ = own_ratio(rows, V100, A100, "training", "vision/resnet")
