@@ -71,9 +71,14 @@ def check(args: Mapping[str, Any], strict: bool) -> Config:
     problems = [
         text.replace(" and is ignored: ", ": ").replace(" is ignored: ", ": ") for text in texts
     ]
+    if args.get("zone") and args.get("region"):
+        problems.append("give --zone or --region, not both")
     for key, text in place_problems(config).items():
-        if strict or config.origins.get(key) == "argument":
+        origin = config.origins.get(key, "default")
+        if strict or origin == "argument":
             problems.append(text)
+        else:
+            say(f"{origin}: {key} is ignored: {text} [argument-ignored]")
     if problems:
         raise UsageError("; ".join(problems))
     return config

@@ -76,7 +76,8 @@ class Job:
 
     def window(self, name: str) -> Window:
         """A block whose energy and counts are told apart; windows nest ("epoch-3/validation")."""
-        return Window(self._session, str(name))
+        text = str(name).replace("\x00", "")  # nor halves of surrogate pairs, in any journal
+        return Window(self._session, text.encode("utf-8", "replace").decode("utf-8"))
 
     def _count(self, amount: float, unit: str | None) -> None:
         number = float(amount)

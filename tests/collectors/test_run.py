@@ -125,6 +125,17 @@ def test_sigpipe_ends_the_command_as_in_a_shell(environ: dict[str, str]) -> None
     assert done.stdout == b"y\n141\n"
 
 
+def test_an_unknown_zone_of_a_file_is_said_and_the_command_runs(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "gramwatt.toml"
+    file.write_text('zone = "Frnace"\n')
+    done = run(environ, "sh", "-c", "exit 7", cwd=tmp_path)
+    assert done.returncode == 7
+    said = f"gramwatt: {file}: zone is ignored: unknown zone 'Frnace'; close matches: FR"
+    assert said in done.stderr.decode()
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT]
 )
@@ -197,6 +208,7 @@ def test_a_terminals_interrupt_reaches_the_command_once(
     ("options", "words"),
     [
         (("--zone", "Atlantis"), ["zone", "Atlantis"]),
+        (("--zone", "FR", "--region", "aws:eu-west-1"), ["--zone or --region, not both"]),
         (("--region", "aws:eu-west-11"), ["region", "aws:eu-west-1"]),
         (("--kind", "guessing"), ["kind", "training"]),
         (("--pue", "0.5"), ["pue", "1 to 5"]),

@@ -127,6 +127,12 @@ def test_counts_with_units_and_nested_windows(clients: list[FakeClient]) -> None
     ]
 
 
+def test_a_window_s_name_is_fit_for_a_journal(clients: list[FakeClient]) -> None:
+    with track(unit="image") as job, job.window("a\udcffb\x00c"), job.window(3):  # type: ignore[arg-type]
+        job.count(1)
+    assert clients[0].counts == [(1.0, None, "a?bc/3")]
+
+
 def test_a_window_tells_its_edges_its_whole_name_and_what_was_counted_in_it(
     clients: list[FakeClient],
 ) -> None:
