@@ -127,7 +127,8 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
         figures.append(f"saves {mass_text(suggestion['saved_g'])}")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
-    return shown + [f"    - {reason}" for reason in suggestion["reasons"]]
+    told = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]
+    return shown + [f"    - {reason}" for reason in told]
 
 
 def _ratio(figure: QuantityDoc) -> str:
