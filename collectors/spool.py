@@ -63,17 +63,24 @@ def usable_home(home: Path) -> Path:
     raise OSError(f"neither {home} nor the temporary directory can be written")
 
 
-def folders(home: Path) -> list[SpoolFolder]:
-    """Every folder of the spool, oldest change first; empty when there is none."""
-    found = []
-    for job in _entries(spool_root(home)):
-        found += [SpoolFolder(node) for node in _entries(job) if node.is_dir()]
-    return sorted(found, key=lambda folder: folder.changed_at())
+def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
+    """Every folder of the spool, or of one job, oldest change first; empty when there is none."""
+    root = os.fspath(spool_root(home))
+    jobs = [os.path.join(root, job_id)] if job_id else [job.path for job in _scanned(root)]
+    found = [
+        (_changed_at(node.path), SpoolFolder(Path(node.path)))
+        for job in jobs
+        for node in _scanned(job)
+        if node.is_dir()
+    ]
+    return [folder for _, folder in sorted(found, key=lambda item: (item[0], item[1].path))]
 
 
 def size_b(home: Path) -> int:
-    """Bytes in the spool [B]."""
-    return sum(folder.size_b() for folder in folders(home))
+    """Bytes in the spool [B]. Thousands of folders may wait, so it looks at each file once."""
+    jobs = _scanned(os.fspath(spool_root(home)))
+    files = (file for job in jobs for node in _scanned(job.path) for file in _scanned(node.path))
+    return sum(_stat(file, "st_size") for file in files)
 
 
 class SpoolFolder:
@@ -94,7 +101,7 @@ class SpoolFolder:
 
     def changed_at(self) -> float:
         """Unix time of the newest change in the folder [s]; 0 when it is gone."""
-        return max((_mtime(path) for path in _entries(self.path)), default=0.0)
+        return _changed_at(os.fspath(self.path))
 
     def size_b(self) -> int:
         """Bytes in the folder [B]."""
@@ -191,6 +198,25 @@ def acquire(path: Path) -> int | None:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _scanned(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _stat(entry: os.DirEntry[str], name: str) -> int:
+    try:
+        return int(getattr(entry.stat(), name))
+    except OSError:  # removed meanwhile
+        return 0
+
+
+def _changed_at(folder: str) -> float:
+    return max((_stat(entry, "st_mtime_ns") for entry in _scanned(folder)), default=0) / 1e9
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -49,7 +49,7 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
     """
     done = Synced()
     home = spool.usable_home(config.home)
-    chosen = [folder for folder in spool.folders(home) if job_id in (None, folder.job_id)]
+    chosen = spool.folders(home, job_id)
     for folder in chosen:
         if folder.unclosed() and close_dead(folder):
             done.closed.append(folder.job_id)
