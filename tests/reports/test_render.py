@@ -161,6 +161,15 @@ def test_hostile_texts_stay_texts(text):
         assert dense(clean(text)) in dense(pdf_text(data))
 
 
+def test_a_word_wider_than_its_place_breaks_in_print():
+    """A run of 400 letters stays on the page in title and cells, and is copied as it was."""
+    word = "w" * 400
+    made = pdf_text(pdf.render(job.build(fixtures.hostile_job(word))))
+    assert dense(word) in dense(made)
+    # A4 less its margins is 476 points, and in the smallest letters (7.4 points) a w is above 5.
+    assert max(len(line) for line in made.splitlines() if "www" in line) < 476 / 5
+
+
 @pytest.mark.parametrize("name", ["\U0001f469\u200d\U0001f467 \U000110d0", "\U000110d0 图像"])
 def test_a_name_no_font_has_still_makes_a_whole_report(name):
     data = pdf.render(job.build(fixtures.hostile_job(f"{name} tail")))
