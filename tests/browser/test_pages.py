@@ -1,0 +1,300 @@
+"""The pages as people get them: in Chromium, light and dark, wide and narrow, by mouse and keys."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser.watch import DIRECT
+from tests.browser.world import LONG_ID, MANY, SCRIPT, UNBROKEN
+
+REPORTS = ("cluster", "no-zone", "failed", "running", "uncounted", "hostile", LONG_ID)
+EVERY = (
+    "/",
+    "/?project=nobody",
+    "/months",
+    "/months/2026-05",
+    "/docs",
+    *(f"/jobs/{job_id}" for job_id in REPORTS),
+)
+SHOWN = SCRIPT.replace("\u202e", "")
+TEXTS = (
+    ", ".join(
+        f"{text}:not(.swagger-ui *, .unseen, .skip)"
+        for text in ("h1", "h2", "p", "th", "td", "small", "dd", "dt", "a", "button")
+    )
+    + ", .opblock-summary-path, .opblock-summary-description"
+)
+FOCUSED = """() => {
+  const e = document.activeElement;
+  return e.getAttribute("aria-label") || e.name || e.innerText.trim();
+}"""
+LUMINANCE = """selector => {
+  const part = c => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+  const light = colour => {
+    const [r, g, b] = colour.match(/[0-9.]+/g).map(Number);
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (colour.startsWith("rgb(")) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  return [...document.querySelectorAll(selector)].map(e => [
+    e.innerText.slice(0, 40), light(getComputedStyle(e).color), light(behind(e))]);
+}"""
+
+
+def visit(page, address):
+    page.goto(address)
+    if address == "/docs":
+        page.wait_for_selector(".opblock")
+
+
+def names(page):
+    """The jobs in the list."""
+    return page.locator("tbody th a").all_inner_texts()
+
+
+def test_the_list_names_every_column_and_heads_every_row(page):
+    visit(page, "/")
+    assert page.get_by_role("heading", level=1).all_inner_texts() == ["Jobs"]
+    titles = page.get_by_role("columnheader").all_inner_texts()
+    assert [title.replace("\n", "") for title in titles] == [
+        *("Job", "State", "Started", "Time", "Energy", "CO2e", "SCI", "Data", "Score")
+    ]
+    assert page.get_by_role("rowheader").count() == 50
+    assert names(page)[:4] == ["at work", UNBROKEN, SHOWN, "uncounted"]
+    row = page.get_by_role("row").filter(has_text="pretrain")
+    # 2 x 36 kJ x 60 of the first GPUs and 14 x 1.8 MJ of the others are 8.2 kWh.
+    for text in ("completed", "8.20\u202fkWh", "7.79 to 8.61\u202fkWh", "1 h 0 min", "conforming"):
+        assert text in row.inner_text()
+
+
+def test_filters_choose_jobs_and_stay_chosen(page, site):
+    visit(page, "/")
+    page.get_by_label("State").select_option("failed")
+    page.get_by_role("button", name="Show").click()
+    assert names(page) == ["broken"]
+    assert page.get_by_label("State").input_value() == "failed"
+    page.get_by_label("Project").select_option("a&b=c#d")
+    page.get_by_role("button", name="Show").click()
+    assert page.locator(".empty").inner_text() == "No job fits. Show all jobs"
+    page.get_by_label("State").select_option("")
+    page.get_by_role("button", name="Show").click()
+    assert names(page) == [SHOWN]
+    visit(page, "/?project=nobody")
+    page.get_by_role("link", name="Show all jobs").click()
+    assert page.url == f"{site}/"
+
+
+def test_pages_of_the_list_hold_each_job_once_and_keep_the_filter(page):
+    visit(page, "/?project=many")
+    first = page.locator("tbody th a").evaluate_all("all => all.map(e => e.pathname)")
+    page.get_by_role("link", name="Older jobs").click()
+    second = page.locator("tbody th a").evaluate_all("all => all.map(e => e.pathname)")
+    assert (len(first), len(second)) == (50, MANY - 50)
+    assert first + second == [f"/jobs/many-{n:02}" for n in reversed(range(MANY))]
+    assert page.get_by_label("Project").input_value() == "many"
+    assert page.get_by_role("link", name="Older jobs").count() == 0
+    page.get_by_role("link", name="Newest").click()
+    assert len(names(page)) == 50
+
+
+@pytest.mark.parametrize("job_id", REPORTS)
+def test_a_job_s_report_has_headings_and_headed_tables(page, job_id):
+    visit(page, f"/jobs/{job_id}")
+    assert page.get_by_role("heading", level=1).count() == 1
+    sections = page.get_by_role("heading", level=2).all_inner_texts()
+    wanted = ["Summary", "Devices", "Data quality", "Notices", "Sources", "Method and boundary"]
+    assert [name for name in sections if name in wanted] == wanted
+    tables = page.get_by_role("table")
+    assert tables.count() >= 4
+    for table in tables.all():
+        columns = table.get_by_role("columnheader").count()
+        rows = table.get_by_role("row").count() - 1
+        assert table.get_by_role("rowheader").count() == rows >= 1
+        assert table.get_by_role("cell").count() == rows * (columns - 1)
+    contents = page.get_by_role("navigation", name="Contents", include_hidden=True)
+    assert (
+        contents.locator("a").evaluate_all(
+            "all => all.map(e => document.getElementById(e.hash.slice(1)).innerText)"
+        )
+        == sections
+    )
+
+
+def test_names_that_are_markup_are_shown_as_they_are(page):
+    visit(page, "/jobs/hostile")
+    assert page.get_by_role("heading", level=1).inner_text() == f"Energy and carbon of {SHOWN}"
+    assert page.title() == f"Energy and carbon of {SHOWN}"
+    assert f"{SHOWN} = {SHOWN}" in page.locator(".facts").first.inner_text()
+    assert page.locator("img, script").count() == 0
+    visit(page, "/months/2026-05")
+    assert SHOWN in page.locator("main").inner_text()
+    visit(page, "/")
+    assert page.get_by_role("link", name=SHOWN).get_attribute("href") == "/jobs/hostile"
+
+
+def test_what_is_not_certain_is_said_on_the_report(page):
+    visit(page, "/jobs/no-zone")
+    assert "not an SCI score" in page.locator(".facts").first.inner_text()
+    assert "zone-unknown" in page.locator(".notice.warning .code").all_inner_texts()
+    visit(page, "/jobs/running")
+    assert "running" in page.locator(".subtitle").inner_text()
+    visit(page, "/jobs/failed")
+    assert "failed" in page.locator(".subtitle").inner_text()
+
+
+def test_months_lead_to_their_reports(page, site):
+    visit(page, "/")
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Months").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "Months"
+    assert page.locator(".cards li > a").all_inner_texts()[-3:] == [
+        *("May 2026", "April 2026", "March 2026")
+    ]
+    page.get_by_role("link", name="May 2026", exact=True).click()
+    assert page.url == f"{site}/months/2026-05"
+    assert page.get_by_role("heading", level=1).inner_text().endswith("May 2026")
+    assert page.get_by_role("table", name="Top jobs").get_by_role("row").count() == 8
+    page.get_by_role("link", name="Months").click()
+    assert page.url == f"{site}/months"
+
+
+def test_a_month_of_one_project_keeps_its_project_in_every_form(page, site):
+    visit(page, "/months/2026-05?project=a%26b%3Dc%23d")
+    link = page.get_by_role("link", name="JSON").get_attribute("href")
+    with DIRECT.open(f"{site}{link}", timeout=30) as answer:
+        document = json.load(answer)
+    assert document["project"] == "a&b=c#d"
+
+
+def test_every_link_of_the_pages_works(page, site):
+    links = set()
+    for address in ("/", "/months", "/months/2026-05", "/jobs/cluster"):
+        visit(page, address)
+        links |= set(page.locator("a").evaluate_all("all => all.map(e => e.href.split('#')[0])"))
+    # The last one of the sweep stands for all of it.
+    links = {link for link in links if "many" not in link} | {f"{site}/jobs/many-50"}
+    forms = ("report.pdf", "report.json", "revisions")
+    assert {f"{site}/v1/jobs/cluster/{form}" for form in forms} < links
+    assert {f"{site}/v1/reports/monthly/2026-05.{form}" for form in ("pdf", "csv")} < links
+    for link in sorted(links):
+        with DIRECT.open(link, timeout=30) as answer:
+            assert (link, answer.status) == (link, 200)
+
+
+def test_the_api_s_page_draws_every_operation(page, site):
+    with DIRECT.open(f"{site}/openapi.json", timeout=30) as answer:
+        paths = json.load(answer)["paths"]
+    visit(page, "/docs")
+    shown = page.locator(".opblock-summary-path").evaluate_all(
+        "all => all.map(e => e.dataset.path)"
+    )
+    assert sorted(shown) == sorted(path for path, methods in paths.items() for _ in methods)
+    assert page.get_by_role("heading", level=1).inner_text().startswith("gramwatt")
+    page.locator("[data-path='/healthz']").click()
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_role("button", name="Execute").click()
+    page.locator(".live-responses-table .response-col_status", has_text="200").wait_for()
+
+
+@pytest.mark.parametrize("address", ["/", "/months", "/jobs/no-zone", "/months/2026-05", "/docs"])
+def test_texts_stand_out_in_light_and_dark(page, address):
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        visit(page, address)
+        found = page.evaluate(LUMINANCE, TEXTS)
+        assert len(found) >= 5
+        for words, ink, paper in found:
+            light, deep = max(ink, paper), min(ink, paper)
+            # WCAG 2.2, success criterion 1.4.3: 4.5 to 1.
+            assert (light + 0.05) / (deep + 0.05) >= 4.5, (scheme, words, ink, paper)
+        page_light = page.evaluate(LUMINANCE, "main")[0][2]
+        assert (page_light > 0.5) == (scheme == "light")
+
+
+@pytest.mark.parametrize("address", EVERY)
+def test_no_page_scrolls_sideways_and_nothing_is_cut(page, address):
+    visit(page, address)
+    for width in (320, 390, 1200):
+        page.set_viewport_size({"width": width, "height": 800})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide == width
+        # What is wider than the page must stand in something that scrolls.
+        outside = page.evaluate(
+            """width => [...document.querySelectorAll("main *, header *, nav *")].filter(e =>
+                 e.getBoundingClientRect().right > width + 1 && e.innerText &&
+                 !e.closest(".scroll, .chart, .swagger-ui")).map(e => e.innerText.slice(0, 40))""",
+            width,
+        )
+        assert (width, outside) == (width, [])
+
+
+def test_at_1200_pixels_the_list_shows_all_its_columns(page):
+    visit(page, "/")
+    shown, whole = page.evaluate(
+        "(e => [e.clientWidth, e.scrollWidth])(document.querySelector('.scroll'))"
+    )
+    assert shown == whole
+    heights = page.locator("tbody tr").evaluate_all("all => all.map(e => e.offsetHeight)")
+    assert max(heights) < 120
+
+
+def test_keys_go_through_the_list_in_reading_order(page):
+    visit(page, "/")
+    order = []
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        order.append(page.evaluate(FOCUSED))
+    assert order == [
+        *("Skip to content", "gramwatt", "Jobs", "Months", "API", "project", "state", "Show"),
+        "Table of jobs",
+    ]
+    page.keyboard.press("Tab")
+    assert page.evaluate(FOCUSED) == "at work"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/running")
+
+
+def test_keys_go_through_a_report_in_reading_order(page):
+    visit(page, "/jobs/cluster")
+    order = []
+    for _ in range(7):
+        page.keyboard.press("Tab")
+        order.append(page.evaluate(FOCUSED))
+    assert order == [
+        *("Skip to the report", "gramwatt", "Jobs", "Months", "PDF", "JSON", "Revisions")
+    ]
+    tops = page.evaluate(
+        """() => [...document.querySelectorAll("main a, main summary, main [tabindex]")]
+             .filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().top)"""
+    )
+    assert tops == sorted(tops)
+    visit(page, "/jobs/cluster")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#report"
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "says"),
+    [
+        ("/jobs/none", 404, "unknown job 'none'"),
+        ("/months/2026-13", 422, "path.month"),
+        ("/months/2001-01", 404, "2001-01"),
+        ("/?state=happy", 422, "query.state"),
+        ("/?cursor=x", 422, "cursor"),
+        ("/nothing", 404, ""),
+    ],
+)
+def test_a_refusal_is_a_page_that_leads_back(page, site, watch, address, status, says):
+    watch.expected_status = status
+    assert page.goto(address).status == status
+    assert says in page.locator("main").inner_text()
+    assert page.get_by_role("heading", level=1).count() == 1
+    page.get_by_role("link", name="All jobs").click()
+    assert page.url == f"{site}/"
