@@ -8,6 +8,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
+from gramwatt.sci.advice import for_month
+from gramwatt.sci.catalog import load_catalog
 from gramwatt.sci.month import month_document
 from gramwatt.service.app import GROUPS, create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
@@ -142,7 +144,14 @@ def test_documents_have_the_documented_shape(client, light):
     report = client.get("/v1/jobs/job-1/report").json
     month = client.get("/v1/reports/monthly/2026-05").json
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
-    assert month == month_document("2026-05", [{**report, "series": []}], complete=True)
+    advised = month_document(
+        "2026-05",
+        [{**report, "series": []}],
+        complete=True,
+        advise=lambda jobs: for_month(jobs, load_catalog()),
+    )
+    assert month == advised
+    assert [saving["action"] for saving in month["suggestions"]] == ["stop-idle"]
     for name, found in (("JobDoc", report), ("MonthDoc", month)):
         shape = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
         jsonschema.validate(found, shape)
