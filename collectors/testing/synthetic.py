@@ -9,8 +9,8 @@ A specification is JSON:
                "processes": [{"pid": 1234, "sm_percent": 60, "memory_b": 8589934592}]}],
      "faults": [...], "origin_s": 0}
 
-`power` is what the sensor tells: the power of the moment, its mean over the last second, or its
-mean over the last quarter of the last update period.
+`power` is what the sensor tells: the power of the moment, or at each update its mean over the last
+second, or its mean over the last quarter of the last update period.
 
 A process is on the board from `at_s` until `until_s`, as faults are; without `sm_percent` or
 `memory_b` the driver does not tell.
@@ -73,10 +73,10 @@ class SyntheticGpu:
 
     def power_w(self, at_s: float) -> float:
         """What the power sensor says [W]: the wave now, or a mean, as the module describes."""
+        tick_s, part_s = self._tick_s(at_s), self.period_s / 4
         if self._sensor == "mean":
-            return self.truth_j(at_s - 1.0, at_s)
+            return self.truth_j(tick_s - 1.0, tick_s)
         if self._sensor == "part":
-            tick_s, part_s = self._tick_s(at_s), self.period_s / 4
             return self.truth_j(tick_s - part_s, tick_s) / part_s
         return self.wave.power_w(at_s)
 
