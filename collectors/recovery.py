@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors.identity import safe_id
 from gramwatt.collectors.intervals import moment
 from gramwatt.collectors.spool import LOCK, SpoolFolder, WriterFile, acquire
 from gramwatt.sci.errors import RecordError
@@ -25,14 +26,15 @@ from gramwatt.sci.records import (
 def close_dead(folder: SpoolFolder) -> bool:
     """Write a recovery end for every dead writer that has none; whether the folder is closed now.
 
-    Nothing is written while anybody lives in the folder or another process is closing it.
+    Nothing is written while anybody lives in the folder or another process is closing it. On
+    storage without locks two may close at once: both then write the same lines to the same file.
     """
     try:
         lock = acquire(folder.path / LOCK)
+        if lock is None:
+            return False
     except OSError:
-        return False
-    if lock is None:
-        return False
+        lock = None
     try:
         if folder.is_live():
             return False
@@ -42,7 +44,8 @@ def close_dead(folder: SpoolFolder) -> bool:
     except OSError:  # no room or no right to write: the next run tries again
         return False
     finally:
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
     return True
 
 
@@ -57,7 +60,7 @@ def _records(folder: SpoolFolder) -> list[AnyRecord]:
 
 
 def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) -> None:
-    writer = "r-" + os.urandom(6).hex()
+    writer = safe_id(f"r-{dead.writer}")
     base: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node, "writer": writer}
     own = [r for r in records if r.writer in (dead.writer, dead.writer + "-open")]
     job = next((r for r in own if isinstance(r, JobRecord)), None)

@@ -14,6 +14,9 @@ from gramwatt.collectors.recovery import close_dead
 if TYPE_CHECKING:
     from requests import Session
 
+NEIGHBOURS = 50
+"""Other jobs' folders that the sync of one job looks at, newest first: it must not take long."""
+
 TakeIn = Callable[[Path, str | None], list[str]]
 Document = Callable[[Path, str], dict[str, Any] | None]
 
@@ -53,6 +56,8 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
     for folder in chosen:
         if folder.unclosed() and close_dead(folder):
             done.closed.append(folder.job_id)
+    if job_id:
+        done.closed += _close_neighbours(home, job_id)
     if config.server is not None:
         _send(config, config.server, chosen, done, job_id)
     elif store is not None:
@@ -61,6 +66,12 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
     else:
         done.waiting = sorted({folder.job_id for folder in chosen})
     return done
+
+
+def _close_neighbours(home: Path, job_id: str) -> list[str]:
+    """Close what other jobs' deaths have left on this node lately; the ids of those jobs."""
+    lately = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
+    return [folder.job_id for folder in lately if folder.unclosed() and close_dead(folder)]
 
 
 def _send(
