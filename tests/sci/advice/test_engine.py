@@ -149,7 +149,9 @@ def test_keep_needs_something_to_compare_with():
 
 
 def test_the_first_reason_says_time_and_energy():
-    assert judged(A100, **TRAINED)["reasons"][0].startswith("1.8 times as long (1.5 to 2.3), 1.2 times the energy")
+    assert judged(A100, **TRAINED)["reasons"][0].startswith(
+        "1.8 times as long (1.5 to 2.3), 1.2 times the energy"
+    )
 
 
 def test_a_module_without_its_host_is_never_a_certain_saving_for_that():
