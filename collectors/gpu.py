@@ -144,9 +144,12 @@ class GpuMeter:
 
     def settle(self) -> None:
         """Book what still waits for the counter, as integrated power: the job ends here."""
+        self._settle_pending()
         if self._mark_ns is not None and self._last is not None and self.power_w is not None:
             # One reading is all there is: its power has to do for the time before it.
             self._book_before(self._last[0], self.power_w)
+
+    def _settle_pending(self) -> None:
         if self._believed is None or self._last is None or self._last[0] <= self._believed[0]:
             return
         (start_ns, counter_mj), end_ns = self._believed, self._last[0]

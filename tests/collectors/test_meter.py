@@ -358,6 +358,18 @@ def test_a_job_shorter_than_two_ticks_says_it_is_below_resolution(tmp_path: Path
     assert any(text.startswith("below-resolution: ") for text in meter.notices)
 
 
+@pytest.mark.parametrize("late_s", [0.0, 0.06])
+def test_a_job_that_no_tick_fell_into_is_booked_once(tmp_path: Path, late_s: float) -> None:
+    rig = Rig(tmp_path, gpu(update_period_s=1000.0))
+    rig.clock.sleep(late_s)  # the job began before its meter
+    meter = rig.start()
+    rig.run(0.04, meter)
+    rig.stop(meter)
+    written = [r for r in by_type(rig.records(), IntervalRecord) if r.device_id.startswith("GPU")]
+    assert sum(r.energy_j for r in written) == pytest.approx(250 * (late_s + 0.04), rel=1e-3)
+    assert all(first.end <= then.start for first, then in zip(written, written[1:], strict=False))
+
+
 def test_a_job_of_90_days_stays_small(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
