@@ -110,16 +110,22 @@ def wait_for(done: Callable[[], bool]) -> bool:
     return done()
 
 
+def board(seed: int, folder: Path) -> dict[str, str]:
+    """A GPU of the job's own: one that several jobs see is shared among them."""
+    spec = folder / f"gpu-{seed}.json"
+    uuid = f"GPU-00000000-0000-4000-8000-{seed:012d}"
+    spec.write_text(json.dumps({"gpus": [{"uuid": uuid, "waveform": WAVE}]}))
+    return {"GRAMWATT_NVML": f"synthetic:{spec}"}
+
+
 def test_twenty_jobs_killed_for_real(tmp_path: Path) -> None:
-    spec = tmp_path / "spec.json"
-    spec.write_text(json.dumps({"gpus": [{"waveform": WAVE}]}))
-    environ = os.environ | {
-        "GRAMWATT_HOME": str(tmp_path / "home"),
-        "GRAMWATT_NVML": f"synthetic:{spec}",
-        "GRAMWATT_HOST_SOURCE": "model",
-    }
+    own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
+
+    def run(seed: int) -> Life:
+        return live(seed, os.environ | own | board(seed, tmp_path))
+
     with ThreadPoolExecutor(JOBS) as pool:
-        lives = list(pool.map(lambda seed: live(seed, environ), range(JOBS)))
+        lives = list(pool.map(run, range(JOBS)))
     for life in lives:
         check(life, SpoolFolder(next((tmp_path / "home" / "spool" / life.name).iterdir())))
 
