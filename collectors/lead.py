@@ -29,6 +29,10 @@ MODULE_NAMES = ("gh200",)
 reported for the counter by the Zeus project, pull request 172)."""
 
 
+DEVICE_NODE = Path("/dev/nvidia0")
+"""There where the kernel's driver has a GPU for us, whether or not NVML can speak to it."""
+
+
 class Lead:
     """Measures a node for a job; `put` receives device and interval records."""
 
@@ -54,6 +58,7 @@ class Lead:
         self._environs: list[tuple[Mapping[str, str], int]] = []
         self._again_ns: int | None = 0
         self._pause_ns = RETRY_MIN_NS
+        self._unread = False
 
     def begin(self, state: dict[str, Any] | None, mark_ns: int, folder: str) -> None:
         """Find the devices and take their first readings.
@@ -137,6 +142,8 @@ class Lead:
             self._sampler.stop(stop_ns)
         if self._shared:
             self._shared.say(final=True)
+        if self._unread and self._sampler is None:
+            self._put_unread()
         self._others.stop(stop_ns)
         if self.host:
             self.host.stop(stop_ns)
@@ -189,11 +196,13 @@ class Lead:
             boards = [_board(port, index) for index in range(port.count())]
         except SourceAbsent as error:
             self._again_ns = self._again_ns if self._known else None
+            self._unread = self._unread or DEVICE_NODE.exists()
             if not self._others.ledgers:  # another vendor's machine has no NVML to miss
                 self._unmeasured(error.message.rstrip("."))
             return False
         except Exception as error:  # whatever a driver does, the job goes on
             self._unmeasured(f"NVML failed ({error})")
+            self._unread = True
             return False
         if None not in boards:
             self._again_ns = None
@@ -203,6 +212,19 @@ class Lead:
 
     def _unmeasured(self, why: str) -> None:
         self._notify("meter-source-absent", f"no GPU is measured: {why}.")
+
+    def _put_unread(self) -> None:
+        """GPUs that are there and never answered: a device of unknown energy, so that the job's
+        energy is unknown instead of too small.
+        """
+        self._put(
+            DeviceRecord,
+            device_id=f"{self._node}-nvml",
+            device_class="gpu",
+            name="NVIDIA GPU, not readable",
+            meter="nvml",
+            kind="estimated",
+        )
 
     def _first_sampler(self, port: NvmlPort) -> Sampler:
         if port.meter in SYNTHETIC_METERS:

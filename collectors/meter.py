@@ -63,6 +63,7 @@ class Loop:
     def __init__(self, meter: NodeMeter, channel: Channel, parent: int | None) -> None:
         self._meter, self._channel = meter, channel
         self._parent_pid = parent
+        self._child_pid: int | None = None
         self._selector = selectors.DefaultSelector()
         self._pidfd = _pidfd(parent)
         self._host_fd: int | None = None
@@ -127,9 +128,11 @@ class Loop:
             if not self._meter.closed:
                 self._handle(command)
         if self._channel.ended and not self._meter.closed:
-            self._meter.close({"state": "killed"})
+            self._client_gone()
 
     def _handle(self, command: dict[str, Any]) -> None:
+        if command.get("cmd") == "child":
+            self._child_pid = int(command.get("pid") or 0) or None
         try:
             self._meter.handle(command)
         except Exception as error:
@@ -137,8 +140,23 @@ class Loop:
 
     def _parent_ended(self) -> None:
         self._on_input()  # a stop line may have been its last act
-        if not self._meter.closed:
+        if not self._meter.closed and not self._channel.ended:
+            self._client_gone()
+
+    def _client_gone(self) -> None:
+        """Close the job, or go on with the command that a killed wrapper has left behind."""
+        pid, self._child_pid = self._child_pid, None
+        if pid is None or not _exists(pid):
             self._meter.close({"state": "killed"})
+            return
+        self._meter.log.say(f"the wrapper is gone; its command {pid} goes on")
+        for watched in (0, self._pidfd):
+            if watched is not None:
+                with contextlib.suppress(KeyError, ValueError, OSError):
+                    self._selector.unregister(watched)
+        self._parent_pid, self._pidfd = pid, _pidfd(pid)
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ, self._parent_ended)
 
     def _watch_host(self) -> None:
         host = self._meter.lead.host if self._meter.lead else None

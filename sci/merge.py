@@ -89,6 +89,8 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     state, deciding = _state(jobs, ends)
     started = min((j.started_at for j in jobs if j.role != "recovery"), default=jobs[0].started_at)
     notices += [Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh")] if cut else []
+    if any(job.resumes and job.role != "recovery" for job in jobs):
+        notices.append(Notice("meter-replaced", CODES["meter-replaced"], "sci"))
     notices += _spoken([*jobs, *ends])
     return MergedJob(
         head=_head(jobs),

@@ -123,6 +123,7 @@ def test_a_meter_that_was_replaced_needs_no_end_of_its_own():
     assert merge(records).state == "running"
     job = merge([*records, heir.end(10)])
     assert (job.state, joules(job)) == ("completed", 1000)
+    assert "meter-replaced" in {notice.code for notice in job.notices}
 
 
 def test_recovery_closes_a_lost_job_at_its_last_reading():
