@@ -359,14 +359,15 @@ def test_codecarbon_itself_gives_energy_and_writes_no_file(tmp_path: Path) -> No
     with os.fdopen(os.dup(process.fd)) as stream:
         for text in stream:
             lines.append(json.loads(text))
-            if len(lines) == 3:
+            if len(lines) == 7:
                 break
     process.kill()
     started, *readings = lines
     assert started["cpu_kind"] in ("measured", "estimated")
-    assert readings[0]["to_ns"] == readings[1]["from_ns"]
-    spans_s = [(r["to_ns"] - r["from_ns"]) / NS_PER_S for r in readings]
-    powers_w = [r["ram_j"] / s for r, s in zip(readings, spans_s, strict=True)]
-    # Its RAM model is a constant of the machine; a PUE that got through would triple it.
-    assert powers_w == pytest.approx([ram_model_w(), ram_model_w()], rel=0.02)
+    assert [r["to_ns"] for r in readings[:-1]] == [r["from_ns"] for r in readings[1:]]
+    span_s = (readings[-1]["to_ns"] - readings[0]["from_ns"]) / NS_PER_S
+    power_w = sum(r["ram_j"] for r in readings) / span_s
+    # Its RAM model is a constant of the machine; a PUE that got through would triple it. Its clock
+    # and ours are read apart, which on a busy machine is some 50 ms at the ends of these 3 s.
+    assert power_w == pytest.approx(ram_model_w(), rel=0.1)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".codecarbon.config"]
