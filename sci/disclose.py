@@ -13,7 +13,7 @@ from gramwatt.sci.notices import Notice
 from gramwatt.sci.ownenergy import meter_energy_j
 from gramwatt.sci.parts import Parts, doc
 from gramwatt.sci.personas import for_ai
-from gramwatt.sci.quantity import Quantity
+from gramwatt.sci.quantity import KINDS, Quantity
 from gramwatt.sci.uncertainty import ENERGY_SPREADS
 from gramwatt.sci.zones import Supply
 
@@ -73,8 +73,9 @@ def inputs(parts: Parts) -> list[SourceDoc]:
     for device in parts.job.devices:
         energy = parts.cells.energy_j(device=device.record.device_id)
         if energy is not None:
-            spread = ENERGY_SPREADS[energy.kind].source
-            sourced = energy.sourced(f"{energy.source} (range: {spread})")
+            kinds = parts.cells.by_kind(device.record.device_id)
+            evidence = "; ".join(ENERGY_SPREADS[kind].source for kind in KINDS if kind in kinds)
+            sourced = energy.sourced(f"{energy.source} (range: {evidence})")
             rows.append(_row(f"energy of {device.record.name}", sourced))
     supplied = SUPPLIES[parts.place.supply]
     rows.append(_row(f"carbon intensity of {supplied}", parts.cells.mean_intensity()))

@@ -15,7 +15,7 @@ from datetime import date
 from gramwatt.sci import uncertainty
 from gramwatt.sci.intensity import IntensityTrack
 from gramwatt.sci.merge import MergedDevice
-from gramwatt.sci.quantity import KINDS, Kind, Quantity, total
+from gramwatt.sci.quantity import KINDS, Kind, Quantity, prevailing, total
 from gramwatt.sci.units import J_PER_KWH
 
 Cell = tuple[str, Kind, int, date]
@@ -60,15 +60,24 @@ class EnergyCells:
         return self.cells.items() if day is None else self._days.get(day, ())
 
     def energy_j(self, *, device: str | None = None, day: date | None = None) -> Quantity | None:
-        """Energy [J] of one device or day, or of the whole job; None where nothing was read."""
+        """Energy [J] of one device or day, or of the whole job; None where nothing was read.
+
+        Its kind is the one that nine tenths of it reach; its range is that of all its parts.
+        """
         sums: dict[tuple[str, Kind], float] = defaultdict(float)
         for (device_id, kind, _, _), joules in self._of_day(day):
             if device in (None, device_id):
                 sums[device_id, kind] += joules
-        return total(
+        summed = total(
             uncertainty.energy(joules, kind, self.meters[device_id])
             for (device_id, kind), joules in sums.items()
         )
+        if summed is None:
+            return None
+        by_kind: dict[Kind, float] = defaultdict(float)
+        for (_, kind), joules in sums.items():
+            by_kind[kind] += joules
+        return summed.sourced(summed.source, prevailing(by_kind))
 
     def operational_g(self, pue: Quantity, *, day: date | None = None) -> Quantity | None:
         """O [gCO2e] = sum(E x I) x PUE; None where no energy is known."""

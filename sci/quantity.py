@@ -9,7 +9,7 @@ by every interval of a job) and cautious where they are independent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
@@ -41,6 +41,20 @@ def weakest(kinds: Iterable[Kind]) -> Kind:
     if not found:
         raise QuantityError("no kind to choose from")
     return max(found, key=_RANK.__getitem__)
+
+
+def prevailing(amounts: Mapping[Kind, float]) -> Kind:
+    """The kind that nine tenths of a sum reach: measured, when 96 % of it is and 4 % estimated.
+
+    A sum's shares by kind are published beside it; one word for all must neither claim what is
+    not so nor let the estimated first second of a long job hide that the rest was measured.
+    """
+    whole, reached = sum(amounts.values()), 0.0
+    for kind in KINDS:
+        reached += amounts.get(kind, 0.0)
+        if amounts and reached >= 0.9 * whole:
+            return kind
+    raise QuantityError("no kind to choose from")
 
 
 def join_sources(sources: Iterable[str]) -> str:

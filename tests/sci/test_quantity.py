@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.sci.errors import QuantityError
-from gramwatt.sci.quantity import KINDS, Quantity, join_sources, total, weakest
+from gramwatt.sci.quantity import KINDS, Quantity, join_sources, prevailing, total, weakest
 
 FIGURES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 
@@ -121,6 +121,14 @@ def test_the_weakest_kind_and_each_source_once():
     assert (mixed + mixed).source == "nvml; model"
     assert weakest(["catalog", "measured"]) == "catalog"
     assert join_sources(["a; b", "b", "c"]) == "a; b; c"
+
+
+def test_a_sum_is_called_by_the_kind_that_nine_tenths_of_it_reach():
+    assert prevailing({"measured": 96, "estimated": 4}) == "measured"
+    assert prevailing({"measured": 85, "integrated": 8, "estimated": 7}) == "integrated"
+    assert prevailing({"measured": 85, "estimated": 15}) == "estimated"
+    with pytest.raises(QuantityError):
+        prevailing({})
 
 
 @given(quantities())
