@@ -1,6 +1,6 @@
 """How fast the engine scores: 1 000 000 intervals over 10 000 jobs, beside a numpy dot product.
 
-    python benchmarks/score_throughput.py [--jobs 10000] [--intervals 100] [--json] [--profile]
+    python benchmarks/score.py [--jobs 10000] [--intervals 100] [--json] [--profile]
 
 Each job has two accelerators and hourly intensity, and lasts several hours. Timed apart: merging
 the records, the join of energy with intensity (the sum E x I with its ranges), and the whole
