@@ -60,9 +60,9 @@ static double tick_s(void) { return floor(now_s() / period_s + 1e-9) * period_s;
 
 static double shown_w(void)
 {
-    if (!strcmp(sensor, "mean")) return energy_j(tick_s()) - energy_j(tick_s() - 1);
-    if (!strcmp(sensor, "part"))
-        return (energy_j(tick_s()) - energy_j(tick_s() - period_s / 4)) / (period_s / 4);
+    double at_s = tick_s(), part_s = period_s / 4;
+    if (!strcmp(sensor, "mean")) return energy_j(at_s) - energy_j(at_s - 1);
+    if (!strcmp(sensor, "part")) return (energy_j(at_s) - energy_j(at_s - part_s)) / part_s;
     return power_w(now_s());
 }
 
