@@ -65,13 +65,12 @@ class Loop:
         self._parent_pid = parent
         self._child_pid: int | None = None
         self._selector = selectors.DefaultSelector()
-        self._pidfd = _pidfd(parent)
+        self._pidfd: int | None = None
         self._host_fd: int | None = None
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
         self._watch_input()
-        if self._pidfd is not None:
-            self._selector.register(self._pidfd, selectors.EVENT_READ, self._parent_ended)
+        self._watch_process()
 
     def run(self) -> None:
         """Until the job is closed."""
@@ -81,7 +80,8 @@ class Loop:
             wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
             events = self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S)))
             for key, _ in events:
-                if not meter.closed:
+                # An earlier one of these may have closed the job or taken this one's file away.
+                if not meter.closed and self._selector.get_map().get(key.fd) is key:
                     key.data()
             if not meter.closed:
                 self._timers()
@@ -118,22 +118,31 @@ class Loop:
             self._syncs = [process for process in self._syncs if process.poll() is None]
             self.sync()
 
+    def take(self, commands: list[dict[str, Any]]) -> None:
+        """Act on lines that have been read already, and on the end of the client's stream."""
+        for command in commands:
+            if not self._meter.closed:
+                self._handle(command)
+        if self._channel.ended and not self._meter.closed:
+            self._client_gone()
+
+    def _watch_process(self) -> None:
+        self._pidfd = _pidfd(self._parent_pid)
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ, self._parent_ended)
+
     def _watch_input(self) -> None:
         # A file or a terminal as input cannot be polled; then the parent's end is all there is.
         with contextlib.suppress(OSError, ValueError):
             self._selector.register(0, selectors.EVENT_READ, self._on_input)
 
     def _on_input(self) -> None:
-        for command in self._channel.commands():
-            if not self._meter.closed:
-                self._handle(command)
-        if self._channel.ended and not self._meter.closed:
-            self._client_gone()
+        self.take(self._channel.commands())
 
     def _handle(self, command: dict[str, Any]) -> None:
-        if command.get("cmd") == "child":
-            self._child_pid = int(command.get("pid") or 0) or None
         try:
+            if command.get("cmd") == "child":
+                self._child_pid = int(command.get("pid") or 0) or None
             self._meter.handle(command)
         except Exception as error:
             self._meter.log.say(f"a line of the client failed: {error!r}")
@@ -154,9 +163,10 @@ class Loop:
             if watched is not None:
                 with contextlib.suppress(KeyError, ValueError, OSError):
                     self._selector.unregister(watched)
-        self._parent_pid, self._pidfd = pid, _pidfd(pid)
         if self._pidfd is not None:
-            self._selector.register(self._pidfd, selectors.EVENT_READ, self._parent_ended)
+            os.close(self._pidfd)
+        self._parent_pid = pid
+        self._watch_process()
 
     def _watch_host(self) -> None:
         host = self._meter.lead.host if self._meter.lead else None
@@ -187,11 +197,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: meter.save_soon())
     channel.reply(meter.start())
     loop = Loop(meter, channel, start.get("parent_pid"))
-    for command in early:
-        if not meter.closed:
-            meter.handle(command)
-    if channel.ended and not meter.closed:
-        meter.close({"state": "killed"})
+    loop.take(early)
     loop.run()
     channel.reply({"reply": "closed", "notices": meter.fresh_notices()})
     meter.release()

@@ -21,6 +21,7 @@ from gramwatt.sci.score import ScoreContext, score
 from tests.collectors.rig import energy_j
 
 POWER_W = 300.0
+SPEC = {"gpus": [{"waveform": {"type": "constant", "power_w": POWER_W}}]}
 
 
 def environ(home: Path, spec: dict[str, object]) -> dict[str, str]:
@@ -38,7 +39,7 @@ def environ(home: Path, spec: dict[str, object]) -> dict[str, str]:
 
 def only_job(home: Path):
     """The one spooled job, once its meter has closed it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         found = folders(home)
         if found and not found[0].is_live():
@@ -47,25 +48,78 @@ def only_job(home: Path):
     raise AssertionError("the meter did not close the job")
 
 
-def test_a_command_whose_wrapper_was_killed_is_measured_to_its_end(tmp_path: Path) -> None:
-    spec = {"gpus": [{"waveform": {"type": "constant", "power_w": POWER_W}}]}
-    home = tmp_path / "home"
-    started, ended = tmp_path / "started", tmp_path / "ended"
-    script = f"touch {started}; sleep 4; touch {ended}"
-    command = [sys.executable, "-m", "gramwatt", "run", "--", "sh", "-c", script]
-    wrapper = subprocess.Popen(command, env=environ(home, spec), stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while not started.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1)  # the meter hears of the command right after its start
-    os.kill(wrapper.pid, signal.SIGKILL)
-    wrapper.wait()
+def until(path: Path) -> None:
+    """Wait for a file that another process makes."""
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.02)
+
+
+def meter_of(home: Path) -> int:
+    """Process id of the meter that journals in `home`."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"gramwatt.collectors.meter" in words and f"GRAMWATT_HOME={home}".encode() in environment:
+            return int(folder.name)
+    raise AssertionError("no meter runs here")
+
+
+def assert_measured_to_its_end(home: Path, ended: Path, least_s: float) -> None:
     job = only_job(home)
     assert ended.exists()
     assert job.state == "killed"
     booked_j = sum(energy_j(d.intervals) for d in job.devices if d.record.device_class == "gpu")
     assert booked_j == pytest.approx(POWER_W * job.duration_s, rel=0.05)
-    assert job.duration_s >= 4
+    assert job.duration_s >= least_s
+
+
+@pytest.mark.parametrize("meter", ["awake", "late"])
+def test_a_command_whose_wrapper_was_killed_is_measured_to_its_end(
+    tmp_path: Path, meter: str
+) -> None:
+    home = tmp_path / "home"
+    started, ended = tmp_path / "started", tmp_path / "ended"
+    script = f"touch {started}; sleep 4; touch {ended}"
+    command = [sys.executable, "-m", "gramwatt", "run", "--", "sh", "-c", script]
+    wrapper = subprocess.Popen(command, env=environ(home, SPEC), stderr=subprocess.DEVNULL)
+    until(started)
+    time.sleep(0.5)  # the meter hears of the command right after its start
+    reader = meter_of(home)
+    if meter == "late":  # it finds the end of the channel and of the process in one look
+        os.kill(reader, signal.SIGSTOP)
+    os.kill(wrapper.pid, signal.SIGKILL)
+    wrapper.wait()
+    os.kill(reader, signal.SIGCONT)
+    assert_measured_to_its_end(home, ended, 4)
+
+
+def test_a_meter_that_starts_after_its_wrapper_is_gone_measures_the_command(
+    tmp_path: Path,
+) -> None:
+    home, ended = tmp_path / "home", tmp_path / "ended"
+    child = subprocess.Popen(["/bin/sh", "-c", f"sleep 3; touch {ended}"])
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    now = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+    start = {"cmd": "start", "job_id": "early", "role": "command", "parent_pid": gone.pid, **now}
+    lines = [json.dumps(line) for line in (start, {"cmd": "child", "pid": child.pid})]
+    meter = subprocess.Popen(
+        [sys.executable, "-m", "gramwatt.collectors.meter"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env=environ(home, SPEC),
+    )
+    assert meter.stdin is not None
+    meter.stdin.write("\n".join([*lines, ""]).encode())
+    meter.stdin.close()
+    child.wait()
+    assert meter.wait(timeout=20) == 0
+    assert_measured_to_its_end(home, ended, 3)
 
 
 def test_gpus_that_never_answer_make_the_energy_unknown(tmp_path: Path) -> None:
