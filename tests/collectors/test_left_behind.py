@@ -58,13 +58,14 @@ def until(path: Path) -> None:
 
 def meter_of(home: Path) -> int:
     """Process id of the meter that journals in `home`."""
+    mine = f"GRAMWATT_HOME={home}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
             environment = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"gramwatt.collectors.meter" in words and f"GRAMWATT_HOME={home}".encode() in environment:
+        if b"gramwatt.collectors.meter" in words and mine in environment:
             return int(folder.name)
     raise AssertionError("no meter runs here")
 
