@@ -80,11 +80,14 @@ class Loop:
             wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
             events = self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S)))
             for key, _ in events:
-                # An earlier one of these may have closed the job or taken this one's file away.
-                if not meter.closed and self._selector.get_map().get(key.fd) is key:
-                    key.data()
+                self._hand_over(key)
             if not meter.closed:
                 self._timers()
+
+    def _hand_over(self, key: selectors.SelectorKey) -> None:
+        # An earlier event of the same look may have closed the job or taken this descriptor away.
+        if not self._meter.closed and self._selector.get_map().get(key.fd) is key:
+            key.data()
 
     def sync(self) -> None:
         """Start a process that sends what is spooled, and leave it to itself."""
