@@ -41,7 +41,8 @@ WAITING_MAX = 1_000
 LINE_MAX_B = 32_000
 """Longest line [B]. Linux passes up to 32 KiB through a unix socket as one piece (UNIX_SKB_FRAGS_SZ
 in net/unix/af_unix.c), so that a line is sent whole or not at all."""
-_SEND_FLAGS = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
+_DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0)  # Windows has none, and must be able to import this
+_SEND_FLAGS = _DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
 _LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of them are measured."
@@ -306,7 +307,7 @@ class Client:
     def _read_replies(self) -> None:
         while self._socket is not None and self._still_ours():
             try:
-                data = self._socket.recv(65536, socket.MSG_DONTWAIT)
+                data = self._socket.recv(65536, _DONTWAIT)
             except BlockingIOError:
                 return
             except OSError:

@@ -1,6 +1,7 @@
 """The one running job of a training process: who entered it, how it ended, what a fork leaves.
 
-Nothing here raises into the user's code; what goes wrong is said once on stderr.
+Nothing here raises into the user's code unless `strict` asks for it; what goes wrong is said once
+on stderr.
 """
 
 from __future__ import annotations
@@ -72,13 +73,16 @@ class Session:
         self._outcome = ("failed" if failed else "completed", None, None)
 
 
-def open_session(args: Mapping[str, Any]) -> tuple[Session | None, bool]:
-    """Enter the running job, or start one; (None, False) when measuring is off or impossible."""
+def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session | None, bool]:
+    """Enter the running job, or start one; (None, False) when measuring is off or impossible.
+
+    With `strict` the latter raises RuntimeError. Off is the user's own wish and never an error.
+    """
     global _current
     if switched_off():
         return None, False
     if text := refused():
-        say(text)
+        _give_up(text, strict)
         return None, False
     try:
         _hook()
@@ -91,8 +95,15 @@ def open_session(args: Mapping[str, Any]) -> tuple[Session | None, bool]:
             _current = session
             return session, owner
     except Exception as error:
-        say(f"measuring could not start ({error!r}); the job goes on unmeasured")
+        went_on = "" if strict else "; the job goes on unmeasured"
+        _give_up(f"measuring could not start ({error!r}){went_on}", strict)
         return None, False
+
+
+def _give_up(why: str, strict: bool) -> None:
+    if strict:
+        raise RuntimeError(why)
+    say(why)
 
 
 def close_session(session: Session | None, owner: bool, error: BaseException | None) -> None:

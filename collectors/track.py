@@ -15,9 +15,10 @@ import re
 import sys
 import time
 
-from gramwatt.collectors.client import say
+from gramwatt.collectors.client import say, switched_off
 from gramwatt.collectors.launch import job_document
 from gramwatt.collectors.session import Session, close_session, open_session
+from gramwatt.collectors.system import refused
 from gramwatt.collectors.wrap import wrap
 
 TYPE_CHECKING = False
@@ -169,11 +170,11 @@ class Tracker:
 
     def __enter__(self) -> Job:
         options = {**self._options, "default_name": self._default_name or _script_name()}
-        session, owner = open_session(options)
+        session, owner = open_session(options, self._strict)
         # A nested job counts its own unit by name: the meter knows the outer one's as declared.
         job = Job(session, None if owner else self._unit)
         self._entered.append((job, session, owner))
-        if self._strict and owner and session is not None and not session.client.wait_ready():
+        if self._strict and session is not None and not session.client.wait_ready():
             self.__exit__(None, None, None)
             raise RuntimeError("the meter is not ready; `gramwatt doctor` says what is missing")
         return job
@@ -247,7 +248,8 @@ else:
         `unit` is the functional unit that `job.count` counts, `region` a cloud region such as
         "aws:eu-west-1", `zone` a grid zone such as "FR", `kind` the job's kind ("training", ...).
         Wrong arguments leave a notice and change nothing else; with `strict=True` they raise
-        TypeError or ValueError here, and a meter that is not to be had RuntimeError at the start.
+        TypeError or ValueError here, and so does a system that cannot measure, as RuntimeError;
+        a meter that is not to be had raises RuntimeError at the start.
         """
         options = {"project": project, "name": name, "unit": unit, "region": region}
         options |= {"zone": zone, "kind": kind, **unknown}
@@ -261,6 +263,8 @@ def _script_name() -> str:
 
 
 def _check(options: Mapping[str, Any]) -> None:
+    if not switched_off() and (text := refused()):
+        raise RuntimeError(text)
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise TypeError(f"track() has no argument {unknown[0]!r}")
