@@ -103,10 +103,10 @@ def test_a_meter_that_does_not_read_blocks_nobody(
         before = time.perf_counter()
         client.count(1, "x" * 60)
         slowest_s = max(slowest_s, time.perf_counter() - before)
-    assert slowest_s < 0.1
+    assert slowest_s < 1  # no wait of the client's own is shorter than the 2 s of its stop
     before = time.monotonic()
     assert not client.stop("completed")
-    assert time.monotonic() - before < 3.0
+    assert time.monotonic() - before < 15
 
 
 def test_a_meter_that_dies_is_brought_back_with_the_same_start(
@@ -117,7 +117,7 @@ def test_a_meter_that_dies_is_brought_back_with_the_same_start(
     client.start()
     assert client.wait_ready()
     client.count(5)  # read, and then it dies
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not client._restarts and time.monotonic() < deadline:
         time.sleep(0.01)
         client.poll()
@@ -158,7 +158,7 @@ def test_a_meter_switched_off_by_configuration_is_left_alone(
     told = fake("off")
     client = Client("j", "track", {})
     client.start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not client.closed and time.monotonic() < deadline:
         client.poll()
     client.count(1)

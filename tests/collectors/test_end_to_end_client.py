@@ -19,7 +19,7 @@ from gramwatt.sci.records import AnyRecord, CountRecord, EndRecord, IntervalReco
 
 POWER_W = 300.0
 GRAMWATT = [sys.executable, "-m", "gramwatt"]
-WAIT_S = 20.0
+WAIT_S = 30.0
 
 
 @pytest.fixture

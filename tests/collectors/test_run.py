@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 RUN = [sys.executable, "-m", "gramwatt", "run"]
-WAIT_S = 20.0
+WAIT_S = 30.0
 
 
 @pytest.fixture

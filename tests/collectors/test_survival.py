@@ -300,7 +300,7 @@ if __name__ == "__main__":
     assert sum(count.amount for count in merged.counts) == 110
     spans = [i for device in merged.devices for i in device.intervals]
     board = [i for i in spans if i.device_id.startswith("GPU-")]
-    assert seconds(board) == pytest.approx(merged.duration_s, abs=0.3)
+    assert seconds(board) == pytest.approx(merged.duration_s, abs=1)
     assert sum(i.energy_j for i in board) == pytest.approx(POWER_W * seconds(board), rel=0.02)
     assert len([r for r in found if isinstance(r, JobRecord)]) == 5
     assert merged.state == "completed"

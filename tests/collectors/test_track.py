@@ -291,12 +291,12 @@ def test_the_job_lasts_until_the_last_thread_has_left(clients: list[FakeClient])
     @track
     def late() -> None:
         entered.set()
-        leave.wait(5)
+        leave.wait(30)
 
     thread = threading.Thread(target=late)
     with track():
         thread.start()
-        assert entered.wait(5)
+        assert entered.wait(30)
     assert clients[0].told == [("start",)]
     leave.set()
     thread.join()

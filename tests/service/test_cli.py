@@ -175,11 +175,11 @@ def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home):
     command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         address = process.stderr.readline().rsplit(" ", 1)[-1].strip()
-        with urllib.request.urlopen(f"{address}/v1/jobs/job-7", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}/v1/jobs/job-7", timeout=30) as answer:
             assert json.load(answer)["state"] == "completed"
         elsewhere = urllib.request.Request(f"{address}/v1/jobs", headers={"Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(elsewhere, timeout=10)
+            urllib.request.urlopen(elsewhere, timeout=30)
         refused.value.close()
         assert refused.value.code == 403
         begun = time.monotonic()
