@@ -120,7 +120,7 @@ def test_a_meter_that_starts_after_its_wrapper_is_gone_measures_the_command(
     meter.stdin.close()
     child.wait()
     assert meter.wait(timeout=20) == 0
-    assert_measured_to_its_end(home, ended, 3)
+    assert_measured_to_its_end(home, ended, 2)  # its clock starts a moment after the command's
 
 
 def test_gpus_that_never_answer_make_the_energy_unknown(tmp_path: Path) -> None:
