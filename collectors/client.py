@@ -16,6 +16,7 @@ import threading
 import time
 
 from gramwatt.collectors.launch import spawn_meter
+from gramwatt.collectors.software import loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,7 +157,9 @@ class Client:
             return self.closed
         locked = self._lock.acquire(timeout=CLOSE_TIMEOUT_S)
         try:
-            line = {"cmd": "stop", "state": state, "exit_code": exit_code, "signal": signal}
+            line: dict[str, Any] = {"cmd": "stop", "state": state}
+            line |= {"exit_code": exit_code, "signal": signal}
+            line |= {"software": loaded()} if self._role == "track" else {}
             self._close_meter({**line, "mono_ns": time.monotonic_ns()})
         finally:
             self.alive = False

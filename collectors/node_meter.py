@@ -140,6 +140,8 @@ class NodeMeter:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
         self.counts.flush(self.journal.put)
         self.windows.close(self.timeline.at_mono, stop_ns)
+        if software := command.get("software"):
+            self._guarded("the list of software", lambda: self._put_job(None, software))
         cpu_s, rss_b = own_cost()
         self.journal.put(
             EndRecord,
@@ -186,9 +188,14 @@ class NodeMeter:
             self.lead.mark(start_ns if end_ns is None else end_ns)
         self.windows.take(command, start_ns, end_ns)
 
-    def _put_job(self, resumes: str | None) -> None:
-        config, environ = self.config, self.around.environ
+    def _put_job(self, resumes: str | None, software: dict[str, Any] | None = None) -> None:
+        """What is known of the job; again at the end with the software its process had loaded."""
+        config, environ, said = self.config, self.around.environ, software or {}
         versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
+        versions |= {
+            str(key)[:64]: str(text)[:64] for key, text in said.get("versions", {}).items()
+        }
+        framework = str(said["framework"])[:64] if said.get("framework") else None
         self.journal.put(
             JobRecord,
             started_at=moment(self.mark_ns),
@@ -202,6 +209,7 @@ class NodeMeter:
             region=config.region,
             pue=config.pue,
             model_id=config.model_id,
+            framework=framework,
             rank=identity.rank(environ),
             tags=dict(config.tags),
             versions=versions,

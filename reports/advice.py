@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gramwatt.reports.document import Block, Cell, Column, Heading, Pair, Table, Text
 from gramwatt.reports.sections import cell
 from gramwatt.sci.advice import AdviceDoc, SuggestionDoc, for_job, report_lines
-from gramwatt.sci.advice.jobs import JOBS_LOOKED_AT
+from gramwatt.sci.advice.jobs import JOBS_LOOKED_AT, software_of
 from gramwatt.sci.catalog import load_catalog
 from gramwatt.sci.document import JobDoc, SavingDoc
 from gramwatt.sci.errors import GramwattError
@@ -41,6 +41,7 @@ def advice_blocks(document: JobDoc, answer: AdviceDoc | None = None) -> list[Blo
     if not shown and not flags:
         return []
     blocks: list[Block] = [Heading("Suggestions"), *(Text(text) for text in flags)]
+    blocks += [Text(text) for text in _software(document)]
     if shown and shown[0]["action"] == "keep":
         return [*blocks, Text(_sentence(shown[0]["reasons"][0]))]
     rows = tuple(_row(one) for one in shown)
@@ -71,6 +72,17 @@ def _by_the_package(document: JobDoc) -> AdviceDoc | None:
         return for_job(document, load_catalog())
     except GramwattError:
         return None
+
+
+def _software(document: JobDoc) -> list[str]:
+    """What the job ran with, as far as the suggestions know it, and who said so."""
+    known = software_of(document)
+    from_tags = document["tags"]
+    told = [
+        f"{name} {text} ({'a tag' if name in from_tags else 'as its record says'})"
+        for name, text in known.items()
+    ]
+    return [f"Judged for {', '.join(told)}."] if told else []
 
 
 def _row(one: SuggestionDoc) -> tuple[Cell, ...]:

@@ -153,11 +153,13 @@ def _count_key(count: CountRecord) -> tuple[object, ...]:
 def _head(jobs: Sequence[JobRecord]) -> JobRecord:
     """The first writer's record, its gaps filled from the others in order."""
     first, *others = sorted(jobs, key=_job_key)
-    tags = {key: value for job in (*reversed(others), first) for key, value in job.tags.items()}
-
+    last_first = (*reversed(others), first)
+    tags = {key: value for job in last_first for key, value in job.tags.items()}
+    versions = {key: value for job in last_first for key, value in job.versions.items()}
     known = _first_known((first, *others))
     names = ("zone", "region", "pue", "model_id", "framework", "precision")
-    return replace(first, tags=tags, **{name: known(name) for name in names})
+    filled = {name: known(name) for name in names}
+    return replace(first, tags=tags, versions=versions, **filled)
 
 
 def _first_known(jobs: Sequence[JobRecord]) -> Callable[[str], Any]:

@@ -80,7 +80,7 @@ def question_of(
         "zone": document["zone"],
         "candidates": list(candidates) if candidates is not None else None,
         **_tagged(document),
-        **_run(document),
+        **software_of(document),
     }
     region = document["region"]
     if region and ":" in region:
@@ -154,17 +154,28 @@ def report_lines(advice: AdviceDoc, most: int = TOP) -> list[SuggestionDoc]:
     return lower[:most] or kept[:1]
 
 
-def _run(document: JobDoc) -> dict[str, str]:
-    """Framework and precision of the job; tags of these names where the job does not say."""
-    tags, found = document["tags"], {}
-    framework = document["framework"] or tags.get("framework", "")
-    precision = (document["precision"] or tags.get("precision", "")).lower()
-    precision = SPOKEN.get(precision, precision)
-    if framework.strip() and len(framework) <= NAME_MOST:
-        found["framework"] = framework
-    if precision in PRECISIONS:
-        found["precision"] = precision
+def software_of(document: JobDoc) -> dict[str, str]:
+    """Framework and precision of the job: tags of these names, else what the job's record says.
+
+    A tag is the user's own word; the record's may be what the meter's client found loaded.
+    """
+    found = {}
+    for name, said in (("framework", _framework), ("precision", _precision)):
+        told = (said(document["tags"].get(name)), said(document.get(name)))
+        known = next((text for text in told if text), None)
+        if known:
+            found[name] = known
     return found
+
+
+def _framework(text: object) -> str | None:
+    return text if isinstance(text, str) and text.strip() and len(text) <= NAME_MOST else None
+
+
+def _precision(text: object) -> str | None:
+    spoken = text.lower() if isinstance(text, str) else ""
+    spoken = SPOKEN.get(spoken, spoken)
+    return spoken if spoken in PRECISIONS else None
 
 
 def _tagged(document: JobDoc) -> dict[str, Any]:

@@ -49,3 +49,10 @@ def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_referenc
     assert table.rows[0][0] == "Change hardware to nvidia-b200"
     assert build(document, answer).reference != build(document).reference
     assert build(document, answer) == build(document, answer)
+
+
+def test_what_the_advice_was_judged_by_is_said():
+    tags = {"precision": "bf16", "batch_size": "8"}
+    blocks = advice_blocks(job(kind="training", tags=tags, framework="pytorch"))
+    said = [block.text for block in blocks if isinstance(block, Text)]
+    assert "Judged for framework pytorch (as its record says), precision bf16 (a tag)." in said

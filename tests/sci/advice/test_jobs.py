@@ -58,12 +58,16 @@ def test_tags_say_what_the_meter_cannot_see():
     assert (asked.batch_size, asked.method) == (64, "lora")
 
 
-def test_the_job_record_says_framework_and_precision_before_the_tags():
-    tags = {"framework": "jax", "precision": "fp32"}
+def test_a_tag_wins_over_what_the_record_says_and_the_record_over_nothing():
+    tags = {"framework": "jax", "precision": "float32"}
     document = job(framework="pytorch", precision="BFloat16", tags=tags)
     assert (document["framework"], document["precision"]) == ("pytorch", "BFloat16")
     asked = question_of(document)
+    assert (asked.framework, asked.precision) == ("jax", "fp32")
+    asked = question_of(job(framework="pytorch", precision="BFloat16"))
     assert (asked.framework, asked.precision) == ("pytorch", "bf16")
+    asked = question_of(job(framework="pytorch", tags={"framework": " ", "precision": "??"}))
+    assert (asked.framework, asked.precision) == ("pytorch", None)
     assert question_of(job(precision="posit")).precision is None
 
 
