@@ -278,7 +278,7 @@ class Lead:
         spawn = starter(self._around, folder)
         found = rapl_counters(self._around)
         if not (found and found.usable):
-            self._say_estimated(spawn is None)
+            self._say_estimated(spawn is None, len(found.denied) if found else 0)
         shares = (("cpu", machine.cpu_share), ("ram", machine.memory_share))
         cpu, ram = (
             Part(f"{self._node}-{name}", share, self.schedule, self._emit) for name, share in shares
@@ -291,12 +291,17 @@ class Lead:
         self._ledgers += self.host.ledgers
         self._describe_host()
 
-    def _say_estimated(self, alone: bool) -> None:
+    def _say_estimated(self, alone: bool, denied: int) -> None:
         text = "no readable RAPL counter on this host; CPU energy is estimated by a model."
         if alone:
             text = (
                 "codecarbon is not installed (pip install 'gramwatt[host]') or switched off; "
                 "host energy is estimated from load."
+            )
+        elif denied:
+            text = (
+                f"RAPL counters of {denied} processor package(s) cannot be read (`gramwatt doctor` "
+                "has the fix); CPU energy is estimated by a model."
             )
         elif self._around.rapl():
             return

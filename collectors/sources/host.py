@@ -15,6 +15,7 @@ import time
 from importlib.metadata import version
 from typing import Any
 
+from gramwatt.collectors.sources.rapl import find
 from gramwatt.sci.units import j_from_kwh
 
 MEASURE_EVERY_S = 2
@@ -52,8 +53,10 @@ def main(every_s: float = MEASURE_EVERY_S) -> int:
 def _tracker(every_s: float) -> tuple[Any, str, str]:
     os.environ["HOME"] = os.environ["USERPROFILE"] = os.devnull  # no ~/.codecarbon.config
     from codecarbon import OfflineEmissionsTracker
-    from codecarbon.core.cpu import is_rapl_available
+    from codecarbon.core import cpu
 
+    if not find().usable:  # it would take the packages that can be read for the whole processor
+        cpu.is_rapl_available = lambda *_: False  # type: ignore[assignment, misc]
     tracker = OfflineEmissionsTracker(
         project_name="gramwatt",
         measure_power_secs=every_s,
@@ -80,7 +83,7 @@ def _tracker(every_s: float) -> tuple[Any, str, str]:
         cloud_region=None,
         log_level="critical",
     )
-    kind = "measured" if is_rapl_available() else "estimated"
+    kind = "measured" if cpu.is_rapl_available() else "estimated"
     return tracker, kind, version("codecarbon")
 
 
