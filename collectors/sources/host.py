@@ -56,7 +56,7 @@ def _tracker(every_s: float) -> tuple[Any, str, str]:
     from codecarbon.core import cpu
 
     if not find().usable:  # it would take the packages that can be read for the whole processor
-        cpu.is_rapl_available = lambda *_: False  # type: ignore[assignment, misc]
+        cpu.is_rapl_available = lambda *_: False
     tracker = OfflineEmissionsTracker(
         project_name="gramwatt",
         measure_power_secs=every_s,
