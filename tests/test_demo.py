@@ -126,6 +126,19 @@ def test_what_cannot_work_is_refused_before_anything_runs(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_zone_of_the_users_overlay_is_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    zone = '[zones.OUR-ROOF]\ng_per_kwh = 41\nyear = 2025\nsource = "our own supply"\n'
+    file = tmp_path / "own.toml"
+    monkeypatch.setenv("GRAMWATT_OVERLAY", str(file))
+    file.write_text(zone)
+    flow.check(Settings("OUR-ROOF", 1.0, 1.0, tmp_path))
+    file.write_text("not toml")
+    with pytest.raises(flow.DemoError, match="own.toml"):
+        flow.check(Settings("DE", 1.0, 1.0, tmp_path))
+
+
 def test_without_scikit_learn_one_line_says_what_to_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

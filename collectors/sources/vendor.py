@@ -123,15 +123,21 @@ def library(module: str, advice: str) -> Load:
 
 
 def rated_w(name: str) -> tuple[float, float] | None:
-    """Idle and rated power of a part [W] as the catalog has them; idle 0 where it has none.
+    """Idle and rated power of a part [W] as the user's catalog has them; idle 0 where it has none.
 
-    None where the catalog has no rated power of that name: nothing is guessed.
+    None where it has no rated power of that name: nothing is guessed. An overlay that cannot be
+    used is left out here; the job's settings say what is wrong with it.
     """
-    from gramwatt.sci.catalog import load_catalog
+    from gramwatt.collectors.catalogs import read_catalog, user_catalog
     from gramwatt.sci.errors import GramwattError
+    from gramwatt.sci.overlay import OverlayError
 
     try:
-        part = load_catalog().hardware(name)
+        try:
+            catalog = user_catalog()
+        except OverlayError:
+            catalog = read_catalog(None)
+        part = catalog.hardware(name)
     except (GramwattError, OSError):
         return None
     if part.tdp_w is None:

@@ -67,8 +67,9 @@ def demonstrate(settings: Settings) -> int:
 
 def check(settings: Settings) -> None:
     """Raise DemoError, before anything runs, for what would make the demo fail half way."""
-    from gramwatt.sci.catalog import load_catalog
+    from gramwatt.collectors.catalogs import user_catalog
     from gramwatt.sci.errors import LookupFailed
+    from gramwatt.sci.overlay import OverlayError
 
     if find_spec("sklearn") is None:
         raise DemoError(
@@ -79,10 +80,10 @@ def check(settings: Settings) -> None:
         raise DemoError("GRAMWATT_OFF is set, so nothing would be measured; unset it", USAGE)
     try:
         if settings.zone is not None:
-            load_catalog().zone(settings.zone)
+            user_catalog().zone(settings.zone)
         settings.output.mkdir(parents=True, exist_ok=True)
-    except LookupFailed as error:
-        raise DemoError(str(error), USAGE) from None
+    except (LookupFailed, OverlayError) as error:
+        raise DemoError(error.message, USAGE) from None
     except OSError as error:
         raise DemoError(f"{settings.output} cannot be made: {error.strerror}", USAGE) from None
 

@@ -307,6 +307,17 @@ def test_neuron_power_is_a_percentage_of_the_catalogs_and_derived(tmp_path: Path
     assert {i.kind for i in intervals(rig)} == {"derived"}
 
 
+def test_a_rated_power_is_that_of_the_users_overlay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[hardware."aws-inferentia2"]\ntdp_w = 190\nsource = "our own meter, 2026"\n')
+    monkeypatch.setenv("GRAMWATT_OVERLAY", str(file))
+    assert rated_w("Inferentia2") == (0.0, 190.0)
+    file.write_text("not toml")
+    assert rated_w("Inferentia2") is None
+
+
 def test_neuron_without_a_published_power_stays_unknown_with_a_notice(tmp_path: Path) -> None:
     assert rated_w("Inferentia2") is None  # the packaged catalog has none
     neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
