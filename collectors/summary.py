@@ -58,7 +58,8 @@ def _plain(line: str) -> str:
 def _measured(document: Mapping[str, Any]) -> str:
     shares = (document.get("data_quality") or {}).get("energy") or {}
     known = [f"{figures.percent(share)} {kind}" for kind, share in shares.items() if share > 0]
-    return "".join(f", {text}" for text in known)
+    unread = document.get("energy_kwh") is None  # shares are then of what was read
+    return "".join(f", {text}{' of what was read' if unread else ''}" for text in known)
 
 
 def _head(document: Mapping[str, Any]) -> list[str]:

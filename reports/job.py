@@ -51,7 +51,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
         *over_time(document["series"]),
         *device_blocks(document["devices"]),
         *window_blocks(document["windows"]),
-        *quality_blocks(document["data_quality"]),
+        *quality_blocks(document["data_quality"], whole=document["energy_kwh"] is not None),
         *advice_blocks(document, advice),
         Heading("Notices"),
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),

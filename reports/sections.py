@@ -47,6 +47,11 @@ GRADES = {
     "C": "every term known, at least half of the energy read from a meter",
     "D": "mostly modelled, or a term not known",
 }
+UNREAD = "No energy of the job was read, so its energy is not known."
+PARTLY_READ = (
+    "The energy of some devices was not read, so that of the job is not known; shares of energy "
+    "and intensity are of what was read."
+)
 TIERS = (
     "Tiers of embodied carbon: A first-party study, B independent study, C model with known "
     "inputs, D model with assumed inputs."
@@ -128,10 +133,13 @@ def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
     ]
 
 
-def quality_blocks(quality: QualityDoc) -> list[Block]:
-    """The grade, and shares of energy, intensity and embodied carbon by how they are known."""
+def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
+    """The grade, and shares of energy, intensity and embodied carbon by how they are known.
+
+    `whole` is false where the energy of part of the job is not known: shares are of the rest.
+    """
     named = {
-        "Energy": quality["energy"],
+        "Energy" if whole else "Energy that was read": quality["energy"],
         "Intensity": quality["intensity"],
         "Embodied carbon": {f"tier {tier}": s for tier, s in quality["embodied"].items()},
     }
@@ -145,6 +153,7 @@ def quality_blocks(quality: QualityDoc) -> list[Block]:
         Heading("Data quality"),
         Text(f"Grade {grade}: {GRADES.get(grade, 'no description')}. A is best, D is worst."),
     ]
+    blocks += [] if whole else [Text(PARTLY_READ if quality["energy"] else UNREAD)]
     if not rows:
         return blocks
     caption = "How the energy, the intensity and the embodied carbon are known"

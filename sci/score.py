@@ -188,7 +188,9 @@ def _energy_notices(parts: Parts) -> list[Notice]:
     estimated = by_kind.get("estimated", 0.0)
     if estimated:
         share = estimated / sum(by_kind.values())
-        text = f"{share:.0%} of the energy is estimated by a model, not read from a meter."
+        which = "the energy that is known" if unread else "the energy"
+        text = f"{share:.0%} of {which} is estimated by a model, not read from a meter."
+        text += " The job's energy is not known as a whole." if unread else ""
         notices.append(Notice("energy-estimated", text, "energy_kwh"))
     return notices
 

@@ -30,7 +30,7 @@ def summary(jobs: Sequence[Demonstrated], pue: float) -> str:
         ("embodied M", [_text(doc["embodied_g"]) for doc in documents]),
         ("R", [counted(doc) for doc in documents]),
         ("SCI", [score(doc) for doc in documents]),
-        ("data quality", [quality(doc["data_quality"]) for doc in documents]),
+        ("data quality", [quality(doc) for doc in documents]),
         ("report", [_names(job.reports) for job in jobs]),
     ]
     lines = [standing(documents[0]), f"PUE {pue:.1f}, {_pue_reason(pue)}", ""]
@@ -58,10 +58,12 @@ def score(document: Mapping[str, Any]) -> str:
     return ", ".join(items) or figures.UNKNOWN
 
 
-def quality(doc: Mapping[str, Any]) -> str:
-    """The grade with the shares of energy behind it."""
+def quality(document: Mapping[str, Any]) -> str:
+    """The grade with the shares of energy behind it, of what was read where that is not all."""
+    doc = document["data_quality"]
     shares = [f"{figures.percent(share)} {kind}" for kind, share in doc["energy"].items()]
-    return f"{doc['grade']} (energy {_plain(', '.join(shares)) or figures.UNKNOWN})"
+    read = "energy" if document["energy_kwh"] else "of the energy read"
+    return f"{doc['grade']} ({read} {_plain(', '.join(shares)) or figures.UNKNOWN})"
 
 
 def counted(document: Mapping[str, Any]) -> str:
