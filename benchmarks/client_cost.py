@@ -5,7 +5,7 @@
 Every figure is the median over fresh interpreters, so that nothing is warm but the disk cache.
 Exit code 1 when a limit is missed. codecarbon's tracker runs in the same way where it is
 installed; it has no mark. Memory is the rise of the process's own peak (VmHWM) over a bare
-interpreter; the meter is a process of its own and benchmarks/meter_cost.py has its figures.
+interpreter; the meter is a process of its own and benchmarks/meter_cost has its figures.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -26,18 +28,22 @@ Say = Callable[[str], None]
 
 
 class Tool(NamedTuple):
-    """A tool: its row's name, its driver, and what is installed for it (nothing: our own)."""
+    """A tool: its row's name, its driver, what is installed for it (nothing: our own).
+
+    `counter`: it reads the energy counter, so that it may be right over a minute too.
+    """
 
     name: str
     driver: str
     packages: tuple[str, ...] = ()
+    counter: bool = False
 
 
 TOOLS = (
-    Tool("gramwatt", "gramwatt"),
-    Tool("Zeus ZeusMonitor", "zeus", ("zeus",)),
+    Tool("gramwatt", "gramwatt", counter=True),
+    Tool("Zeus ZeusMonitor", "zeus", ("zeus",), counter=True),
     Tool("Zeus PowerMonitor", "zeus_power", ("zeus",)),
-    Tool("codecarbon", "codecarbon", ("codecarbon",)),
+    Tool("codecarbon", "codecarbon", ("codecarbon",), counter=True),
     Tool("carbontracker", "carbontracker", ("carbontracker",)),
     Tool("perun", "perun", ("perun[nvidia]",)),
     Tool("eco2AI", "eco2ai", ("eco2ai", "pandas<3")),
@@ -54,10 +60,9 @@ class Load(NamedTuple):
 
 
 def loads() -> list[Load]:
-    """The published waves on their boards, and two random ones."""
-    drawn = random_waves()
-    pairs = [*PUBLISHED, (drawn[2], HOPPER), (drawn[5], HOPPER)]
-    return [Load(f"w{place}", wave, sensor) for place, (wave, sensor) in enumerate(pairs, start=1)]
+    """The published waves on their boards (w1 ...), then the random ones (r1 ...)."""
+    published = [Load(f"w{n}", *pair) for n, pair in enumerate(PUBLISHED, start=1)]
+    return published + [Load(f"r{n}", wave, HOPPER) for n, wave in enumerate(random_waves(), 1)]
 
 
 class Outcome(NamedTuple):
@@ -67,6 +72,15 @@ class Outcome(NamedTuple):
     load: str
     error: float | None
     reason: str = ""
+    seconds: float = 0.0
+
+
+class Part(NamedTuple):
+    """Jobs of one length [s]: the tools around them, and how many at a time."""
+
+    seconds: float
+    tools: tuple[Tool, ...]
+    at_once: int
 
 
 def prepare(folder: Path, say: Say) -> dict[str, tuple[str, str]]:
@@ -103,54 +117,78 @@ def version(python: str, package: str) -> str:
     return done.stdout.strip()
 
 
-def compare(folder: Path, seconds: float, repeat: int, say: Say) -> tuple[Any, list[Outcome]]:
-    """Every tool around every load: versions, and outcomes."""
+def parts(short_s: float, long_s: float) -> list[Part]:
+    """All tools around short jobs, those that read the counter around long ones too."""
+    counting = tuple(tool for tool in TOOLS if tool.counter)
+    return [Part(short_s, TOOLS, 8), Part(long_s, counting, 16)]
+
+
+Compared = tuple[dict[str, str], list[Outcome]]
+
+
+def compare(folder: Path, plan: list[Part], repeat: int, say: Say) -> Compared:
+    """Every tool around every load: versions (or why there is none), and outcomes."""
     tools = prepare(folder, say)
+    outcomes = []
     with tempfile.TemporaryDirectory(prefix="accuracy-") as name:
         library = standin.build(Path(name))
-        jobs = [
-            (tool, tools[tool.name][0], load, library)
-            for _ in range(repeat)
-            for load in loads()
-            for tool in TOOLS
-            if tools[tool.name][0]
-        ]
-        say(f"{len(jobs)} jobs of {seconds} s, five at a time")
-        with ThreadPoolExecutor(5) as pool:
-            answers = list(pool.map(lambda job: one(*job, seconds), jobs))
-        for place, job in enumerate(jobs):
-            if answers[place][0].reason:  # once more by itself, should the crowd have been too much
-                say(f"again: {job[0].name}, {job[2].key}: {answers[place][0].reason}")
-                answers[place] = one(*job, seconds)
-    outcomes = [outcome for answer in answers for outcome in answer]
+        for part in plan:
+            usable = [(tool, tools[tool.name][0]) for tool in part.tools if tools[tool.name][0]]
+            jobs = [
+                (tool, python, load, library)
+                for _ in range(repeat)
+                for load in loads()
+                for tool, python in usable
+            ]
+            found = run_all(jobs, part, say)
+            outcomes += [outcome._replace(seconds=part.seconds) for outcome in found]
     return {tool: text for tool, (_, text) in tools.items()}, outcomes
+
+
+def run_all(jobs: list[tuple[Tool, str, Load, Path]], part: Part, say: Say) -> list[Outcome]:
+    """The jobs of one part, several at a time."""
+    say(f"{len(jobs)} jobs of {part.seconds} s, {part.at_once} at a time")
+    with ThreadPoolExecutor(part.at_once) as pool:
+        answers = list(pool.map(lambda job: one(*job, part.seconds), jobs))
+    for place, job in enumerate(jobs):
+        if answers[place][0].reason:  # once more by itself, should the crowd have been too much
+            say(f"again: {job[0].name}, {job[2].key}: {answers[place][0].reason}")
+            answers[place] = one(*job, part.seconds)
+    return [outcome for answer in answers for outcome in answer]
 
 
 def one(tool: Tool, python: str, load: Load, library: Path, seconds: float) -> list[Outcome]:
     """One tool around one load, in a home of its own."""
     home = Path(tempfile.mkdtemp(dir=library))
     environ = standin.environment(library, load.wave, load.sensor, home)
-    environ |= {"GRAMWATT_HOME": str(home / "home"), "GRAMWATT_HOST_SOURCE": "model"}
-    try:
-        done = subprocess.run(
-            [python, str(DRIVERS), tool.driver, str(seconds)],
-            cwd=home,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=seconds + RUN_SLACK_S,
-        )
-    except subprocess.TimeoutExpired:
-        return [Outcome(tool.name, load.key, None, "did not end")]
-    if done.returncode:
-        return [Outcome(tool.name, load.key, None, last_line(done.stderr))]
-    answer = json.loads(done.stdout.splitlines()[-1])
+    command = [python, str(DRIVERS), tool.driver, str(seconds)]
+    answer, reason = ask(command, environ, seconds + RUN_SLACK_S)
+    if reason:
+        return [Outcome(tool.name, load.key, None, reason)]
     if "journal" in answer:
         return ours(load, answer["journal"])
     if answer.get("energy_j") is None:
         return [Outcome(tool.name, load.key, None, "says nothing of the GPU")]
     error = relative(load, answer["energy_j"], answer["start_s"], answer["stop_s"])
     return [Outcome(tool.name, load.key, error)]
+
+
+def ask(command: list[str], environ: dict[str, str], timeout_s: float) -> tuple[Any, str]:
+    """A driver's last line, read as JSON; or why there is none. It runs in its own home."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=environ["HOME"],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        return {}, "did not end"
+    if done.returncode:
+        return {}, last_line(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1]), ""
 
 
 def ours(load: Load, journal: list[dict[str, Any]]) -> list[Outcome]:
@@ -174,6 +212,15 @@ def relative(load: Load, energy_j: float, start_s: float, end_s: float) -> float
     wave = waveform(load.wave.spec)
     truth_j = wave.energy_j(end_s) - wave.energy_j(start_s)
     return energy_j / truth_j - 1
+
+
+def machine() -> str:
+    """This machine in a few words."""
+    load = os.getloadavg()[0]
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, load {load:.1f}, "
+        f"Python {platform.python_version()}"
+    )
 
 
 def last_line(text: str) -> str:

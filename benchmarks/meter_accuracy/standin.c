@@ -1,9 +1,11 @@
-/* A libnvidia-ml.so.1 with one GPU whose power is known: straight pieces, repeating.
+/* A libnvidia-ml.so.1 with GPUs whose power is known: straight pieces, repeating.
 
    STANDIN_WAVE      file of lines "duration_s start_w end_w"
    STANDIN_PERIOD_S  how often counter and sampled power are updated, 0.1 when unset
    STANDIN_POWER     what PowerUsage is: "instant", or at each update the "mean" of one second, or
                      "part": the mean of the last quarter of the last update period
+   STANDIN_GPUS      how many GPUs, all with the same wave, 1 when unset, at most 16
+   STANDIN_COUNTER   "none": the energy counter is not supported
 
    Time is CLOCK_BOOTTIME. Everything that is not here is missing, as in an old driver. */
 
@@ -14,14 +16,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, MOST = 4096 };
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, MOST = 4096, MOST_GPUS = 16 };
 typedef int status;
 typedef void *device;
 
 static double span_s[MOST], start_w[MOST], end_w[MOST], begin_s[MOST], begin_j[MOST];
 static double whole_s, whole_j, period_s = 0.1;
 static const char *sensor = "instant";
-static int pieces, board;
+static int pieces, gpus = 1, counts = 1;
+static char boards[MOST_GPUS];
 
 static double now_s(void)
 {
@@ -82,8 +85,13 @@ static status load(void)
     fclose(file);
     if (getenv("STANDIN_PERIOD_S")) period_s = atof(getenv("STANDIN_PERIOD_S"));
     if (getenv("STANDIN_POWER")) sensor = getenv("STANDIN_POWER");
+    if (getenv("STANDIN_GPUS")) gpus = atoi(getenv("STANDIN_GPUS"));
+    counts = !getenv("STANDIN_COUNTER") || strcmp(getenv("STANDIN_COUNTER"), "none");
+    if (gpus < 1 || gpus > MOST_GPUS) return INVALID;
     return pieces ? OK : INVALID;
 }
+
+static unsigned index_of(device of) { return (unsigned)((char *)of - boards); }
 
 static status text(char *to, unsigned size, const char *what)
 {
@@ -100,18 +108,25 @@ status nvmlSystemGetDriverVersion(char *to, unsigned size) { return text(to, siz
 status nvmlSystemGetNVMLVersion(char *to, unsigned size) { return text(to, size, "12.550.0"); }
 status nvmlSystemGetCudaDriverVersion(int *to) { *to = 12040; return OK; }
 status nvmlSystemGetCudaDriverVersion_v2(int *to) { *to = 12040; return OK; }
-status nvmlDeviceGetCount_v2(unsigned *to) { *to = 1; return OK; }
+status nvmlDeviceGetCount_v2(unsigned *to) { *to = gpus; return OK; }
 
 status nvmlDeviceGetHandleByIndex_v2(unsigned index, device *to)
 {
-    *to = &board;
-    return index ? INVALID : OK;
+    if (index >= (unsigned)gpus) return INVALID;
+    *to = &boards[index];
+    return OK;
 }
+
+status nvmlDeviceGetUUID(device of, char *to, unsigned size);
 
 status nvmlDeviceGetHandleByUUID(const char *uuid, device *to)
 {
-    (void)uuid, *to = &board;
-    return OK;
+    char known[80];
+    for (int i = 0; i < gpus; i++) {
+        *to = &boards[i];
+        if (nvmlDeviceGetUUID(*to, known, sizeof known) == OK && !strcmp(known, uuid)) return OK;
+    }
+    return INVALID;
 }
 
 status nvmlDeviceGetName(device of, char *to, unsigned size)
@@ -122,12 +137,13 @@ status nvmlDeviceGetName(device of, char *to, unsigned size)
 
 status nvmlDeviceGetUUID(device of, char *to, unsigned size)
 {
-    (void)of;
-    return text(to, size, "GPU-00000000-0000-4000-8000-00000000000c");
+    char uuid[80];
+    snprintf(uuid, sizeof uuid, "GPU-00000000-0000-4000-8000-0000000000%02x", 0x0c + index_of(of));
+    return text(to, size, uuid);
 }
 
-status nvmlDeviceGetIndex(device of, unsigned *to) { (void)of, *to = 0; return OK; }
-status nvmlDeviceGetMinorNumber(device of, unsigned *to) { (void)of, *to = 0; return OK; }
+status nvmlDeviceGetIndex(device of, unsigned *to) { *to = index_of(of); return OK; }
+status nvmlDeviceGetMinorNumber(device of, unsigned *to) { return nvmlDeviceGetIndex(of, to); }
 status nvmlDeviceGetArchitecture(device of, unsigned *to) { (void)of, *to = 9; return OK; }
 status nvmlDeviceGetComputeMode(device of, unsigned *to) { (void)of, *to = 0; return OK; }
 status nvmlDeviceGetPersistenceMode(device of, unsigned *to) { (void)of, *to = 1; return OK; }
@@ -159,7 +175,7 @@ status nvmlDeviceGetPowerUsage(device of, unsigned *to)
 status nvmlDeviceGetTotalEnergyConsumption(device of, unsigned long long *to)
 {
     (void)of, *to = (unsigned long long)llround(energy_j(tick_s()) * 1000);
-    return OK;
+    return counts ? OK : NOT_SUPPORTED;
 }
 
 status nvmlDeviceGetEnforcedPowerLimit(device of, unsigned *to)
@@ -212,7 +228,7 @@ status nvmlDeviceGetFieldValues(device of, int count, struct field *to)
         to[i].timestamp_us = (long long)(now_s() * 1e6);
         if (to[i].id == 83) {
             to[i].type = 3;
-            nvmlDeviceGetTotalEnergyConsumption(of, &to[i].value.ull);
+            to[i].answer = nvmlDeviceGetTotalEnergyConsumption(of, &to[i].value.ull);
         } else if (to[i].scope == 0 && (to[i].id == 185 || to[i].id == 186)) {
             to[i].type = 1;
             nvmlDeviceGetPowerUsage(of, &to[i].value.ui);

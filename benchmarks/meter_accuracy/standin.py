@@ -29,13 +29,17 @@ def build(folder: Path) -> Path:
     return folder
 
 
-def environment(folder: Path, wave: Wave, sensor: Sensor, home: Path) -> dict[str, str]:
-    """Variables under which a process finds one GPU with this wave, and none of its user's."""
+def environment(
+    folder: Path, wave: Wave, sensor: Sensor, home: Path, gpus: int = 1, counter: bool = True
+) -> dict[str, str]:
+    """Variables under which a process finds GPUs with this wave, and none of its user's."""
     pieces = home / "wave.txt"
     pieces.write_text("".join(f"{span} {low} {high}\n" for span, low, high in wave.pieces))
     kept = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
     return {
         **kept,
+        "GRAMWATT_HOME": str(home / "home"),
+        "GRAMWATT_HOST_SOURCE": "model",
         "HOME": str(home),
         "TMPDIR": str(home),
         "PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin",
@@ -43,4 +47,6 @@ def environment(folder: Path, wave: Wave, sensor: Sensor, home: Path) -> dict[st
         "STANDIN_WAVE": str(pieces),
         "STANDIN_PERIOD_S": str(sensor.update_period_s),
         "STANDIN_POWER": sensor.power,
+        "STANDIN_GPUS": str(gpus),
+        "STANDIN_COUNTER": "yes" if counter else "none",
     }
