@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gramwatt.sci.errors import LookupFailed
-from gramwatt.sci.names import close_names
+from gramwatt.sci.names import CLOSE_MATCHES, close_names
 from gramwatt.sci.tables import rows
 from gramwatt.sci.zones import ZoneIntensity, country_intensity, world_intensity, zone_intensity
 
@@ -51,13 +51,28 @@ class Grid:
         return tuple(self.zone(key, None) for key in keys)
 
     def _close(self, key: str) -> list[str]:
-        near = {found.zone: found.zone for found in self.newest()}
+        asked = key.strip().upper()
+        newest = self.newest()
+        near = {found.zone: found.zone for found in newest}
         near |= {code: code for code in self._without}
-        near |= {found.name.upper(): found.zone for found in self.newest()}
+        near |= {found.name.upper(): found.zone for found in newest}
         near |= RESERVED_CODES
-        close = close_names(key.strip().upper(), near)
-        country = key.strip().upper().split("-")[0]
-        return list(dict.fromkeys((*close, country) if country in self._countries else close))
+        country = asked.split("-")[0]
+        found = [
+            *(near[name] for name in near if name == asked or (len(asked) > 3 and asked in name)),
+            *close_names(asked, near)[: CLOSE_MATCHES - 1],
+            *(near[name] for name in (country,) if name in near),
+        ]
+        found += _one_letter_off(asked, self._countries) if not found else []
+        return list(dict.fromkeys(found))[:CLOSE_MATCHES]
+
+
+def _one_letter_off(code: str, known: Iterable[str]) -> list[str]:
+    """Codes of two letters that share one with `code` at the same place, the first letter first."""
+    if len(code) != 2:
+        return []
+    first = [name for name in known if name[0] == code[0]]
+    return [*first, *(name for name in known if name[1] == code[1])]
 
 
 def _standing_in(country: ZoneIntensity, zone: str) -> ZoneIntensity:

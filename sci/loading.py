@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gramwatt.sci.board import modelled_te, published_te
 from gramwatt.sci.embodied import cpu_die_te
 from gramwatt.sci.hardware import Cpu, Embodied, Hardware, parse_cpu, parse_hardware
-from gramwatt.sci.names import close_names
+from gramwatt.sci.names import CLOSE_MATCHES, close_names
 from gramwatt.sci.overlaid import citing, declared_te, hardware_rows, region_rows, source_key
 from gramwatt.sci.overlay import Overlay, OverlayError
 from gramwatt.sci.tables import LIST_SEPARATOR, Row, rows
 from gramwatt.sci.zones import Region, parse_region
+
+ZONE_LETTER = re.compile(r"-?[a-f]$")
+"""What providers append to a region's name for a part of it: us-east-1a, us-central1-a."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,19 @@ def architectures(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
 
 
 def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
-    """Ids of regions with a name like this one."""
-    near = {region.name: region.id for region in regions.values()} | {key: key for key in regions}
-    return close_names(name.strip().lower(), near)
+    """Ids of regions like this name, of the provider it begins with or of all, best first.
+
+    Names and ids count, without a last zone letter ("us-east1-a"); then places ("Frankfurt").
+    """
+    asked = name.strip().lower()
+    provider, _, own = asked.rpartition(":")
+    of = [r for r in regions.values() if r.provider == provider] or list(regions.values())
+    near: dict[str, str] = {}
+    for region in of:
+        near |= {region.name: region.id, region.id: region.id}
+    inside = ZONE_LETTER.sub("", own)
+    found = [r.id for r in of if r.name in (own, inside)] if own else [r.id for r in of]
+    found += [r.id for r in of if len(own) > 3 and own in (r.place or "").lower()]
+    return list(dict.fromkeys((*found, *close_names(asked, near), *close_names(own, near))))[
+        :CLOSE_MATCHES
+    ]

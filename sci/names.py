@@ -28,6 +28,10 @@ _TAILS = (("tensor", "core", "gpu"), ("tensor", "core"), ("gpu",), ("gpus",))
 """Words that may stand behind a name without changing it, longest first."""
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
 _CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
+_LOOKALIKES = str.maketrans("oil", "011")
+"""Letters typed for digits; both sides are folded, so that no real name is lost."""
+_MODEL = re.compile(r"([a-z]+)(\d{1,6})[a-z]*")
+"""A model's letters and number, as in "l40s"."""
 _WORD = re.compile(r"[a-z0-9]+|\+")
 
 
@@ -104,7 +108,7 @@ class NameIndex:
         longer = self._longer(words(plain))
         if len(longer) > 1:
             raise AmbiguousName(self._what, name, longer)
-        close = dict.fromkeys((*longer, *self._close(plain)))
+        close = dict.fromkeys((*longer, *self._misread(plain), *self._close(plain)))
         raise LookupFailed(self._what, name, tuple(close)[:CLOSE_MATCHES])
 
     def _longer(self, part: Sequence[str]) -> list[str]:
@@ -120,7 +124,34 @@ class NameIndex:
         from difflib import get_close_matches
 
         near = get_close_matches(key(name), self._ids, n=2 * CLOSE_MATCHES, cutoff=CUTOFF)
-        return list(dict.fromkeys(self._ids[found] for found in near))[:CLOSE_MATCHES]
+        found = [self._ids[found] for found in near]
+        return list(dict.fromkeys((*found, *self._siblings(name))))[:CLOSE_MATCHES]
+
+    def _misread(self, name: str) -> list[str]:
+        """Ids that the name means when a letter stands for a digit: "H1OO", "L4O"."""
+        asked = [word.translate(_LOOKALIKES) for word in words(name)]
+        folded = (
+            (row_id, [word.translate(_LOOKALIKES) for word in full])
+            for row_id, names in self._words.items()
+            for full in names
+        )
+        return list(
+            dict.fromkeys(row_id for row_id, full in folded if asked and _holds(full, asked))
+        )
+
+    def _siblings(self, name: str) -> list[str]:
+        """Ids of the same letters with another number, nearest number first: "L5" is near "L4"."""
+        asked = next((found for word in words(name) if (found := _MODEL.fullmatch(word))), None)
+        if asked is None:
+            return []
+        near = {
+            (abs(int(model[2]) - int(asked[2])), word, row_id)
+            for row_id, names in self._words.items()
+            for full in names
+            for word in full
+            if (model := _MODEL.fullmatch(word)) and model[1] == asked[1]
+        }
+        return [row_id for _, _, row_id in sorted(near)]
 
 
 def _holds(full: Sequence[str], part: Sequence[str]) -> bool:

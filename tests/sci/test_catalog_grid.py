@@ -152,3 +152,45 @@ def test_without_the_odbl_file_zones_fall_back_on_their_country(
     assert bare.zone("US-CAL-CISO").intensity.value == 383.55
     assert bare.zone("US-CAL-CISO").country_fallback
     assert all(bare.zone(region.zone).licence == "CC BY 4.0" for region in bare.all_regions())
+
+
+@pytest.mark.parametrize(
+    ("key", "first"),
+    [
+        ("Germany", "DE"),
+        ("GERMAN", "DE"),
+        ("DE-XX", "DE"),
+        ("France ", "FR"),
+        ("XX", "MX"),
+        ("US-CAL", "US-CAL-CISO"),
+        ("UK", "GB"),
+    ],
+)
+def test_zones_typed_wrong_list_what_may_be_meant(catalog: Catalog, key: str, first: str) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.zone(key)
+    assert first in caught.value.close
+    assert 1 <= len(caught.value.close) <= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("eu-west1", "aws:eu-west-1"),
+        ("us-east1a", "gcp:us-east1"),
+        ("aws:us-east-1a", "aws:us-east-1"),
+        ("gcp:us-central1-a", "gcp:us-central1"),
+        ("azure:west-europe", "azure:westeurope"),
+        ("aws:frankfurt", "aws:eu-central-1"),
+        ("aws:", "aws:af-south-1"),
+    ],
+)
+def test_regions_typed_wrong_list_what_was_meant_first(
+    catalog: Catalog, name: str, first: str
+) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.region(name)
+    assert caught.value.close[0] == first
+    if ":" in name:
+        provider = name.split(":")[0]
+        assert {found.split(":")[0] for found in caught.value.close} == {provider}

@@ -119,6 +119,41 @@ def test_what_means_nothing_is_never_matched(catalog: Catalog, name: str) -> Non
         catalog.hardware(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("H1OO", "nvidia-h100-pcie-80"),
+        ("nvidia-h1OO", "nvidia-h100-pcie-80"),
+        ("L4O", "nvidia-l40s"),
+        ("V10O", "nvidia-v100-sxm2-16"),
+        ("nvidia-l5", "nvidia-l4"),
+        ("T5", "nvidia-t4"),
+        ("Gaudi4", "intel-gaudi3"),
+        ("RTX 409O", "nvidia-rtx-4090"),
+    ],
+)
+def test_typing_errors_list_what_was_meant_and_never_resolve(
+    catalog: Catalog, name: str, first: str
+) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.hardware(name)
+    assert first in caught.value.close[:4]
+    assert len(caught.value.close) <= 5
+
+
+def test_a_name_like_nothing_has_no_candidates(catalog: Catalog) -> None:
+    for name in ("xyzzy", "", "?"):
+        with pytest.raises(LookupFailed) as caught:
+            catalog.hardware(name)
+        assert caught.value.close == ()
+
+
+def test_a_cpu_with_a_letter_for_a_digit_lists_the_cpu(catalog: Catalog) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.cpu("Xeon Platinum 848OC")
+    assert caught.value.close[0] == "intel-xeon-platinum-8480c"
+
+
 def test_names_of_cloud_metadata_count_letter_by_letter(catalog: Catalog) -> None:
     """Google's nvidia-tesla-a100 is the 40 GB module; what a person calls Tesla A100 is not."""
     assert catalog.hardware("NVIDIA-tesla-a100 ").id == "nvidia-a100-sxm4-40"
