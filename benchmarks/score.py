@@ -214,7 +214,11 @@ def table(result: dict[str, float]) -> str:
         "whole_rows_per_s": "merge and document",
         "limit_rows_per_s": "limit: numpy dot product",
     }
-    lines += [f"  {label:<38} {result[name]:>16,.0f} rows/s" for name, label in names.items()]
+    limit = result["limit_rows_per_s"]
+    lines += [
+        f"  {label:<38} {result[name]:>16,.0f} rows/s   1/{limit / result[name]:,.0f} of the limit"
+        for name, label in names.items()
+    ]
     return "\n".join([*lines, f"  {'peak memory':<38} {result['peak_mb']:>16,.0f} MB"])
 
 
