@@ -101,6 +101,14 @@ def _warnings(document: JobDoc) -> list[Block]:
     return blocks
 
 
+def _zones(document: JobDoc) -> str:
+    """The grid zones of the job: one, or those of its nodes."""
+    zones = document["method"].get("zones") or []  # documents of earlier revisions have none
+    if len(zones) > 1:
+        return f"{', '.join(zones)}: each node in its own"
+    return known_or(document["zone"], f"{UNKNOWN}; the world average is used")
+
+
 def _summary(document: JobDoc) -> list[Block]:
     score = "Carbon" if document["conformance"] == "not-sci" else "SCI"
     scores = [
@@ -117,7 +125,7 @@ def _summary(document: JobDoc) -> list[Block]:
         ("Conformance", declared(document["conformance"])),
         ("Data quality", f"grade {quality} (A best, D worst)"),
         ("Widest uncertainty", known_or(document["method"]["largest_uncertainty"])),
-        ("Grid zone", known_or(document["zone"], f"{UNKNOWN}; the world average is used")),
+        ("Grid zone", _zones(document)),
         ("Cloud region", known_or(document["region"], "none given")),
         ("Kind of work", document["kind"]),
         ("Model", known_or(document["model_id"], "none given")),

@@ -54,6 +54,7 @@ def method(parts: Parts, units: Iterable[str]) -> MethodDoc:
         "intensity_basis": track.basis,
         "intensity_approach": APPROACH,
         "supply": parts.place.supply,
+        "zones": list(parts.place.zones),
         "conversions": [conversion.to_doc() for conversion in parts.conversions],
         "sci_for_ai": for_ai(parts.job.head.kind, units, parts.job.head.tags),
         "lifetime_years": parts.context.life.to_doc(),
@@ -79,6 +80,7 @@ def inputs(parts: Parts) -> list[SourceDoc]:
             rows.append(_row(f"energy of {device.record.name}", sourced))
     supplied = SUPPLIES[parts.place.supply]
     rows.append(_row(f"carbon intensity of {supplied}", parts.cells.mean_intensity()))
+    rows += _of_zones(parts) if parts.place.nodes and parts.cells.cells else []
     rows.append(_row("PUE", parts.place.pue))
     for share in parts.embodied.shares:
         rows.append(_row(f"TE, embodied carbon of {share.label}", share.te.te_g))
@@ -91,6 +93,14 @@ def inputs(parts: Parts) -> list[SourceDoc]:
     reserved = Quantity.exact(parts.job.duration_s, "s", "measured", "job start to end")
     rows.append(_row("TiR, time reserved", reserved))
     return _once(rows)
+
+
+def _of_zones(parts: Parts) -> Iterable[SourceDoc]:
+    """The intensity of each zone, where the nodes of a job stand in several."""
+    for number, zone in enumerate(parts.place.zones):
+        there = ", ".join(node for node, own in parts.place.nodes if own == zone)
+        figure = parts.cells.mean_intensity(number)
+        yield _row(f"carbon intensity of zone {zone} ({there})", figure)
 
 
 def overlay_notices(inputs: list[SourceDoc], catalog: Catalog) -> list[Notice]:

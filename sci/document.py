@@ -182,6 +182,7 @@ class MethodDoc(TypedDict):
     intensity_basis: str
     intensity_approach: str
     supply: str
+    zones: list[str]
     conversions: list[ConversionDoc]
     sci_for_ai: AiDoc
     lifetime_years: QuantityDoc

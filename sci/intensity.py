@@ -7,9 +7,9 @@ instruments here, on purpose. One lookup answers with one signal (average or mar
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -78,3 +78,27 @@ class IntensityTrack:
             point = self.points[index]
             yield index, (min(end, point.end) - max(start, point.start)) / length
             index += 1
+
+
+def aligned(
+    tracks: Sequence[IntensityTrack], start: datetime, end: datetime
+) -> list[IntensityTrack]:
+    """The tracks over [start, end), each cut wherever any of them has an edge.
+
+    They have equally many points then, with the same edges and their own intensities.
+    """
+    edges = sorted({p.start for track in tracks for p in track.points if start < p.start < end})
+    return [IntensityTrack(list(_cut(track, [start, *edges, end]))) for track in tracks]
+
+
+def _cut(track: IntensityTrack, edges: Sequence[datetime]) -> Iterator[IntensityPoint]:
+    for point in track.points:
+        first, last = bisect_left(edges, point.start), bisect_right(edges, point.end)
+        inside = [
+            max(edges[0], point.start),
+            *(edge for edge in edges[first:last] if point.start < edge < point.end),
+            min(edges[-1], point.end),
+        ]
+        for left, right in zip(inside, inside[1:], strict=False):
+            if left < right:
+                yield replace(point, start=left, end=right)

@@ -40,12 +40,16 @@ class MergedDevice:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where the writers of one node say it stands; None where they do not."""
+    """Where the writers of one node say it stands; None where they do not.
+
+    `others` are zones and regions that writers of the deciding one's role say instead.
+    """
 
     node: str
     zone: str | None
     region: str | None
     pue: float | None
+    others: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +178,17 @@ def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
     found = []
     for node, own in sorted(by_node.items()):
         known = _first_known(own)
-        found.append(NodePlace(node, known("zone"), known("region"), known("pue")))
+        place = NodePlace(node, known("zone"), known("region"), known("pue"))
+        found.append(replace(place, others=_other_places(own, place)))
     return tuple(place for place in found if place.zone or place.region or place.pue)
+
+
+def _other_places(own: Sequence[JobRecord], place: NodePlace) -> tuple[tuple[str, str], ...]:
+    """What a node's writers of one role say beside `place`; a wrapper's word stands over all."""
+    saying = [job for job in own if job.zone or job.region]
+    role = saying[0].role if saying else ""
+    said = {(job.zone or "", job.region or "") for job in saying if job.role == role}
+    return tuple(sorted(said - {(place.zone or "", place.region or "")}))
 
 
 def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, EndRecord | None]:

@@ -6,7 +6,7 @@ the standard wants the intensity of the region where the load runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gramwatt.sci.catalog import Catalog, Region
@@ -32,6 +32,14 @@ class Place:
     faults: tuple[str, ...]
     deviations: tuple[str, ...]
     supply: Supply = "grid"
+    nodes: tuple[tuple[str, str], ...] = ()
+    """Node and zone where the nodes stand in several; empty where one zone stands for all."""
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Every zone whose intensity goes into the score, that of the place first."""
+        several = [zone for _, zone in self.nodes]
+        return tuple(dict.fromkeys(several)) if several else (self.zone,) if self.zone else ()
 
 
 def locate(zone: str | None, region: str | None, pue: float | None, catalog: Catalog) -> Place:
@@ -54,23 +62,63 @@ def locate(zone: str | None, region: str | None, pue: float | None, catalog: Cat
     return Place(key, found, figure, tuple(notices), faults, deviations, supply)
 
 
-def locate_nodes(whole: NodePlace, nodes: Sequence[NodePlace], catalog: Catalog) -> Place:
+def locate_nodes(
+    whole: NodePlace, nodes: Sequence[NodePlace], names: Sequence[str], catalog: Catalog
+) -> Place:
     """The place of a job out of what it says as a whole and what each of its nodes says.
 
-    One zone and one PUE stand for a job. Nodes in different zones make it no SCI, because the
-    standard wants the intensity of the region where the load runs; where they differ in PUE the
-    highest is used, with the others in its range, and a deviation says so.
+    `names` are all its nodes. Nodes in zones of their own are scored each in its own, since a score
+    is a sum over components (SCI specification v1.1). One node in two zones, or one without a zone
+    among others that differ, makes the job no SCI: whose intensity its energy has is not known. One
+    PUE stands for a job: where nodes differ the highest, with the others in its range.
     """
     place = locate(whole.zone, whole.region, whole.pue, catalog)
     own = {node.node: _of_node(node, whole, catalog) for node in nodes}
     zones = {name: catalog.zone(p.zone).zone for name, p in own.items() if p.zone}
+    faults = [*_torn(nodes, zones, whole, catalog)]
     if len(set(zones.values())) > 1:
-        named = ", ".join(f"{zone} on {node}" for node, zone in zones.items())
-        text = f"Nodes of the job stand in different zones ({named}); {place.zone} is used for all."
-        fault = f"the nodes of the job stand in different zones: {named}"
-        notice = Notice("place-conflict", text, "operational_g")
-        place = replace(place, notices=(*place.notices, notice), faults=(*place.faults, fault))
+        named = {node.node for node in nodes if node.zone or node.region}
+        faults += [
+            f"{name} names no zone, and others stand in different ones"
+            for name in names
+            if name not in named or name not in zones
+        ]
+        place = _several(place, zones, own)
+    conflicts = [
+        Notice("place-conflict", f"{text[0].upper()}{text[1:]}.", "operational_g")
+        for text in faults
+    ]
+    place = replace(place, notices=(*place.notices, *conflicts), faults=(*place.faults, *faults))
     return _widest_pue(place, [p.pue for p in own.values()])
+
+
+def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -> Place:
+    """The place of a job whose nodes stand in several zones, each scored in its own."""
+    named = ", ".join(f"{zone} on {node}" for node, zone in zones.items())
+    text = f"Nodes stand in different zones, each counted in its own: {named}."
+    supplies = {own[node].supply for node in zones}
+    return replace(
+        place,
+        nodes=tuple(zones.items()),
+        notices=(*place.notices, Notice("zones-several", text, "operational_g")),
+        supply=supplies.pop() if len(supplies) == 1 else "grid",
+    )
+
+
+def _torn(
+    nodes: Sequence[NodePlace], zones: Mapping[str, str], whole: NodePlace, catalog: Catalog
+) -> Iterator[str]:
+    """A fault for every node whose writers put it in two zones."""
+    for node in nodes:
+        told = (
+            replace(node, zone=zone or None, region=region or None) for zone, region in node.others
+        )
+        keys = {_of_node(other, whole, catalog).zone for other in told} - {None}
+        other_zones = {catalog.zone(key).zone for key in keys if key}
+        differing = sorted(other_zones - {zones.get(node.node)})
+        if differing:
+            here = ", ".join([*filter(None, [zones.get(node.node)]), *differing])
+            yield f"{node.node} is said to stand in several zones: {here}"
 
 
 def _of_node(node: NodePlace, whole: NodePlace, catalog: Catalog) -> Place:

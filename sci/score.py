@@ -8,6 +8,7 @@ and the scores None, and the status `not-sci`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from gramwatt.sci.allocation import EmbodiedShares, Share, allocate
 from gramwatt.sci.daily import days
@@ -15,7 +16,7 @@ from gramwatt.sci.disclose import inputs, method, overlay_notices
 from gramwatt.sci.document import DeviceDoc, JobDoc, JobHead, QualityDoc, SciDoc
 from gramwatt.sci.errors import ScoreError
 from gramwatt.sci.functional import Converted, convert
-from gramwatt.sci.intensity import IntensityTrack
+from gramwatt.sci.intensity import IntensityTrack, aligned
 from gramwatt.sci.memo import memo
 from gramwatt.sci.merge import MergedDevice, MergedJob, NodePlace
 from gramwatt.sci.notices import CODES, Notice
@@ -47,7 +48,7 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "data_quality": _quality(parts),
         "notices": [notice.to_doc() for notice in _notices(parts, remarks)],
         "method": method(parts, [row["unit"] for row in units]),
-        "series": series(job, parts.cells.track),
+        "series": series(job, None if parts.place.nodes else parts.cells.track),
         "steps": steps(parts),
         "embodied_terms": embodied_terms(parts),
         "lifetime_sensitivity": lifetime_sensitivity(parts, units),
@@ -98,17 +99,31 @@ def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
 def _parts(converted: Converted, context: ScoreContext) -> Parts:
     job = converted.job
     whole = NodePlace("", job.head.zone, job.head.region, job.head.pue)
-    place = locate_nodes(whole, job.places, context.catalog)
-    cells = EnergyCells.of(job.devices, _track(job, place, context))
+    place = locate_nodes(whole, job.places, job.nodes, context.catalog)
+    cells = EnergyCells.of(job.devices, *_tracks(job, place, context))
     embodied = allocate(job, context.catalog, context.lifetime)
     return Parts(job, context, place, cells, embodied, converted.used)
 
 
-def _track(job: MergedJob, place: Place, context: ScoreContext) -> IntensityTrack:
+def _tracks(
+    job: MergedJob, place: Place, context: ScoreContext
+) -> tuple[IntensityTrack, dict[str, IntensityTrack]]:
+    """The intensity of the job's place, and by node where the nodes stand in several zones."""
     intervals = [interval for device in job.devices for interval in device.intervals]
     start = min((interval.start for interval in intervals), default=job.started_at)
     end = max((interval.end for interval in intervals), default=job.last_seen)
-    track = IntensityTrack(context.intensity.points(place.zone, start, end))
+    zones = place.zones or (None,)
+    tracks = [_track(context, zone, start, end) for zone in zones]
+    if len(tracks) > 1 and start < end:
+        tracks = aligned(tracks, start, end)
+    of_zone = dict(zip(zones, tracks, strict=True))
+    return tracks[0], {node: of_zone[zone] for node, zone in place.nodes}
+
+
+def _track(
+    context: ScoreContext, zone: str | None, start: datetime, end: datetime
+) -> IntensityTrack:
+    track = IntensityTrack(context.intensity.points(zone, start, end))
     if (track.signal, track.basis) != (context.signal, context.basis):
         asked, given = f"{context.signal}, {context.basis}", f"{track.signal}, {track.basis}"
         raise ScoreError(
@@ -196,12 +211,14 @@ def _energy_notices(parts: Parts) -> list[Notice]:
 
 
 def _intensity_notices(parts: Parts) -> list[Notice]:
-    annual = [point for point in parts.cells.track.points if point.quality == "annual"]
+    annual = [point.intensity.source for point in parts.cells.points if point.quality == "annual"]
     if not annual:
         return []
-    text = f"Annual mean intensity: {annual[0].intensity.source}."
-    notice = Notice("intensity-annual", text, "operational_g")
-    return [notice, *reused(parts.place.zone, parts.context.catalog)]
+    texts = (f"Annual mean intensity: {source}." for source in dict.fromkeys(annual))
+    found = [Notice("intensity-annual", text, "operational_g") for text in texts]
+    for zone in parts.place.zones:
+        found += reused(zone, parts.context.catalog)
+    return found
 
 
 def _devices(

@@ -16,11 +16,12 @@ MAX_POINTS = 240
 _RANK: dict[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
-def series(job: MergedJob, track: IntensityTrack) -> list[SeriesPoint]:
+def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     """Energy [J] by device class in equal steps, at most `MAX_POINTS` steps a class.
 
     An interval that crosses a step is shared by time, so the points add up to the job's energy. The
-    first and last point end where the readings do, so that energy over length is mean power.
+    first and last point end where the readings do, so that energy over length is mean power. Where
+    nodes stand in several zones there is no `track`, and no one intensity beside the energy.
     """
     intervals = [interval for device in job.devices for interval in device.intervals]
     first = min((interval.start for interval in intervals), default=job.started_at)
@@ -72,8 +73,8 @@ def _steps(
     return found
 
 
-def _intensity_at(track: IntensityTrack, when: datetime) -> float | None:
-    for point in track.points:
+def _intensity_at(track: IntensityTrack | None, when: datetime) -> float | None:
+    for point in track.points if track else ():
         if point.start <= when < point.end:
             return point.intensity.value
     return None

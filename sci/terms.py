@@ -37,9 +37,9 @@ def steps(parts: Parts) -> StepsDoc:
     sums: dict[tuple[str, int], float] = defaultdict(float)
     weighted: dict[tuple[str, int], float] = defaultdict(float)
     for (device_id, _, index, _), joules in parts.cells.cells.items():
-        key = (device_id, (index - first) // width)
+        key = (device_id, (index % len(parts.cells.track.points) - first) // width)
         sums[key] += joules
-        weighted[key] += joules * parts.cells.track.points[index].intensity.value
+        weighted[key] += joules * parts.cells.points[index].intensity.value
     plain = [_mean(group) for group in groups]
     return {
         "edges": [format_time(edge) for edge in edges],
