@@ -8,6 +8,8 @@ from typing import Any
 
 from gramwatt.collectors.gpu import Notify
 from gramwatt.collectors.intervals import Interval, Ledger, Schedule
+from gramwatt.collectors.nodelocks import NodeLocks
+from gramwatt.collectors.nodelocks import folder as node_folder
 from gramwatt.collectors.sources.base import NvmlPort
 from gramwatt.collectors.tenancy import (
     BoardLocks,
@@ -17,7 +19,7 @@ from gramwatt.collectors.tenancy import (
     UsersPort,
 )
 from gramwatt.collectors.visible import Billed
-from gramwatt.sci.records import DeviceRecord
+from gramwatt.sci.records import SYNTHETIC_METERS, DeviceRecord
 
 
 class Boards:
@@ -33,7 +35,9 @@ class Boards:
     ) -> None:
         """`folder` is the job's spool folder of this node; `pids` are the job's clients."""
         job_id = folder.parent.name
-        self._locks = BoardLocks(folder.parents[2], job_id)
+        shared = node_folder()
+        node = NodeLocks(shared, job_id) if shared else None
+        self._locks = BoardLocks(folder.parents[2], job_id, node)
         self._around = self._locks, Processes(lambda: pids, job_id), environ
         self._put, self._notify = put, notify
         self._known: list[tuple[Tenancy, dict[str, Any]]] = []
@@ -49,6 +53,8 @@ class Boards:
         """The ledger of a billed device: a slice's share is fixed, a board's is looked at."""
         if item.share < 1 or not isinstance(port, UsersPort):
             return Ledger(item.device_id, schedule, emit)
+        if port.meter in SYNTHETIC_METERS:
+            self._locks.stay_home()
         ledger = SharedLedger(item.device_id, schedule, emit)
         names = (item.board.uuid, item.board.name)
         ledger.tenancy = Tenancy(port, item.board.ordinal, names, self._around, self._notify)

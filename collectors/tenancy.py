@@ -1,7 +1,8 @@
 """Whether a board is this job's alone, and if not, which part of its energy is.
 
 A reserved board is billed whole, whoever else is seen on it. It is taken as time-shared when
-GRAMWATT_SHARED_GPU says so, or when the meter of another job of this home holds its own lock on it.
+GRAMWATT_SHARED_GPU says so, or when the meter of another job holds its own lock on it: of any user
+of the node where it has a folder for that (gramwatt.collectors.nodelocks), else of this home.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gramwatt.collectors.clock import NS_PER_S
 from gramwatt.collectors.gpu import Notify
 from gramwatt.collectors.identity import JOB_ID, safe_id
 from gramwatt.collectors.intervals import Ledger
+from gramwatt.collectors.nodelocks import NodeLocks
 from gramwatt.collectors.sharing import Shares, Tenant, part_j, shares
 from gramwatt.collectors.sources.base import GpuUser
 from gramwatt.collectors.spool import acquire
@@ -41,12 +43,19 @@ class UsersPort(Protocol):
 class BoardLocks:
     """One lock file per board and job, held while the job's meter measures the board."""
 
-    def __init__(self, home: Path, job_id: str) -> None:
+    def __init__(self, home: Path, job_id: str, node: NodeLocks | None = None) -> None:
         self._folder, self._job = home / "boards", safe_id(job_id)
         self._held: dict[Path, int] = {}
+        self._node = node
+
+    def stay_home(self) -> None:
+        """Neither tell nor ask other users, as for boards that are no hardware."""
+        self._node = None
 
     def take(self, uuid: str) -> None:
         """Say that this job measures the board; no matter if that cannot be said here."""
+        if self._node is not None:
+            self._node.take(uuid)
         folder = self._folder / safe_id(uuid)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,10 +68,11 @@ class BoardLocks:
     def others(self, uuid: str) -> int:
         """Other jobs whose meters measure the board now; files of dead ones are removed."""
         folder, living = self._folder / safe_id(uuid), 0
+        elsewhere = len(self._node.others(uuid)) if self._node is not None else 0
         try:
             names = [name for name in os.listdir(folder) if name != self._job]
         except OSError:
-            return 0
+            return elsewhere
         for name in names:
             try:
                 lock = acquire(folder / name)
@@ -72,10 +82,12 @@ class BoardLocks:
             if lock is not None:
                 (folder / name).unlink(missing_ok=True)
                 os.close(lock)
-        return living
+        return max(living, elsewhere)  # this home's jobs are among the node's
 
     def release(self) -> None:
         """Let go of all boards."""
+        if self._node is not None:
+            self._node.release()
         for path, lock in self._held.items():
             with contextlib.suppress(OSError):
                 path.unlink()
