@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gramwatt.reports.document import Block, Column, Facts, Heading, Pair, Table, Text
 from gramwatt.sci.document import ConversionDoc, JobDoc, MemoDoc, SensitivityDoc
 from gramwatt.sci.figures import UNKNOWN, count_text, number, prefix, text
+from gramwatt.sci.gaps import data_gaps
 
 MODEL_DIGITS = 3
 """Digits of figures that stand without a range: they show a direction, not a value."""
@@ -69,6 +70,15 @@ def memo_blocks(memo: MemoDoc | None) -> list[Block]:
         ("Energy x PUE x contract", text(memo["contract_g"])),
     )
     return [Heading("Beside the score: what a contract says"), Text(memo["note"]), Facts(facts)]
+
+
+def gap_blocks(document: JobDoc) -> list[Block]:
+    """Whom to ask for better data; nothing where no figure has a gap."""
+    rows = tuple(tuple(gap) for gap in data_gaps(document))
+    if not rows:
+        return []
+    columns = (Column("Ask"), Column("For", weight=2), Column("Stands in until then", weight=1.4))
+    return [Heading("Data to ask for", 2), Table("Better data, by supplier", columns, rows)]
 
 
 def ai_facts(document: JobDoc) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gramwatt.reports.advice import advice_blocks
 from gramwatt.reports.audit import audit_blocks
-from gramwatt.reports.beside import ai_facts, memo_blocks
+from gramwatt.reports.beside import ai_facts, gap_blocks, memo_blocks
 from gramwatt.reports.devices import device_blocks
 from gramwatt.reports.document import (
     Block,
@@ -57,6 +57,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),
         Heading("Sources"),
         source_table((row["what"], row["figure"]) for row in document["method"]["inputs"]),
+        *gap_blocks(document),
         *method_blocks(document["method"]),
         *memo_blocks(document["memo"]),
         *audit_blocks(document),

@@ -5,14 +5,14 @@ SCI specification v1.1: a score is reported with its boundary and calculation me
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gramwatt.sci.catalog import Catalog
 from gramwatt.sci.document import MethodDoc, SourceDoc
 from gramwatt.sci.notices import Notice
 from gramwatt.sci.ownenergy import meter_energy_j
 from gramwatt.sci.parts import Parts, doc
-from gramwatt.sci.personas import for_ai
+from gramwatt.sci.personas import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.quantity import KINDS, Quantity
 from gramwatt.sci.uncertainty import ENERGY_SPREADS
 from gramwatt.sci.zones import Supply
@@ -32,6 +32,7 @@ INCLUDED = (
     "host CPU and memory",
     "embodied carbon of accelerators and host",
 )
+NOT_JUDGED = "no job measures it, and whether it is material was not said (tag of that name)"
 EXCLUDED = (
     "network and shared storage: no meter and no catalog figure yet",
     "other runs of the same model: each is a job of its own",
@@ -49,7 +50,7 @@ def method(parts: Parts, units: Iterable[str]) -> MethodDoc:
         "engine_version": ENGINE_VERSION,
         "catalog_version": parts.context.catalog.version,
         "boundary_included": list(INCLUDED),
-        "boundary_excluded": list(EXCLUDED),
+        "boundary_excluded": [*EXCLUDED, *stages(job.head.kind, job.head.tags)],
         "intensity_signal": track.signal,
         "intensity_basis": track.basis,
         "intensity_approach": APPROACH,
@@ -66,6 +67,16 @@ def method(parts: Parts, units: Iterable[str]) -> MethodDoc:
         "meter_rss_b": parts.job.meter_rss_b,
         "meter_energy_j": doc(own),
     }
+
+
+def stages(kind: str, tags: Mapping[str, str]) -> list[str]:
+    """What is said of the stages of a model that no job measures: whether they matter, and why.
+
+    SCI for AI counts inception for the provider and retirement for both where they are material.
+    """
+    who = persona(kind)
+    asked = {PROVIDER: ("inception", "retirement"), CONSUMER: ("retirement",)}.get(who or "", ())
+    return [f"{stage} of the model: {tags.get(stage) or NOT_JUDGED}" for stage in asked]
 
 
 def inputs(parts: Parts) -> list[SourceDoc]:

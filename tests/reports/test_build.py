@@ -28,6 +28,7 @@ SECTIONS = [
     "Suggestions",
     "Notices",
     "Sources",
+    "Data to ask for",
     "Method and boundary",
     "Inside the boundary",
     "Outside the boundary",
