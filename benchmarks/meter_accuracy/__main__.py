@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import peers
 import virtual
 
-SHORT_S, LONG_S = 10.3, 60.7
-"""No period of a published wave divides them, and no second does."""
+SHORT_S, LONG_S = 10.37, 60.73
+"""No period of a published wave divides them, nor does a tick of the counter, nor a second."""
 PHASES, QUICK_PHASES = 12, 3
 
 

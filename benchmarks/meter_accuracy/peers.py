@@ -194,14 +194,17 @@ def ask(command: list[str], environ: dict[str, str], timeout_s: float) -> tuple[
 def ours(load: Load, journal: list[dict[str, Any]]) -> list[Outcome]:
     """Our two rows: from the first reading on, and from the start mark on."""
     job = merge(decode(json.dumps(line)) for line in journal)
-    gpu = next(d for d in job.devices if d.record.device_class == "gpu")
+    found = [i for d in job.devices if d.record.device_class == "gpu" for i in d.intervals]
     shift_s = time.clock_gettime(time.CLOCK_BOOTTIME) - time.time()
     rows = []
     for name, spans in (
-        ("gramwatt", [i for i in gpu.intervals if i.kind != "estimated"]),
-        ("gramwatt, with its start", list(gpu.intervals)),
+        ("gramwatt", [i for i in found if i.kind != "estimated"]),
+        ("gramwatt, with its start", found),
     ):
         energy_j = sum(interval.energy_j for interval in spans)
+        if not spans:
+            rows.append(Outcome(name, load.key, None, "no interval of the GPU"))
+            continue
         start_s, end_s = spans[0].start.timestamp() + shift_s, spans[-1].end.timestamp() + shift_s
         rows.append(Outcome(name, load.key, relative(load, energy_j, start_s, end_s)))
     return rows
