@@ -5,6 +5,7 @@
    STANDIN_POWER     what PowerUsage is: "instant", or at each update the "mean" of one second, or
                      "part": the mean of the last quarter of the last update period
    STANDIN_GPUS      how many GPUs, all with the same wave, 1 when unset, at most 16
+   STANDIN_UUID      8 hexadecimal digits that all their UUIDs begin with
    STANDIN_COUNTER   "none": the energy counter is not supported
 
    Time is CLOCK_BOOTTIME. Everything that is not here is missing, as in an old driver. */
@@ -22,7 +23,7 @@ typedef void *device;
 
 static double span_s[MOST], start_w[MOST], end_w[MOST], begin_s[MOST], begin_j[MOST];
 static double whole_s, whole_j, period_s = 0.1;
-static const char *sensor = "instant";
+static const char *sensor = "instant", *prefix = "00000000";
 static int pieces, gpus = 1, counts = 1;
 static char boards[MOST_GPUS];
 
@@ -85,6 +86,7 @@ static status load(void)
     fclose(file);
     if (getenv("STANDIN_PERIOD_S")) period_s = atof(getenv("STANDIN_PERIOD_S"));
     if (getenv("STANDIN_POWER")) sensor = getenv("STANDIN_POWER");
+    if (getenv("STANDIN_UUID")) prefix = getenv("STANDIN_UUID");
     if (getenv("STANDIN_GPUS")) gpus = atoi(getenv("STANDIN_GPUS"));
     counts = !getenv("STANDIN_COUNTER") || strcmp(getenv("STANDIN_COUNTER"), "none");
     if (gpus < 1 || gpus > MOST_GPUS) return INVALID;
@@ -138,7 +140,7 @@ status nvmlDeviceGetName(device of, char *to, unsigned size)
 status nvmlDeviceGetUUID(device of, char *to, unsigned size)
 {
     char uuid[80];
-    snprintf(uuid, sizeof uuid, "GPU-00000000-0000-4000-8000-0000000000%02x", 0x0c + index_of(of));
+    snprintf(uuid, sizeof uuid, "GPU-%.8s-0000-4000-8000-0000000000%02x", prefix, index_of(of));
     return text(to, size, uuid);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -48,5 +49,7 @@ def environment(
         "STANDIN_PERIOD_S": str(sensor.update_period_s),
         "STANDIN_POWER": sensor.power,
         "STANDIN_GPUS": str(gpus),
+        # Boards of their own: jobs that run at the same time are not to share one.
+        "STANDIN_UUID": hashlib.sha256(bytes(home)).hexdigest()[:8],
         "STANDIN_COUNTER": "yes" if counter else "none",
     }

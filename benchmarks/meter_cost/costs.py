@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-SETTLE_S = 8.0
-"""The slowest of them are at work after some 7 s."""
+SETTLE_S = 35.0
+"""The slowest of them are at work after some 7 s; for the first 30 s ours looks every second for
+other ranks of its job, then every 10 s."""
 MARKS = 300
 READY_S = 20.0
 
