@@ -12,6 +12,7 @@ from gramwatt.sci.advice import for_month
 from gramwatt.sci.document import JobDoc, MonthDoc
 from gramwatt.sci.month import Advise, month_document, previous_month
 from gramwatt.service.models import Day, Job, MonthlyReport, Score
+from gramwatt.service.older import is_whole_month
 from gramwatt.service.stamps import to_us
 from gramwatt.service.usecases.score_job import whole_document
 from gramwatt.service.usecases.suggest import calibration_rows
@@ -39,7 +40,8 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
         kept = _newest(session, month, project)
         if kept and kept.made_us >= max(changed_us, previously_us, _end_us(month)):
             document: MonthDoc = json.loads(kept.doc)
-            return document
+            if is_whole_month(dict(document)):
+                return document
     document = month_document(
         month, jobs, previous, project=project, complete=complete, advise=_adviser(service)
     )

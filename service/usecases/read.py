@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.document import JobDoc, JobHead
 from gramwatt.service.models import Job, Provisional, Score
+from gramwatt.service.older import complete_head
 from gramwatt.service.usecases.score_job import (
     score_job,
     score_provisionally,
@@ -104,8 +105,7 @@ class StillRunsError(RuntimeError):
 
 def head_of(job: Job) -> JobHead:
     """The head fields of a job's row."""
-    head: JobHead = json.loads(job.head)
-    return head
+    return complete_head(json.loads(job.head))
 
 
 def jobs_after(

@@ -15,6 +15,7 @@ from gramwatt.sci.errors import GramwattError
 from gramwatt.sci.quantity import QuantityDoc
 from gramwatt.sci.records import AnyRecord
 from gramwatt.service.models import Day, Job, Provisional, Score
+from gramwatt.service.older import complete_job
 from gramwatt.service.usecases.journal import records_of
 from gramwatt.service.wiring import Service
 
@@ -23,7 +24,6 @@ _log = logging.getLogger("gramwatt.service")
 
 OVER_TIME = ("series", "steps")
 """What is long in a document and read only by the job's own report and exports."""
-EMPTY_OVER_TIME = '{"series":[],"steps":{"edges":[],"reserved_s":[],"devices":[]}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,7 @@ def split(document: JobDoc) -> tuple[str, str]:
 
 def whole_document(text: str, series: str | None = None) -> JobDoc:
     """The document that `split` took apart; empty over time without the second part."""
-    document: JobDoc = json.loads(text)
-    over_time: JobDoc = json.loads(series or EMPTY_OVER_TIME)
-    document["series"], document["steps"] = over_time["series"], over_time["steps"]
-    return document
+    return complete_job({**json.loads(text), **json.loads(series or "{}")})
 
 
 def _keep(service: Service, key: int, seen: _Snapshot, document: JobDoc, reason: str) -> bool:
