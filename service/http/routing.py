@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
 
@@ -147,7 +148,25 @@ def from_strings(model: type[Model], values: Mapping[str, str], where: str) -> M
 
 
 def _from_body(model: type[BaseModel]) -> BaseModel:
+    body = body_of_type(JSON)
     try:
-        return model.model_validate_json(body_of_type(JSON), strict=True)
+        found = model.model_validate_json(body, strict=True)
     except ValidationError as error:
         raise from_validation(error, "body") from None
+    finally:
+        _refuse_repeated_keys(body)
+    return found
+
+
+def _refuse_repeated_keys(body: bytes) -> None:
+    """Raise Problem for an object that names a field twice: it has no one meaning."""
+    with suppress(ValueError, RecursionError):  # not JSON: pydantic has said so
+        json.loads(body, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise Problem("bad-json", f"the field {name[:40]!r} is given more than once")
+        seen.add(name)

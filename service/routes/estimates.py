@@ -49,10 +49,13 @@ class EstimateBody(Strict):
     precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"] | None = None
 
 
+KINDS = ("hardware", "cpus", "instances", "regions", "intensity")
+
+
 class CatalogPath(Strict):
     """The kind of row in an address."""
 
-    kind: Literal["hardware", "cpus", "instances", "regions", "intensity"]
+    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
 
 
 class CatalogQuery(Strict):
@@ -85,6 +88,9 @@ def make_estimate(body: EstimateBody) -> EstimateDoc:
 @routes.get("/v1/catalog/<kind>", "unknown-name", "unanswerable")
 def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
     """Rows of the catalog: all of a kind, or those that a name means."""
+    if path.kind not in KINDS:
+        text = f"the catalog has no kind {path.kind[:40]!r}; it has {', '.join(KINDS)}"
+        raise Problem("unknown-name", text, close=list(KINDS))
     try:
         return _matches(service().catalog, path.kind, query.name)
     except LookupFailed as error:
