@@ -20,13 +20,14 @@ def jobs_table(heads: Sequence[JobHead]) -> None:
     if not heads:
         print("No job yet. Run one under the meter: gramwatt run -- python train.py")
         return
+    console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     # An id is there to be copied and a figure to be read: they do not break.
     table.add_column("Job", no_wrap=True)
     table.add_column("State, start (UTC)", no_wrap=True)
     table.add_column("Energy", justify="right", no_wrap=True)
     table.add_column("CO2e", justify="right", no_wrap=True)
-    table.add_column("SCI", justify="right", overflow="fold")
+    table.add_column("SCI", justify="right", no_wrap=True)
     for head in heads:
         table.add_row(
             f"{head['job_id']}\n[dim]{escape(head['name'])}, {escape(head['project'])}[/dim]",
@@ -35,7 +36,22 @@ def jobs_table(heads: Sequence[JobHead]) -> None:
             plain(value_text(head["total_g"])),
             plain("\n".join(sci(row) for row in head["sci"])),
         )
-    Console(highlight=False).print(table)
+    if console.measure(table).maximum <= console.width:
+        console.print(table)
+        return
+    for head in heads:
+        print("\n".join(_narrow(head)))
+
+
+def _narrow(head: JobHead) -> list[str]:
+    """One job below the other, where a terminal is too narrow for the table."""
+    figures = [value_text(head["energy_kwh"]), value_text(head["total_g"])]
+    return [
+        head["job_id"],
+        f"  {head['name']}, {head['project']}",
+        f"  {head['state']}, {moment(head['started_at'])} UTC",
+        *(f"  {plain(figure)}" for figure in (*figures, *map(sci, head["sci"]))),
+    ]
 
 
 def job_lines(document: JobDoc) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -198,3 +199,17 @@ def test_a_port_in_use_is_said_plainly(home):
         code, _, err = gramwatt("serve", "--port", str(port))
     assert code == 1
     assert f"cannot serve on 127.0.0.1:{port}" in err
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_no_figure_of_the_list_breaks_at_any_width(two_jobs, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    told = gramwatt("jobs")[1]
+    heads = json.loads(gramwatt("jobs", "--json")[1])["jobs"]
+    assert len(heads) == 2
+    for head in heads:
+        assert head["job_id"] in told
+    assert told.count("CO2e/") == sum(len(head["sci"]) for head in heads)
+    for line in told.splitlines():
+        assert "CO2e/" not in line or re.search(r"\d [kmun]?g CO2e/[a-z]+", line)
+        assert len(line) <= columns
