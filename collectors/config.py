@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gramwatt.sci.catalog import Catalog
 
 PREFIX = "GRAMWATT_"
+TAGS_MAX = 64
+"""Tags of one job, of all places together."""
 PROJECT_FILE = "gramwatt.toml"
 SECRETS = frozenset({"api_key"})
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -202,6 +204,10 @@ def _merged(layers: list[Layer], base: Config) -> Config:
                 problems.append((f"{layer.origin}: unknown key {key!r} is ignored", None))
             except (TypeError, ValueError) as error:
                 problems.append((f"{layer.origin}: {key} is ignored: {error}", key))
+        if len({**values.get("tags", {}), **accepted.get("tags", {})}) > TAGS_MAX:
+            text = f"at most {TAGS_MAX} tags with those of other places"
+            problems.append((f"{layer.origin}: tags is ignored: {text}", "tags"))
+            del accepted["tags"]
         _overlay(values, origins, accepted, _origin(layer))
     if "unit" in values:
         values["units"] = values.pop("unit")
@@ -312,8 +318,8 @@ def _tags(value: Any) -> dict[str, str]:
         if not all(key.strip() and equals for key, equals, _ in pairs):
             raise ValueError("tags are written key=value")
         value = {key.strip(): text.strip() for key, _, text in pairs}
-    if len(value) > 64:
-        raise ValueError("at most 64 tags")
+    if len(value) > TAGS_MAX:
+        raise ValueError(f"at most {TAGS_MAX} tags")
     texts = {_text(key): str(text).replace("\x00", "")[:512] for key, text in value.items()}
     return {key: _encodable(text) for key, text in texts.items()}
 

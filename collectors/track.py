@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 RESULT_TIMEOUT_S = 60.0
 PATH_LENGTH = 512
 """Longest name of a window with those around it: as long as a text of a record may be."""
+SHOWN = 40
+"""Characters of a wrong value that a message shows."""
 UNIT = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 """A unit's name, as gramwatt.sci.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
@@ -73,7 +75,8 @@ class Job:
             for unit, number in units.items():
                 self._count(number, unit)
         except Exception as error:
-            self._ignored(f"count({amount!r}, {units!r}) is ignored: {error}")
+            given = [*([] if amount is None else [_short(amount)]), *map(_named, units.items())]
+            self._ignored(f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}")
 
     def window(self, name: str) -> Window:
         """A block whose energy and counts are told apart; windows nest ("epoch-3/validation")."""
@@ -83,9 +86,9 @@ class Job:
     def _count(self, amount: float, unit: str | None) -> None:
         number = float(amount)
         if not math.isfinite(number) or number < 0:
-            raise ValueError(f"an amount is a number from 0 up, not {amount!r}")
+            raise ValueError(f"an amount is a number from 0 up, not {_short(amount)}")
         if unit is not None and not UNIT.fullmatch(unit):
-            raise ValueError(f"not a unit name: {unit!r}")
+            raise ValueError(f"not a unit name: {_short(unit)}")
         session = self._session
         if session is not None:
             opened = list(session.windows)
@@ -97,6 +100,19 @@ class Job:
         say(f"{text} [argument-ignored]")
         if self._session is not None:
             self._session.client.note(f"argument-ignored: {text}"[:512])
+
+
+def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
+    """A value as text for a message, however long or unprintable it is."""
+    try:
+        text = text_of(value)
+    except Exception:  # an integer of more digits than Python prints, or a __repr__ that fails
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _named(item: tuple[str, object]) -> str:
+    return f"{_short(item[0], str)}={_short(item[1])}"
 
 
 class Opened:

@@ -189,3 +189,14 @@ def test_places_of_the_overlay_are_known_and_a_broken_overlay_is_named(
         "value": str(file),
         "origin": "environment GRAMWATT_OVERLAY",
     }
+
+
+def test_the_limit_of_tags_holds_for_all_places_together(tmp_path: Path) -> None:
+    many = {f"a{n}": "x" for n in range(64)}
+    environ = {"GRAMWATT_TAGS": ",".join(f"{key}=x" for key in many), "HOME": str(tmp_path)}
+    config = resolve({"tags": ["b=y"]}, environ, tmp_path)
+    assert dict(config.tags) == many
+    assert ["at most 64 tags" in notice.message for notice in config.notices] == [True]
+    again = resolve({"tags": ["a0=y"]}, environ, tmp_path)
+    assert dict(again.tags) == {**many, "a0": "y"}
+    assert again.notices == ()

@@ -584,3 +584,21 @@ with track():
         [sys.executable, "-c", body], capture_output=True, text=True, env=environ, timeout=30
     )
     assert (done.returncode, done.stdout) == (0, "no child\n")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [10**400, float("nan"), float("inf"), -(10**5000), "x" * 100_000],
+    ids=["huge", "nan", "inf", "unprintable", "text"],
+)
+def test_a_wrong_amount_is_said_in_one_short_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wrong: Any
+) -> None:
+    monkeypatch.setattr(client_module, "_printed", set())
+    with track(unit="image") as job:
+        job.count(wrong)
+        job.count(**{"u" * 100_000: 1})
+    said = capsys.readouterr().err.splitlines()
+    ignored = [line for line in said if "[argument-ignored]" in line]
+    assert len(ignored) == 2
+    assert max(map(len, ignored)) < 300
