@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from gramwatt.collectors.sync import Store
 
 SUMMARY_TIMEOUT_S = 3.0
-SERVER_TIMEOUT_S = 10.0
 JSON_TIMEOUT_S = 30.0
-"""How long the end of a run waits for its score [s]: locally, over the network, or when a file was
-asked for."""
+"""How long the end of a run waits for its score [s], and when a file was asked for."""
 PASS_ON = {
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -155,8 +153,8 @@ def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
     from gramwatt.collectors.summary import summary_lines
 
     settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
-    patience_s = SERVER_TIMEOUT_S if config.server else SUMMARY_TIMEOUT_S
-    document = job_document(job_id, JSON_TIMEOUT_S if json_summary else patience_s, settings)
+    patience_s = JSON_TIMEOUT_S if json_summary else SUMMARY_TIMEOUT_S
+    document = job_document(job_id, patience_s, settings)
     if document is None:
         say(_unscored(job_id, config))
         if json_summary is not None:
@@ -173,9 +171,14 @@ def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
 
 
 def _unscored(job_id: str, config: Config) -> str:
+    if _still_runs(job_id, config):
+        return (
+            f"this command is a part of job {job_id}, which still runs; it is scored when that ends"
+        )
     if config.server:
         return (
-            f"{config.server} has no score of {job_id} yet; `gramwatt sync` sends what is spooled"
+            f"{config.server} has no score of {job_id} yet; sending goes on in the background, "
+            "and `gramwatt sync` sends what stays spooled"
         )
     if find_spec("sqlalchemy") is None:
         return (
@@ -183,6 +186,17 @@ def _unscored(job_id: str, config: Config) -> str:
             "pip install 'gramwatt[service]' or set GRAMWATT_SERVER to score it"
         )
     return f"{job_id} is not scored yet; `gramwatt report job {job_id}` scores and shows it"
+
+
+def _still_runs(job_id: str, config: Config) -> bool:
+    """Whether another meter of this job lives here: that of the run or `track` around this one."""
+    from gramwatt.collectors import spool
+
+    try:
+        found = spool.folders(spool.usable_home(config.home), job_id)
+    except OSError:
+        return False
+    return any(folder.is_live() for folder in found)
 
 
 def _replace(path: Path, text: str) -> None:
@@ -228,7 +242,7 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
             raise typer.Exit(1) from None
         if summary_json and done.document is not None:
             _emit(summary_json, json.dumps(done.document))
-        for text in done.problems:
+        for text in [*([] if quiet else done.said), *done.problems]:
             say(text)
         if not quiet:
             _report_sync(done, config)

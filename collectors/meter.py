@@ -95,12 +95,14 @@ class Loop:
 
         command = [sys.executable, "-P", "-m", "gramwatt", "sync", "--quiet", "--job"]
         null = subprocess.DEVNULL
+        server = self._meter.config.server
         with contextlib.suppress(OSError):
             process = subprocess.Popen(  # our own interpreter and module
                 [*command, self._meter.job_id],
                 stdin=null,
                 stdout=null,
                 stderr=null,
+                env={**os.environ, **({"GRAMWATT_SERVER": server} if server else {})},
                 start_new_session=True,
             )
             self._syncs.append(process)

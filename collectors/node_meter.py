@@ -24,7 +24,15 @@ from gramwatt.collectors.journal import Journal
 from gramwatt.collectors.lead import Lead
 from gramwatt.collectors.log import Log
 from gramwatt.collectors.predecessor import Predecessors
-from gramwatt.collectors.spool import LOCK, SpoolFolder, acquire, size_b, spool_root, usable_home
+from gramwatt.collectors.spool import (
+    LOCK,
+    SpoolFolder,
+    acquire,
+    remember_server,
+    size_b,
+    spool_root,
+    usable_home,
+)
 from gramwatt.collectors.windows import Windows
 from gramwatt.sci.notices import CODES
 from gramwatt.sci.records import EndRecord, JobRecord
@@ -66,6 +74,7 @@ class NodeMeter:
         self._adopted = {tuple(sorted(visible.relevant(around.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
         self._size_at_ns = self.mark_ns + 5 * NS_PER_S
+        self._addressed = config.server is None
 
     def start(self) -> dict[str, Any]:
         """Take the first reading, or find that another meter leads; returns the ready reply."""
@@ -259,6 +268,8 @@ class NodeMeter:
         """Counts by their schedule, then the open file, then the final lines (docs/journal.md)."""
         now_ns = self.timeline.now_ns()
         self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
+        if not self._addressed and self.config.server:
+            self._addressed = remember_server(self.journal.folder, self.config.server)
         opened = self.lead.settle() if self.lead else []
         if self.counts.due(now_ns):
             self.counts.flush(self.journal.put)

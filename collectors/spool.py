@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from gramwatt.collectors.identity import node_id
 
 LOCK = "lock"
+SERVER = "server.json"
 FOREIGN_QUIET_S = 900.0
 """On storage shared by nodes a lock may be invisible from here; a folder of another node that was
 written within three 5-minute intervals counts as live."""
@@ -125,6 +127,14 @@ class SpoolFolder:
                 if path.suffix == suffix:
                     yield from (ln for ln in _whole_lines(path) if not ln.startswith(b'{"state"'))
 
+    def server(self) -> str | None:
+        """Address of the server this folder's records belong to; None for the local store."""
+        try:
+            address = _parsed((self.path / SERVER).read_bytes()).get("server")
+        except OSError:
+            return None
+        return address if isinstance(address, str) and address else None
+
     def writers(self) -> list[WriterFile]:
         """What every writer has left here, by writer id."""
         journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
@@ -149,6 +159,20 @@ class SpoolFolder:
             for item in known
             if not (item.live or item.ended or item.writer in resumed) and item.lines
         ]
+
+
+def remember_server(folder: Path, address: str) -> bool:
+    """Leave in a folder where its records belong, without credentials; False when that failed."""
+    parts = urlsplit(address)
+    plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    beside = folder / f"{SERVER}.{os.getpid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside.write_text(json.dumps({"server": plain}) + "\n", "utf-8")
+        os.replace(beside, folder / SERVER)
+    except OSError:
+        return False
+    return True
 
 
 def close_dead(folder: SpoolFolder) -> bool:

@@ -42,6 +42,7 @@ class Synced:
     scored: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     document: dict[str, Any] | None = None
 
 
@@ -58,14 +59,34 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
             done.closed.append(folder.job_id)
     if job_id:
         done.closed += _close_neighbours(home, job_id)
-    if config.server is not None:
-        _send(config, config.server, chosen, done, job_id)
-    elif store is not None:
+    addressed = _by_server(config, chosen, done)
+    for server, theirs in addressed.items():
+        _send(config, server, theirs, done, job_id)
+    if config.server is not None or (job_id and addressed):
+        return done
+    if store is not None:
         done.scored = store.take_in(home, job_id)
         done.document = store.document(home, job_id) if job_id else None
     else:
-        done.waiting = sorted({folder.job_id for folder in chosen})
+        done.waiting = sorted({folder.job_id for folder in chosen if folder.server() is None})
     return done
+
+
+def _by_server(
+    config: Config, chosen: list[spool.SpoolFolder], done: Synced
+) -> dict[str, list[spool.SpoolFolder]]:
+    """Folders by the server they go to: the environment's, their own, else the configured one."""
+    insists = config.origins.get("server", "").startswith("environment")
+    found: dict[str, list[spool.SpoolFolder]] = {config.server: []} if config.server else {}
+    for folder in chosen:
+        server = config.server if insists else folder.server() or config.server
+        if server is not None:
+            found.setdefault(server, []).append(folder)
+    for server, theirs in found.items():
+        if server != config.server:
+            jobs = ", ".join(sorted({folder.job_id for folder in theirs})[:5])
+            done.said.append(f"{len(theirs)} spooled journals go to {server}, their own: {jobs}")
+    return found
 
 
 def _close_neighbours(home: Path, job_id: str) -> list[str]:

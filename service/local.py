@@ -78,9 +78,13 @@ def take_in_with(service: Service, job_id: str | None = None) -> list[str]:
 
 
 def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
-    """Folders whose every writer is dead and ended, and those a crash left on the way out."""
+    """Folders whose every writer is dead and ended, and those a crash left on the way out.
+
+    A journal that was measured for a server is not the local store's: `gramwatt sync` sends it.
+    """
     left = [SpoolFolder(path) for path in _left_over(home)]
-    resting = [f for f in spool.folders(home, job_id) if not f.is_live() and not f.unclosed()]
+    ours = [f for f in spool.folders(home, job_id) if f.server() is None]
+    resting = [f for f in ours if not f.is_live() and not f.unclosed()]
     return [f for f in (*left, *resting) if job_id in (None, f.job_id) and f.writers()]
 
 

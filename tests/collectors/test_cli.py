@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import build_app
 from gramwatt.collectors.identity import node_id
+from gramwatt.collectors.spool import remember_server
 from gramwatt.collectors.sync import Store
 
 OPEN_LINE = {
@@ -133,3 +134,28 @@ def test_the_version_is_the_packages(home: Path) -> None:
     line = [sys.executable, "-m", "gramwatt", "--version"]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert done.stdout == f"gramwatt {__version__}\n"
+
+
+def test_sync_sends_a_journal_to_the_server_it_was_measured_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_dead_job(home)
+    assert remember_server(folder, "http://key:word@127.0.0.1:9")
+    taken: list[str | None] = []
+    store = Store(lambda _home, job_id: taken.append(job_id) or [], lambda _home, _job: None)
+    done = invoke("sync", store=store)
+    assert done.exit_code == 1
+    assert "1 spooled journals go to http://127.0.0.1:9, their own: job-1" in done.stderr
+    assert "stays spooled" in done.stderr
+    assert taken == [None]  # other journals are the local store's
+    assert (folder / "aaaaaaaaaaaa.jsonl").exists()
+
+
+def test_sync_sends_to_the_server_of_the_environment_first(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert remember_server(write_dead_job(home), "http://127.0.0.1:9")
+    monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:11")
+    done = invoke("sync")
+    assert "127.0.0.1:11" in done.stderr
+    assert "127.0.0.1:9" not in done.stderr

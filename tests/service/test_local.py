@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from gramwatt.collectors.spool import remember_server
 from gramwatt.service import local
 from gramwatt.service.local import document, open_store, take_in
 from tests.service.journals import journal, lines
@@ -159,3 +160,14 @@ def test_several_processes_take_in_the_same_spools_once(home):
         assert found["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
         assert found["revision"] == 1
     assert list((home / "spool").iterdir()) == []
+
+
+def test_a_journal_that_belongs_to_a_server_is_not_taken_in(home):
+    path = spooled(home)
+    spooled(home, "job-2")
+    assert remember_server(path.parent, "https://user:word@carbon.example:8443/x")
+    assert take_in(home) == ["job-2"]
+    assert take_in(home, "job-1") == []
+    assert path.exists()
+    kept = (path.parent / "server.json").read_text()
+    assert kept == '{"server": "https://carbon.example:8443/x"}\n'
