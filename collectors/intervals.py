@@ -7,11 +7,12 @@ nodes cut at the same moments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gramwatt.collectors.clock import NS_PER_S
+from gramwatt.sci.profile import MAXIMA
 
 FINE_S, MIDDLE_S, COARSE_S, DAY_S = 10, 60, 300, 86_400
 FINE_UNTIL_S, MIDDLE_UNTIL_S = 300, 3_600
@@ -21,6 +22,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def moment(time_ns: int) -> datetime:
     """Unix time [ns] -> UTC, exact to the microsecond."""
     return _EPOCH + timedelta(microseconds=time_ns // 1000)
+
+
+def _summary(name: str, total: float, count: float, top: float) -> float:
+    return top if name in MAXIMA else round(total / count, 4)
 
 
 class Schedule:
@@ -58,6 +63,7 @@ class Interval:
         "kind",
         "memory_b",
         "power_w",
+        "seen",
         "start_ns",
         "use_count",
         "use_max",
@@ -72,6 +78,7 @@ class Interval:
         self.memory_b: float | None = None
         self.use_sum = self.use_max = 0.0
         self.use_count = 0
+        self.seen: dict[str, list[float]] = {}
 
     def fields(self, device_id: str) -> dict[str, Any]:
         """This interval as the fields of an IntervalRecord."""
@@ -86,12 +93,14 @@ class Interval:
             "utilisation_max": self.use_max if used else None,
             "memory_peak_b": self.memory_b,
             "power_max_w": self.power_w,
+            "profile": {name: _summary(name, *told) for name, told in self.seen.items()},
         }
 
     def state(self) -> list[Any]:
         """Everything `restored` needs, JSON-ready."""
         times = [self.start_ns, self.end_ns, self.energy_j, self.kind]
-        return [*times, self.power_w, self.memory_b, self.use_sum, self.use_max, self.use_count]
+        use = [self.use_sum, self.use_max, self.use_count]
+        return [*times, self.power_w, self.memory_b, *use, self.seen]
 
     @classmethod
     def restored(cls, state: list[Any]) -> Interval:
@@ -100,6 +109,7 @@ class Interval:
         self.end_ns, self.energy_j = int(state[1]), float(state[2])
         self.power_w, self.memory_b = state[4], state[5]
         self.use_sum, self.use_max, self.use_count = state[6], state[7], int(state[8])
+        self.seen = state[9] if len(state) > 9 else {}
         return self
 
 
@@ -151,6 +161,16 @@ class Ledger:
             interval.use_count += 1
         if memory_b is not None:
             interval.memory_b = max(interval.memory_b or 0.0, memory_b)
+
+    def note(self, profile: Mapping[str, float]) -> None:
+        """Note readings of how the device runs (sci/profile.py) in the open interval."""
+        if self.open is None:
+            return
+        for name, value in profile.items():
+            told = self.open.seen.setdefault(name, [0.0, 0.0, value])
+            told[0] += value
+            told[1] += 1
+            told[2] = max(told[2], value)
 
     def close(self) -> None:
         """Hand out the open interval, if there is one."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gramwatt.sci.profile import joined
 from gramwatt.sci.records import AnyRecord, IntervalRecord, encode
 
 Draft = tuple[type[AnyRecord], dict[str, Any]]
@@ -195,4 +196,7 @@ def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
         "energy_j": first["energy_j"] + second["energy_j"],
         "utilisation_mean": mean,
         **{name: max(values, default=None) for name, values in seen.items()},
+        "profile": joined(
+            zip([f.get("profile", {}) for f in (first, second)], spans_s, strict=True)
+        ),
     }

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gramwatt.collectors.sources.base import FAST_FIELDS, NotSupported, NvmlPort
 
-Read = Callable[[], tuple[float | None, float | None]]
-"""Energy counter [mJ] and power [mW] of one device, None where not offered."""
+
+class Sample(NamedTuple):
+    """Energy counter [mJ], power [mW] and its mean over one second [mW]; None where not offered."""
+
+    counter_mj: float | None
+    power_mw: float | None
+    mean_mw: float | None = None
+
+
+Read = Callable[[], Sample]
 
 
 def best_read(port: NvmlPort, index: int) -> Read | None:
@@ -24,8 +33,8 @@ def best_read(port: NvmlPort, index: int) -> Read | None:
     if not counter and not power:
         return None
 
-    def read() -> tuple[float | None, float | None]:
-        return (
+    def read() -> Sample:
+        return Sample(
             _optional(lambda: port.energy_mj(index)) if counter else None,
             _optional(lambda: port.power_mw(index)) if power else None,
         )
@@ -33,9 +42,9 @@ def best_read(port: NvmlPort, index: int) -> Read | None:
     return read
 
 
-def _from_fields(values: tuple[int | None, ...]) -> tuple[float | None, float | None]:
-    counter_mj, instant_mw, average_mw = values
-    return counter_mj, (instant_mw if instant_mw is not None else average_mw)
+def _from_fields(values: tuple[int | None, ...]) -> Sample:
+    counter_mj, instant_mw, mean_mw = values
+    return Sample(counter_mj, instant_mw if instant_mw is not None else mean_mw, mean_mw)
 
 
 def _attempt(call: Callable[[], tuple[int | None, ...]]) -> tuple[int | None, ...] | None:

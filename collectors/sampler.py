@@ -7,20 +7,25 @@ has its power sampled 10 to 15 times a second, jittered so that no periodic load
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 from gramwatt.collectors.clock import NS_PER_S, Timeline
+from gramwatt.collectors.crosscheck import CrossCheck
 from gramwatt.collectors.crossing import CUTS_MAX, Crossing, book_edges, cut
 from gramwatt.collectors.edges import EDGE_NS, EDGE_WORTH_S, Edge, at_stop, stop_wait_ns
 from gramwatt.collectors.gpu import GpuMeter, Notify, Reading
 from gramwatt.collectors.probe import Read, best_read
-from gramwatt.collectors.sources.base import DeviceLost, NotSupported, NvmlPort
-from gramwatt.sci.units import w_from_mw
+from gramwatt.collectors.profiler import Profiler
+from gramwatt.collectors.samplebuffer import SampleBuffer
+from gramwatt.collectors.sources.base import DeviceLost, NvmlPort
 
 TICK_NS = NS_PER_S
 FAST_MIN_S, FAST_MAX_S = 1 / 15, 1 / 10
 PROFILE_TICKS, LIMIT_TICKS = 5, 60
+CHECK_TICKS = 2
+"""Ticks for each reading of power at a random moment, where no mean over the second is offered."""
+BUFFER_LEAST_NS = 2 * NS_PER_S
+"""A buffer that reaches back this far may be read once a second."""
 RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 
 
@@ -28,19 +33,27 @@ class Device:
     """A billed device: how it is read, and what its readings are booked on."""
 
     __slots__ = (
-        *("crossing", "cuts", "edge", "fresh", "gpu", "index"),
-        *("pause_ns", "read", "retry_at_ns", "slow"),
+        *("buffer", "check", "crossing", "cuts", "edge", "fresh", "gpu", "index"),
+        *("mean_mw", "pause_ns", "profiler", "read", "retry_at_ns"),
     )
 
-    def __init__(self, index: int, gpu: GpuMeter, read: Read) -> None:
-        self.index, self.gpu, self.read = index, gpu, read
+    def __init__(self, index: int, gpu: GpuMeter, read: Read, profiler: Profiler) -> None:
+        self.index, self.gpu, self.read, self.profiler = index, gpu, read, profiler
+        self.check = CrossCheck()  # of its board: slices of one share it
+        self.mean_mw: float | None = None
+        self.buffer: SampleBuffer | None = None
         self.edge: Edge | None = None
         self.crossing: Crossing | None = None
         self.cuts = 0
         self.fresh = gpu.end_ns is None
         self.retry_at_ns: int | None = None
         self.pause_ns = RETRY_MIN_NS
-        self.slow: set[str] = {"utilisation", "memory", "limit"}
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether its power must be asked for many times a second."""
+        slow = self.buffer is not None and self.buffer.reach_ns >= BUFFER_LEAST_NS
+        return self.gpu.needs_power and not slow
 
 
 class Sampler:
@@ -51,7 +64,7 @@ class Sampler:
         self._port, self._timeline, self._notify, self._random = port, timeline, notify, random
         self._board: dict[int, Reading] = {}
         self._ticks = 0
-        self._next_ns = self._next_fast_ns = 0
+        self._next_ns = self._next_fast_ns = self._next_check_ns = 0
 
     def add(self, index: int, gpu: GpuMeter) -> bool:
         """Take on a device, with its first reading; whether its energy can be read at all."""
@@ -61,15 +74,17 @@ class Sampler:
                 "energy-unmeasured", f"{gpu.label}: neither counter nor power is readable."
             )
             return False
-        device = Device(index, gpu, read)
+        device = Device(index, gpu, read, Profiler(self._port, index))
+        device.check = next((d.check for d in self.devices if d.index == index), device.check)
         self.devices.append(device)
-        self._profile(device, limit=True)
+        gpu.limit_w = device.profiler.limit_w()
         reading = self._read(device)
         if reading is not None:
             if device.fresh:  # else the first tick's reading, or the last one, spans the gap
                 gpu.take(reading)
             unknown = reading[1] is not None and gpu.period_s is None
             device.edge = Edge(reading) if unknown else None
+            device.buffer = self._buffer(index) if reading[1] is None else None
         self._schedule(self._timeline.now_ns())
         if not self._ticks and not all(device.fresh for device in self.devices):
             self._next_ns = self._timeline.now_ns()
@@ -91,8 +106,10 @@ class Sampler:
         """When the next reading is due on the timeline [ns]."""
         if self.at_edge or any(device.crossing for device in self.devices):
             return min(self._next_ns, self._timeline.now_ns() + EDGE_NS)
-        fast = any(d.gpu.needs_power for d in self.devices)
-        return min(self._next_ns, self._next_fast_ns) if fast else self._next_ns
+        dues = [self._next_ns]
+        dues += [self._next_fast_ns] if any(d.is_dense for d in self.devices) else []
+        dues += [self._next_check_ns] if any(map(_is_checked, self.devices)) else []
+        return min(dues)
 
     def tick(self) -> None:
         """Do the readings that are due."""
@@ -104,16 +121,25 @@ class Sampler:
             for device in self.devices:
                 self._sample(device)
             self._schedule(now_ns)
-        elif now_ns >= self._next_fast_ns:
+            return
+        if now_ns >= self._next_fast_ns:
             for device in self.devices:
-                if device.gpu.needs_power and device.retry_at_ns is None:
+                if device.is_dense and device.retry_at_ns is None:
                     self._sample_power(device)
             self._schedule_fast(now_ns)
+        if now_ns >= self._next_check_ns:
+            checked = {device.index: device for device in filter(_is_checked, self.devices)}
+            for device in checked.values():
+                self._sample_check(device)
+            self._next_check_ns = now_ns + CHECK_TICKS * TICK_NS  # the next tick draws another
 
     def stop(self, stop_ns: int) -> None:
         """The final reading, at the stop mark between the counter's ticks around it."""
         for device in self.devices:
             device.edge = None  # too short a job to see two ticks: the plain reading stands
+        for device in self.devices:
+            if device.buffer:
+                self._drain(device)
         finals = {id(d): self._read(d) for d in self.devices if d.retry_at_ns is None}
         after = self._ticks_after(finals)
         for device in self.devices:
@@ -123,8 +149,9 @@ class Sampler:
                     device.crossing.end(reading, after.get(id(device)), device.gpu)
                 device.gpu.take(at_stop(reading, after.get(id(device)), stop_ns, device.gpu))
             device.gpu.settle()
-            self._profile(device, limit=False)
+            device.profiler.add(device.gpu.ledger)
             device.gpu.ledger.close()
+            self._compare(device, final=True)
 
     def _ticks_after(self, finals: dict[int, Reading | None]) -> dict[int, Reading]:
         """The first counter tick after the final reading of each device that has slow ticks."""
@@ -195,16 +222,64 @@ class Sampler:
             return
         if device.edge or device.crossing:
             return
+        buffered = device.buffer is not None and self._drain(device)
         # Slices of one board have one counter, and so one reading.
         reading = self._board.get(device.index) or self._read(device)
         if reading is None:
             return
         self._board[device.index] = reading
-        device.gpu.take(reading)
+        if not buffered or reading[1] is not None:  # else later samples would come too late
+            device.gpu.take(reading)
+        if reading[1] is not None and not device.gpu.needs_power:
+            device.check.take(reading[0], reading[1], device.mean_mw)
         if (self._ticks + device.index) % PROFILE_TICKS == 0:
-            self._profile(device, limit=self._ticks % LIMIT_TICKS < PROFILE_TICKS)
+            self._look(device)
+
+    def _look(self, device: Device) -> None:
+        device.profiler.add(device.gpu.ledger)
+        if self._ticks % LIMIT_TICKS < PROFILE_TICKS:
+            device.gpu.limit_w = device.profiler.limit_w() or device.gpu.limit_w
+        self._compare(device, final=False)
+
+    def _compare(self, device: Device, *, final: bool) -> None:
+        text = device.check.finding(device.gpu.limit_w, final=final)
+        if text:
+            self._notify("meter-cross-check", f"{device.gpu.label}: {text}")
+
+    def _sample_check(self, device: Device) -> None:
+        try:
+            device.check.sample(self._port.power_mw(device.index))
+        except Exception:  # one moment less
+            return
+
+    def _buffer(self, index: int) -> SampleBuffer | None:
+        """The driver's own samples of a board without a counter, where it keeps any."""
+        port = self._port
+        try:
+            ask = SampleBuffer(
+                lambda since_us: port.power_samples(index, since_us), self._timeline.now_ns()
+            )
+        except Exception:  # not offered: power is asked for often instead
+            return None
+        return ask if ask.reach_ns else None
+
+    def _drain(self, device: Device) -> bool:
+        """Book what the driver has sampled since; False when its buffer is no use any more."""
+        assert device.buffer is not None  # the caller has looked
+        try:
+            samples = device.buffer.drain(self._timeline.now_ns())
+        except Exception:  # power is asked for often from here on
+            device.buffer = None
+            return False
+        for time_ns, power_mw in samples:
+            device.gpu.take_power(time_ns, power_mw)
+        if device.buffer.silent:
+            device.buffer = None
+        return device.buffer is not None
 
     def _sample_power(self, device: Device) -> None:
+        if device.buffer is not None and self._drain(device):
+            return
         try:
             power_mw = self._port.power_mw(device.index)
         except Exception:  # the next sample spans this one
@@ -214,7 +289,7 @@ class Sampler:
     def _read(self, device: Device) -> Reading | None:
         before_ns = self._timeline.now_ns()
         try:
-            counter_mj, power_mw = device.read()
+            counter_mj, power_mw, device.mean_mw = device.read()
         except DeviceLost as error:
             self._lose(device, error)
             return None
@@ -234,30 +309,17 @@ class Sampler:
         device.retry_at_ns = self._timeline.now_ns() + device.pause_ns
         device.pause_ns = min(2 * device.pause_ns, RETRY_MAX_NS)
 
-    def _profile(self, device: Device, *, limit: bool) -> None:
-        port, index = self._port, device.index
-        share = self._slow(device, "utilisation", lambda: port.utilisation_percent(index) / 100)
-        used_b = self._slow(device, "memory", lambda: port.memory_b(index)[0])
-        device.gpu.ledger.observe(share, used_b)
-        if limit:
-            limit_w = self._slow(device, "limit", lambda: w_from_mw(port.limit_mw(index)))
-            device.gpu.limit_w = limit_w or device.gpu.limit_w
-
-    @staticmethod
-    def _slow(device: Device, name: str, call: Callable[[], float]) -> float | None:
-        if name not in device.slow:
-            return None
-        try:
-            return call()
-        except NotSupported:
-            device.slow.discard(name)
-        except Exception:  # the profile is a courtesy; the energy goes on without it
-            return None
-        return None
-
     def _schedule(self, now_ns: int) -> None:
         self._next_ns = (now_ns // TICK_NS + 1) * TICK_NS
+        if self._ticks % CHECK_TICKS == 0:
+            self._next_check_ns = now_ns + int(self._random.uniform(0, CHECK_TICKS) * TICK_NS)
         self._schedule_fast(now_ns)
 
     def _schedule_fast(self, now_ns: int) -> None:
         self._next_fast_ns = now_ns + int(self._random.uniform(FAST_MIN_S, FAST_MAX_S) * NS_PER_S)
+
+
+def _is_checked(device: Device) -> bool:
+    """Whether power at random moments is wanted, to compare the counter with."""
+    counts = not device.gpu.needs_power and device.retry_at_ns is None
+    return counts and not device.check.has_means

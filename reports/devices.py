@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gramwatt.reports.charts import data_table
 from gramwatt.reports.document import Block, Cell, Column, Heading, Pair, Table
@@ -12,7 +12,24 @@ from gramwatt.sci.figures import number, percent
 from gramwatt.sci.units import gib_from_bytes
 
 MAX_BARS = 10
-_PROFILE = ("Mean use", "Peak memory", "Peak power")
+_PROFILE = (
+    Column("Device", weight=2.0),
+    Column("Mean use", "right", 0.8),
+    Column("Peak memory", "right"),
+    Column("Memory busy", "right", 0.9),
+    Column("Peak power", "right", 0.9),
+    Column("Hottest", "right", 0.8),
+    Column("Held back by", weight=1.4),
+)
+_HOLDS = {
+    "power_capped": "power limit",
+    "thermally_slowed": "heat",
+    "hardware_slowed": "board protection",
+}
+_PROFILE_NOTE = (
+    "Read every 5 to 10 s. Held back: the part of the readings in which the driver named this "
+    "reason for lower clocks. An empty cell was not told by the device."
+)
 
 
 def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
@@ -25,8 +42,8 @@ def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
     ]
     rows = tuple(row for device in devices if (row := _profile(device)))
     if rows:
-        heads = (Column("Device", weight=2.4), *(Column(t, "right") for t in _PROFILE))
-        blocks.append(Table("How busy the devices were", heads, rows))
+        note = _PROFILE_NOTE if any(device["profile"] for device in devices) else ""
+        blocks.append(Table("How the devices ran", _PROFILE, rows, note))
     return blocks
 
 
@@ -93,11 +110,24 @@ def _profile(device: DeviceDoc) -> tuple[Cell, ...] | None:
         device["peak_memory_b"],
         device["max_power_w"],
     )
-    if use is None and memory is None and power is None:
+    ran = device["profile"]
+    if use is None and memory is None and power is None and not ran:
         return None
+    encoder = ran.get("encoder_busy")
+    busy = "" if use is None else percent(use)
     return (
         Pair(device["name"], device["device_id"]),
-        "" if use is None else percent(use),
+        Pair(busy, f"encoder {percent(encoder)}") if encoder else busy,
         "" if memory is None else f"{number(gib_from_bytes(memory), 3)} GiB",
+        percent(ran["memory_busy"]) if "memory_busy" in ran else "",
         "" if power is None else f"{number(power, 3)} W",
+        f"{ran['temperature_c']:.0f} °C" if "temperature_c" in ran else "",
+        _holds(ran),
     )
+
+
+def _holds(ran: Mapping[str, float]) -> str:
+    """What held the clocks down, for which part of the readings; empty when that is not told."""
+    known = [(words, ran[name]) for name, words in _HOLDS.items() if name in ran]
+    seen = [f"{words} {percent(part)}" for words, part in known if part]
+    return ", ".join(seen) if seen else ("nothing" if known else "")

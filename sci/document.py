@@ -36,10 +36,12 @@ DeviceDoc = TypedDict(
         "mean_utilisation": float | None,
         "peak_memory_b": float | None,
         "max_power_w": float | None,
+        "profile": dict[str, float],
     },
 )
-"""One device of the job: share of it reserved, energy [J] and embodied share [g], meter, and the
-joules by kind. (Functional syntax, because "class" is a keyword.)"""
+"""One device of the job: share of it reserved, energy [J] and embodied share [g], meter, the joules
+by kind, and how it ran, by the names of profile.py as far as they are known. (Functional syntax,
+because "class" is a keyword.)"""
 
 
 class QualityDoc(TypedDict):

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal, get_args
 
 from gramwatt.sci.errors import RecordError
+from gramwatt.sci.profile import NAMES
 from gramwatt.sci.quantity import KINDS
 
 VERSION = 1
@@ -121,7 +122,10 @@ class DeviceRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalRecord(Record):
-    """Energy of one device over [start, end); identity is (job, node, device, start)."""
+    """Energy of one device over [start, end); identity is (job, node, device, start).
+
+    `profile` holds how the device ran, by the names of sci/profile.py.
+    """
 
     TYPE: ClassVar[str] = "interval"
     device_id: str
@@ -133,6 +137,7 @@ class IntervalRecord(Record):
     utilisation_max: float | None = None
     memory_peak_b: float | None = None
     power_max_w: float | None = None
+    profile: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +319,12 @@ def _text_map(value: Any) -> dict[str, str]:
     return {_text(key): _text(item) for key, item in value.items()}
 
 
+def _profile(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict) or not set(value) <= set(NAMES):
+        raise ValueError(f"not an object of numbers by the names {', '.join(NAMES)}")
+    return {name: _number(item) for name, item in value.items()}
+
+
 def _unit(value: Any) -> str:
     if not isinstance(value, str) or not UNIT_PATTERN.fullmatch(value):
         raise ValueError(f"not a unit name: {str(value)[:40]!r}")
@@ -335,6 +346,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("units_total", "update_period_s"), _positive),
     **dict.fromkeys(("exit_code", "signal", "rank"), _whole),
     **dict.fromkeys(("tags", "versions", "scheduler"), _text_map),
+    "profile": _profile,
     "seq": _sequence,
     "share": _fraction,
     "pue": _positive,

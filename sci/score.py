@@ -23,9 +23,10 @@ from gramwatt.sci.notices import CODES, Notice
 from gramwatt.sci.operational import EnergyCells
 from gramwatt.sci.parts import Parts, ScoreContext, doc
 from gramwatt.sci.place import Place, locate_nodes, reused
+from gramwatt.sci.profile import joined
 from gramwatt.sci.quality import conformance, quality
 from gramwatt.sci.quantity import Quantity
-from gramwatt.sci.records import format_time
+from gramwatt.sci.records import IntervalRecord, format_time
 from gramwatt.sci.sensitivity import lifetime_sensitivity
 from gramwatt.sci.series import series
 from gramwatt.sci.terms import embodied_terms, steps
@@ -245,6 +246,7 @@ def _host(share: Share) -> DeviceDoc:
         "mean_utilisation": None,
         "peak_memory_b": None,
         "max_power_w": None,
+        "profile": {},
     }
 
 
@@ -264,18 +266,23 @@ def _device(device: MergedDevice, cells: EnergyCells, embodied: EmbodiedShares) 
         "mean_utilisation": _mean_utilisation(device),
         "peak_memory_b": _highest(i.memory_peak_b for i in device.intervals),
         "max_power_w": _highest(i.power_max_w for i in device.intervals),
+        "profile": joined((i.profile, _length_s(i)) for i in device.intervals),
     }
 
 
 def _mean_utilisation(device: MergedDevice) -> float | None:
     """Utilisation weighted by time, over the intervals that report one."""
     weighted = [
-        (interval.utilisation_mean, (interval.end - interval.start).total_seconds())
+        (interval.utilisation_mean, _length_s(interval))
         for interval in device.intervals
         if interval.utilisation_mean is not None
     ]
     seconds = sum(length for _, length in weighted)
     return sum(busy * length for busy, length in weighted) / seconds if seconds else None
+
+
+def _length_s(interval: IntervalRecord) -> float:
+    return (interval.end - interval.start).total_seconds()
 
 
 def _highest(values: Iterable[float | None]) -> float | None:

@@ -97,6 +97,7 @@ class IntervalRow(TypedDict):
     utilisation_max: float | None
     memory_peak_b: float | None
     power_max_w: float | None
+    profile: dict[str, float]
 
 
 class IntervalsAnswer(TypedDict):

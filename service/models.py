@@ -140,6 +140,7 @@ class Interval(Base):
     utilisation_max: Mapped[Figure | None]
     memory_peak_b: Mapped[Figure | None]
     power_max_w: Mapped[Figure | None]
+    profile: Mapped[Document | None]
 
 
 class Count(Base):

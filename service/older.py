@@ -41,7 +41,7 @@ def complete_job(document: dict[str, Any]) -> JobDoc:
     added["steps"] = {"edges": [], "reserved_s": [], "devices": []}
     whole = {**added, **complete_head(document), "method": _method(document["method"])}
     whole["devices"] = [
-        {**dict.fromkeys(_DEVICE), "meter": "unknown", "kinds": {}, **device}
+        {**dict.fromkeys(_DEVICE), "meter": "unknown", "kinds": {}, "profile": {}, **device}
         for device in whole["devices"]
     ]
     return cast(JobDoc, whole)

@@ -18,15 +18,21 @@ from gramwatt.collectors.sources.choose import nvml_port
 from gramwatt.sci.quantity import Kind
 
 NVIDIA_PCI = "0x10de"
-CALLS = ("energy_mj", "power_mw", "utilisation_percent", "memory_b", "limit_mw")
+CALLS = (
+    *("energy_mj", "power_mw", "utilisation_percents", "memory_b", "limit_mw"),
+    *("temperature_c", "encoder_percent", "clock_reasons"),
+)
 """The calls of a GPU that measuring uses, best source of energy first."""
 NAMES = {
     "fields": "nvmlDeviceGetFieldValues",
     "energy_mj": "nvmlDeviceGetTotalEnergyConsumption",
     "power_mw": "nvmlDeviceGetPowerUsage",
-    "utilisation_percent": "nvmlDeviceGetUtilizationRates",
+    "utilisation_percents": "nvmlDeviceGetUtilizationRates",
     "memory_b": "nvmlDeviceGetMemoryInfo",
     "limit_mw": "nvmlDeviceGetEnforcedPowerLimit",
+    "temperature_c": "nvmlDeviceGetTemperature",
+    "encoder_percent": "nvmlDeviceGetEncoderUtilization",
+    "clock_reasons": "nvmlDeviceGetCurrentClocksEventReasons",
 }
 INSTALL = "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
 FLAGS = (

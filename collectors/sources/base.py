@@ -69,6 +69,14 @@ POWER_AVERAGE_FIELD = 185
 """NVML_FI_DEV_POWER_AVERAGE [mW], mean over one second (nvml.h, API version 13)."""
 POWER_INSTANT_FIELD = 186
 """NVML_FI_DEV_POWER_INSTANT [mW] (nvml.h, API version 13)."""
+CLOCK_REASONS = {
+    "power_capped": 0x04,
+    "thermally_slowed": 0x20 | 0x40,
+    "hardware_slowed": 0x08 | 0x80,
+}
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than asked for (nvml.h, API
+version 13): SwPowerCap; SwThermalSlowdown and HwThermalSlowdown; HwSlowdown and
+HwPowerBrakeSlowdown. Names as in sci/profile.py."""
 FAST_FIELDS = (TOTAL_ENERGY_FIELD, POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD)
 
 
@@ -107,8 +115,26 @@ class NvmlPort(Protocol):
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
         """Several field values in one call, None for each the device does not offer."""
 
-    def utilisation_percent(self, index: int) -> int:
-        """Share of the last period with a kernel running [%]."""
+    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
+        """The driver's own power samples after `since_us`: (its timestamp [us], power [mW]).
+
+        Empty when there is nothing new. The timestamps are of a clock of the driver's choice.
+        """
+
+    def utilisation_percents(self, index: int) -> tuple[int, int | None]:
+        """Shares of the last period with a kernel running, and with memory read or written [%].
+
+        None for the latter where only the former is told.
+        """
+
+    def encoder_percent(self, index: int) -> int:
+        """Utilisation of the video encoder [%]."""
+
+    def temperature_c(self, index: int) -> int:
+        """Temperature of the GPU [degC]."""
+
+    def clock_reasons(self, index: int) -> int:
+        """Why clocks are what they are now, a bit mask; see CLOCK_REASONS."""
 
     def memory_b(self, index: int) -> tuple[int, int]:
         """Device memory used and total [B]."""

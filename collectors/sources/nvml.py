@@ -108,10 +108,46 @@ class Pynvml:
         except self._nvml.NVMLError as error:
             raise self._meaning(error)(str(error)) from None
 
-    def utilisation_percent(self, index: int) -> int:
-        """Share of the last period with a kernel running [%]."""
+    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
+        """The driver's power samples after `since_us`: (timestamp [us], power [mW])."""
+        nvml, handle = self._nvml, self._handle(index)
+        try:
+            kind, samples = nvml.nvmlDeviceGetSamples(
+                handle, nvml.NVML_TOTAL_POWER_SAMPLES, since_us
+            )
+        except nvml.NVMLError as error:
+            if error.value == nvml.NVML_ERROR_NOT_FOUND:  # nothing since then
+                return []
+            raise self._meaning(error)(str(error)) from None
+        member = _UNION_MEMBERS.get(kind, "uiVal")
+        return [(int(s.timeStamp), int(getattr(s.sampleValue, member))) for s in samples]
+
+    def utilisation_percents(self, index: int) -> tuple[int, int]:
+        """Shares of the last period with a kernel running, and with memory in use [%]."""
         with self._translated():
-            return int(self._nvml.nvmlDeviceGetUtilizationRates(self._handle(index)).gpu)
+            rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle(index))
+            return int(rates.gpu), int(rates.memory)
+
+    def encoder_percent(self, index: int) -> int:
+        """Utilisation of the video encoder [%]."""
+        with self._translated():
+            return int(self._nvml.nvmlDeviceGetEncoderUtilization(self._handle(index))[0])
+
+    def temperature_c(self, index: int) -> int:
+        """Temperature of the GPU [degC]."""
+        nvml = self._nvml
+        with self._translated():
+            sensor = nvml.NVML_TEMPERATURE_GPU
+            return int(nvml.nvmlDeviceGetTemperature(self._handle(index), sensor))
+
+    def clock_reasons(self, index: int) -> int:
+        """Why clocks are what they are now, a bit mask."""
+        nvml, handle = self._nvml, self._handle(index)
+        with self._translated():
+            try:
+                return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+            except nvml.NVMLError_FunctionNotFound:  # a driver before the renaming
+                return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
     def memory_b(self, index: int) -> tuple[int, int]:
         """Device memory used and total [B]."""

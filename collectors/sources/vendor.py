@@ -72,6 +72,26 @@ class VendorPort:
         """Share of the last period in use [%]."""
         self._lacks("utilisation")
 
+    def utilisation_percents(self, index: int) -> tuple[int, int | None]:
+        """Utilisation, and None for the memory controller's, which no source here reads yet."""
+        return self.utilisation_percent(index), None
+
+    def encoder_percent(self, index: int) -> int:
+        """Utilisation of the video encoder [%]."""
+        self._lacks("an encoder")
+
+    def temperature_c(self, index: int) -> int:
+        """Temperature [degC]."""
+        self._lacks("a temperature")
+
+    def clock_reasons(self, index: int) -> int:
+        """NVML's reasons for the clocks, which nobody else has."""
+        self._lacks("reasons for its clocks")
+
+    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
+        """NVML's sample buffer, which nobody else has."""
+        self._lacks("a sample buffer")
+
     def memory_b(self, index: int) -> tuple[int, int]:
         """Device memory used and total [B]."""
         self._lacks("memory use")

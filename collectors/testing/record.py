@@ -43,7 +43,11 @@ class Recorder:
     def slow(self, gpu: int) -> None:
         """The profile."""
         port = self._port
-        self._keep(gpu, "utilisation_percent", [], lambda: port.utilisation_percent(gpu))
+        self._keep(gpu, "power_samples", [], lambda: port.power_samples(gpu, 0))
+        self._keep(gpu, "utilisation_percents", [], lambda: list(port.utilisation_percents(gpu)))
+        self._keep(gpu, "encoder_percent", [], lambda: port.encoder_percent(gpu))
+        self._keep(gpu, "temperature_c", [], lambda: port.temperature_c(gpu))
+        self._keep(gpu, "clock_reasons", [], lambda: port.clock_reasons(gpu))
         self._keep(gpu, "memory_b", [], lambda: list(port.memory_b(gpu)))
         self._keep(gpu, "limit_mw", [], lambda: port.limit_mw(gpu))
 

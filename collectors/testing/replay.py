@@ -75,9 +75,27 @@ class ReplayNvml:
         known = dict(zip(call.args, call.value, strict=True))
         return tuple(known.get(field) for field in ids)
 
-    def utilisation_percent(self, index: int) -> int:
-        """Utilisation [%]."""
-        return int(self._answer(index, "utilisation_percent"))
+    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
+        """The driver's power samples after `since_us`, as they had been recorded by then."""
+        found = (tuple(item) for item in self._answer(index, "power_samples"))
+        return [(time_us, power_mw) for time_us, power_mw in found if time_us > since_us]
+
+    def utilisation_percents(self, index: int) -> tuple[int, int]:
+        """Utilisation of the GPU and of its memory controller [%]."""
+        kernels, memory = self._answer(index, "utilisation_percents")
+        return int(kernels), int(memory)
+
+    def encoder_percent(self, index: int) -> int:
+        """Utilisation of the encoder [%]."""
+        return int(self._answer(index, "encoder_percent"))
+
+    def temperature_c(self, index: int) -> int:
+        """Temperature [degC]."""
+        return int(self._answer(index, "temperature_c"))
+
+    def clock_reasons(self, index: int) -> int:
+        """Why clocks are what they are, a bit mask."""
+        return int(self._answer(index, "clock_reasons"))
 
     def memory_b(self, index: int) -> tuple[int, int]:
         """Memory used and total [B]."""

@@ -5,12 +5,18 @@ A specification is JSON:
     {"gpus": [{"uuid": "GPU-...", "name": "...", "waveform": {"type": "constant", "power_w": 300},
                "update_period_s": 0.1, "limit_w": 700, "memory_b": 85899345920,
                "power": "instant" | "mean" | "part", "fields": true, "counter": true,
+               "counter_gain": 1.0, "samples": {"period_s": 0.02, "length": 120},
+               "utilisation_percent": 100, "memory_percent": 40, "encoder_percent": 0,
+               "temperature_c": 60, "clock_reasons": 0,
                "slices": [["MIG-...", 0.5]], "faults": [{"type": "reset", "at_s": 5}],
                "processes": [{"pid": 1234, "sm_percent": 60, "memory_b": 8589934592}]}],
      "faults": [...], "origin_s": 0}
 
 `power` is what the sensor tells: the power of the moment, or at each update its mean over the last
-second, or its mean over the last quarter of the last update period.
+second, or its mean over the last quarter of the last update period. Only the second kind offers
+the field that is a mean (185). `samples` is the driver's own buffer of the sensor's readings;
+without it the board offers none. `counter_gain` is what the counter counts of each joule. A profile
+value that is null is a call that the board does not offer.
 
 A process is on the board from `at_s` until `until_s`, as faults are; without `sm_percent` or
 `memory_b` the driver does not tell.
@@ -46,6 +52,19 @@ from gramwatt.sci.units import MJ_PER_J, MW_PER_W
 
 _ERRORS = {"unsupported": NotSupported, "failing": ReadFailed, "lost": DeviceLost}
 FOR_EVER_S = math.inf
+_PROFILE = {
+    "utilisation_percent": 100,
+    "memory_percent": 40,
+    "encoder_percent": 0,
+    "temperature_c": 60,
+    "clock_reasons": 0,
+}
+_DRIVER_ORIGIN_US = 1_700_000_000_000_000
+"""Where the driver's clock stood at boot: not where any clock of the meter does."""
+
+
+def _driver_us(at_s: float) -> int:
+    return _DRIVER_ORIGIN_US + round(at_s * 1e6)
 
 
 class SyntheticGpu:
@@ -57,7 +76,9 @@ class SyntheticGpu:
         self.name = str(spec.get("name", "Synthetic GPU"))
         self.limit_w = spec.get("limit_w", 700.0)
         self.memory_b = int(spec.get("memory_b", 80 * 2**30))
-        self.utilisation_percent = int(spec.get("utilisation_percent", 100))
+        self.profile = {**_PROFILE, **{k: v for k, v in spec.items() if k in _PROFILE}}
+        self.samples = spec.get("samples")
+        self._gain = float(spec.get("counter_gain", 1.0))
         self.slices = tuple(MigSlice(*item) for item in spec.get("slices", ()))
         self.faults = list(spec.get("faults", ()))
         self.processes = list(spec.get("processes", ()))
@@ -80,10 +101,25 @@ class SyntheticGpu:
             return self.truth_j(tick_s - part_s, tick_s) / part_s
         return self.wave.power_w(at_s)
 
+    def mean_w(self, at_s: float) -> float | None:
+        """Mean power over the second before the last update [W]; None where not offered."""
+        tick_s = self._tick_s(at_s)
+        return self.truth_j(tick_s - 1.0, tick_s) if self._sensor == "mean" else None
+
+    def buffered(self, at_s: float, since_us: int) -> list[tuple[int, int]]:
+        """The driver's samples after a time on its own clock: (time [us], power [mW])."""
+        if self.samples is None:
+            raise NotSupported("synthetic: no sample buffer")
+        period_s, length = float(self.samples["period_s"]), int(self.samples["length"])
+        last = math.floor(at_s / period_s + 1e-9)
+        moments_s = [number * period_s for number in range(last - length + 1, last + 1)]
+        found = [(_driver_us(time_s), self.power_w(time_s)) for time_s in moments_s]
+        return [(time_us, round(w * MW_PER_W)) for time_us, w in found if time_us > since_us]
+
     def counter_j(self, at_s: float) -> float:
         """What the counter says [J]: the wave's integral at its last update, faults included."""
         tick_s = self._tick_s(at_s)
-        counted_j = self.wave.energy_j(tick_s)
+        counted_j = self.wave.energy_j(tick_s) * self._gain
         for fault in self.faults:
             from_s = self._origin_s + fault.get("at_s", 0.0)
             until_s = self._origin_s + fault.get("until_s", FOR_EVER_S)
@@ -192,12 +228,33 @@ class SyntheticNvml:
         if gpu.has_counter:
             offered[TOTAL_ENERGY_FIELD] = round(gpu.counter_j(at_s) * MJ_PER_J)
         power_mw = round(gpu.power_w(at_s) * MW_PER_W)
-        offered |= {POWER_INSTANT_FIELD: power_mw, POWER_AVERAGE_FIELD: power_mw}
+        offered[POWER_INSTANT_FIELD] = power_mw
+        mean_w = gpu.mean_w(at_s)
+        if mean_w is not None:
+            offered[POWER_AVERAGE_FIELD] = round(mean_w * MW_PER_W)
         return tuple(offered.get(field) for field in ids)
 
-    def utilisation_percent(self, index: int) -> int:
-        """Utilisation [%]."""
-        return self._asked(index, "utilisation")[0].utilisation_percent
+    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
+        """The driver's power samples after `since_us`."""
+        gpu, at_s = self._asked(index, "samples")
+        return gpu.buffered(at_s, since_us)
+
+    def utilisation_percents(self, index: int) -> tuple[int, int]:
+        """Utilisation of the GPU and of its memory controller [%]."""
+        gpu = self._asked(index, "utilisation")[0]
+        return _told(gpu, "utilisation_percent"), _told(gpu, "memory_percent")
+
+    def encoder_percent(self, index: int) -> int:
+        """Utilisation of the encoder [%]."""
+        return _told(self._asked(index, "encoder")[0], "encoder_percent")
+
+    def temperature_c(self, index: int) -> int:
+        """Temperature [degC]."""
+        return _told(self._asked(index, "temperature")[0], "temperature_c")
+
+    def clock_reasons(self, index: int) -> int:
+        """Why clocks are what they are, a bit mask."""
+        return _told(self._asked(index, "clocks")[0], "clock_reasons")
 
     def memory_b(self, index: int) -> tuple[int, int]:
         """Half of the memory used, and all of it [B]."""
@@ -225,3 +282,10 @@ class SyntheticNvml:
         gpu, at_s = self.gpus[index], self._clock.now_ns() / NS_PER_S
         gpu.raise_fault(call, at_s, self._faults)
         return gpu, at_s
+
+
+def _told(gpu: SyntheticGpu, name: str) -> int:
+    value = gpu.profile[name]
+    if value is None:
+        raise NotSupported(f"synthetic: no {name}")
+    return int(value)

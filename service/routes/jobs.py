@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import sqlalchemy as sa
 from pydantic import Field
 
@@ -190,4 +192,5 @@ def _interval(interval: Interval, device: Device) -> IntervalRow:
         "utilisation_max": interval.utilisation_max,
         "memory_peak_b": interval.memory_peak_b,
         "power_max_w": interval.power_max_w,
+        "profile": json.loads(interval.profile) if interval.profile else {},
     }

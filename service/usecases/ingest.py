@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -201,6 +202,7 @@ def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRec
             "utilisation_max": interval.utilisation_max,
             "memory_peak_b": interval.memory_peak_b,
             "power_max_w": interval.power_max_w,
+            "profile": json.dumps(interval.profile) if interval.profile else None,
         }
         for interval in intervals
     ]

@@ -164,6 +164,7 @@ def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
             utilisation_max=row.utilisation_max,
             memory_peak_b=row.memory_peak_b,
             power_max_w=row.power_max_w,
+            profile=json.loads(row.profile) if row.profile else {},
         )
 
 

@@ -95,16 +95,41 @@ def test_the_profile_calls(driver: Callable[..., Pynvml]) -> None:
         nvmlDeviceGetUtilizationRates=SimpleNamespace(gpu=87, memory=3),
         nvmlDeviceGetMemoryInfo=SimpleNamespace(used=5, total=9, free=4),
         nvmlDeviceGetEnforcedPowerLimit=700_000,
+        nvmlDeviceGetTemperature=64,
+        nvmlDeviceGetEncoderUtilization=[12, 167_000],
+        nvmlDeviceGetCurrentClocksEventReasons=0x24,
         nvmlDeviceGetName="NVIDIA H100",
         nvmlSystemGetDriverVersion="550.1",
         nvmlDeviceGetCount=1,
     )
-    assert (port.utilisation_percent(0), port.memory_b(0), port.limit_mw(0)) == (
-        87,
+    assert (port.utilisation_percents(0), port.memory_b(0), port.limit_mw(0)) == (
+        (87, 3),
         (5, 9),
         700_000,
     )
+    assert (port.temperature_c(0), port.encoder_percent(0), port.clock_reasons(0)) == (64, 12, 0x24)
     assert (port.name(0), port.driver(), port.count()) == ("NVIDIA H100", "550.1", 1)
+
+
+def test_clock_reasons_of_a_driver_before_their_renaming(driver: Callable[..., Pynvml]) -> None:
+    missing = pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    port = driver(
+        nvmlDeviceGetCurrentClocksEventReasons=missing,
+        nvmlDeviceGetCurrentClocksThrottleReasons=0x4,
+    )
+    assert port.clock_reasons(0) == 4
+
+
+def test_power_samples_by_their_type_and_none_when_nothing_is_new(
+    driver: Callable[..., Pynvml],
+) -> None:
+    sample = SimpleNamespace(timeStamp=17, sampleValue=SimpleNamespace(uiVal=251_000))
+    assert driver(nvmlDeviceGetSamples=(1, [sample])).power_samples(0, 0) == [(17, 251_000)]
+    nothing = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+    assert driver(nvmlDeviceGetSamples=nothing).power_samples(0, 17) == []
+    unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    with pytest.raises(NotSupported):
+        driver(nvmlDeviceGetSamples=unsupported).power_samples(0, 0)
 
 
 def test_mig_devices_and_their_share_of_the_slices(driver: Callable[..., Pynvml]) -> None:
@@ -204,5 +229,6 @@ def test_a_tick_makes_only_calls_that_are_offered(
             pynvml, name, lambda *a, name=name, real=real: (made.append(name), real(*a))[1]
         )
     expected = (None if "nvmlDeviceGetTotalEnergyConsumption" in unsupported else 9, 8)
-    assert read() == expected
+    mean_mw = None if "nvmlDeviceGetFieldValues" in unsupported else 7
+    assert read() == (*expected, mean_mw)
     assert made == calls

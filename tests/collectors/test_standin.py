@@ -41,7 +41,7 @@ port.open()
 read, found = best_read(port, 0), []
 for _ in range(60):
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
-    counter_mj, power_mw = read()
+    counter_mj, power_mw, _ = read()
     found.append([before, time.clock_gettime(time.CLOCK_BOOTTIME), counter_mj, power_mw])
     time.sleep(0.017)
 print(json.dumps([port.name(0), port.limit_mw(0), port.energy_mj(0) >= counter_mj, found]))
@@ -66,7 +66,7 @@ def readings_in_python() -> list[list[float]]:
     for _ in range(60):
         clock.sleep(0.017)
         at_s = clock.now_ns() / NS_PER_S
-        found.append([at_s, at_s, *(read() if read else ())])
+        found.append([at_s, at_s, *(read()[:2] if read else ())])
     return found
 
 

@@ -133,7 +133,7 @@ def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path: Pa
     end_ns = rig.clock.now_ns()
     rig.stop(first)
     rig.stop(second)
-    assert each_s < 2  # one reading a second for two slices; the profile takes 0.8
+    assert each_s < 3  # one reading a second for two slices; profiles 1.4, moments of power 0.5
     truth_j = rig.truth_j(start_ns, end_ns)
     a, b = gpu_j(rig, "a"), gpu_j(rig, "b")
     assert a == pytest.approx(truth_j * 4 / 7, rel=2e-3)

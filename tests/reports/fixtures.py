@@ -59,6 +59,7 @@ def records(job_id="train-01", *, gpus=4, hours=3.0, start=0.0, watts=560, state
         for n in range(gpus):
             power = 95 + (watts - 95) * busy - 6 * n
             more = {"utilisation_mean": busy, "memory_peak_b": 61e9, "power_max_w": power + 40}
+            more["profile"] = _profile(n, busy)
             found.append(writer.interval(moment, moment + step, power * step, f"GPU-{n}", **more))
         for name, power in (("cpu-0", 150 + 90 * busy), ("ram-0", 48.0)):
             found.append(
@@ -71,6 +72,16 @@ def records(job_id="train-01", *, gpus=4, hours=3.0, start=0.0, watts=560, state
         writer.end(end, state or "completed", meter_cpu_s=4.2 * hours, meter_rss_b=26e6, **code)
     )
     return found
+
+
+def _profile(number, busy):
+    """Board 0 runs hot and against its limit, board 1 tells nothing of its clocks."""
+    ran = {"memory_busy": round(busy / 2, 3), "temperature_c": 61.0 + 5 * (number == 0)}
+    if number == 1:
+        return ran
+    capped = 0.8 if number == 0 and busy > 0.8 else 0.0
+    heat = 0.05 if number == 0 else 0.0
+    return {**ran, "power_capped": capped, "thermally_slowed": heat, "hardware_slowed": 0.0}
 
 
 def _busy(since_s):

@@ -147,6 +147,15 @@ def test_many_devices_are_gathered_in_the_chart_and_listed_in_the_table():
     assert len(table(built, "Energy and embodied").rows) == len(document["devices"])
 
 
+def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_not_told():
+    ran = table(job.build(fixtures.job(hours=1.0)), "How the devices ran")
+    by_board = [cells(row) for row in ran.rows]
+    assert [row[5] for row in by_board] == ["66 °C", "61 °C", "61 °C", "61 °C"]
+    # Against its limit in 9 of 12 spans of 5 minutes: 2 of warm-up and 1 of pause are not.
+    assert [row[6] for row in by_board] == ["power limit 60 %, heat 5 %", "", "nothing", "nothing"]
+    assert [row[3] for row in by_board] == ["38 %"] * 4  # half of the mean use, 75 %
+
+
 def test_every_deviation_is_listed():
     document = fixtures.world_job()
     listed = [item for block in blocks(job.build(document), Listing) for item in block.items]

@@ -66,6 +66,7 @@ INTERVAL = {
             energy_j=3000.5,
             kind="integrated",
             utilisation_mean=0.5,
+            profile={"power_capped": 0.5, "temperature_c": 71.0},
         ),
         CountRecord(**WHO, at=T0, unit="image", amount=64, phase="epoch-3"),
         EndRecord(**WHO, ended_at=T0, state="failed", exit_code=7, meter_cpu_s=0.1),
@@ -125,6 +126,13 @@ def test_nan_never_enters():
     line = json.dumps(INTERVAL).replace("3000", "NaN")
     with pytest.raises(RecordError):
         decode(line)
+
+
+@pytest.mark.parametrize("profile", [{"fan": 1.0}, {"power_capped": "much"}, [0.5], 1])
+def test_a_profile_has_known_names_and_numbers(profile):
+    with pytest.raises(RecordError, match="profile") as caught:
+        decode(json.dumps({**INTERVAL, "profile": profile}))
+    assert caught.value.code == "bad-field"
 
 
 def test_pue_outside_its_bounds_is_refused():

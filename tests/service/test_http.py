@@ -1,9 +1,11 @@
 """The HTTP layer and the routes: what is refused and how, pages, ETags, guards."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from gramwatt.sci.records import IntervalRecord
 from gramwatt.service.app import create_app
 from gramwatt.service.http.paging import decode_cursor, encode_cursor
 from gramwatt.service.http.problems import Problem
@@ -49,6 +51,22 @@ def test_filters_of_the_list(client, seven):
         ("even", 4, 0),
         ("odd", 3, 0),
     ]
+
+
+def test_how_a_device_ran_is_kept_by_interval_and_put_together_by_device(client, light):
+    ran = iter([{"power_capped": 1.0, "temperature_c": 80.0}, {"power_capped": 0.5}, {}])
+    records = [
+        replace(record, profile=next(ran)) if isinstance(record, IntervalRecord) else record
+        for record in journal()
+    ]
+    ingest(light, "job-1", lines(records))
+    told = [row["profile"] for row in client.get("/v1/jobs/job-1/intervals").json["intervals"]]
+    assert told == [{"power_capped": 1.0, "temperature_c": 80.0}, {"power_capped": 0.5}, {}]
+    devices = client.get("/v1/jobs/job-1/report").json["devices"]
+    assert {row["name"]: row["profile"] for row in devices} == {
+        "NVIDIA H100 80GB HBM3": {"power_capped": 0.75, "temperature_c": 80.0},
+        **{row["name"]: {} for row in devices if row["class"] == "host"},
+    }
 
 
 def test_intervals_page_in_order_of_time(client, light):
