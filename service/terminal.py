@@ -11,6 +11,10 @@ from gramwatt.sci.quantity import QuantityDoc
 from gramwatt.service.pagetext import moment, plain, sci, sci_range
 
 
+WIDEST = 10_000
+NAME_WIDTH = len("20261121-063422-1a488435592c")
+
+
 def jobs_table(heads: Sequence[JobHead]) -> None:
     """Print a table of jobs; one line says so when there is none."""
     from rich.console import Console
@@ -24,23 +28,28 @@ def jobs_table(heads: Sequence[JobHead]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     # An id is there to be copied and a figure to be read: they do not break.
     table.add_column("Job", no_wrap=True)
-    table.add_column("State, start (UTC)", no_wrap=True)
-    table.add_column("Energy", justify="right", no_wrap=True)
-    table.add_column("CO2e", justify="right", no_wrap=True)
+    table.add_column("State, start", no_wrap=True)
+    table.add_column("Energy, CO2e", justify="right", no_wrap=True)
     table.add_column("SCI", justify="right", no_wrap=True)
     for head in heads:
         table.add_row(
-            f"{head['job_id']}\n[dim]{escape(head['name'])}, {escape(head['project'])}[/dim]",
+            f"{head['job_id']}\n[dim]{escape(_short(head))}[/dim]",
             f"{head['state']}\n[dim]{moment(head['started_at'])}[/dim]",
-            plain(value_text(head["energy_kwh"])),
-            plain(value_text(head["total_g"])),
+            plain(f"{value_text(head['energy_kwh'])}\n{value_text(head['total_g'])}"),
             plain("\n".join(sci(row) for row in head["sci"])),
         )
-    if console.measure(table).maximum <= console.width:
+    unbound = console.options.update_width(WIDEST)  # else the measure stops at the console's width
+    if console.measure(table, options=unbound).maximum <= console.width:
         console.print(table)
         return
     for head in heads:
         print("\n".join(_narrow(head)))
+
+
+def _short(head: JobHead) -> str:
+    """Name and project, no wider than the ids that gramwatt gives."""
+    text = f"{head['name']}, {head['project']}"
+    return text if len(text) <= NAME_WIDTH else text[: NAME_WIDTH - 1] + "…"
 
 
 def _narrow(head: JobHead) -> list[str]:
