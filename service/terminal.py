@@ -10,7 +10,6 @@ from gramwatt.sci.figures import UNKNOWN, count_text, duration, span_text, value
 from gramwatt.sci.quantity import QuantityDoc
 from gramwatt.service.pagetext import moment, plain, sci, sci_range
 
-
 WIDEST = 10_000
 NAME_WIDTH = len("20261121-063422-1a488435592c")
 
