@@ -17,6 +17,7 @@ import time
 
 from gramwatt.collectors.launch import spawn_meter
 from gramwatt.collectors.software import loaded
+from gramwatt.collectors.unsaved import Unsaved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Client:
         self._role, self._args = role, dict(args)
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._counts: list[tuple[str | None, float, str | None]] = []
+        self._counts = Unsaved()
         self._lines: list[bytes] = []
         self._socket: socket.socket | None = None
         self._inode = 0
@@ -107,7 +108,7 @@ class Client:
         """Add `amount` functional units [R]; `unit` None means the declared one. Never blocks."""
         if not self._mine():
             return
-        self._counts.append((unit, amount, phase))  # atomic, so that no amount waits for the lock
+        self._counts.add(unit, amount, phase)  # atomic, so that no amount waits for the lock
         self._touch()
 
     def child(self, pid: int) -> None:
@@ -208,7 +209,7 @@ class Client:
                 self._flush(now)
             finally:
                 self._lock.release()
-            if not self._lines and not self._counts:
+            if not self._lines and not self._counts.unsent:
                 return
             if self._credit < 1 or self._socket is None:
                 return
@@ -227,6 +228,7 @@ class Client:
         finally:
             theirs.close()
         self._socket, self._received = ours, b""
+        self._counts.again()
         self._inode = os.fstat(ours.fileno()).st_ino
         return self._send(_encode(self._start_line()))
 
@@ -245,26 +247,15 @@ class Client:
         self._retry_at = now + RESTART_WAITS_S[following]
         self._launch()
 
-    def _flush(self, now: float) -> None:
+    def _flush(self, now: float, *, last: bool = False) -> None:
         while self._lines and self._send(self._lines[0]):
             del self._lines[0]
         earned = (now - self._credit_at) * LINES_PER_S
         self._credit, self._credit_at = min(self._credit + earned, float(BURST_LINES)), now
-        if self._lines or not self._counts or self._credit < 1:
+        if self._lines:
             return
-        self._credit -= 1
-        self._send_counts()
-
-    def _send_counts(self) -> None:
-        taken = len(self._counts)
-        sums: dict[tuple[str | None, str | None], float] = {}
-        for unit, amount, phase in self._counts[:taken]:
-            sums[unit, phase] = sums.get((unit, phase), 0.0) + amount
-        del self._counts[:taken]
-        for (unit, phase), amount in sums.items():
-            line = {"cmd": "count", "unit": unit, "amount": amount, "phase": phase}
-            if not self._send(_encode({**line, "mono_ns": time.monotonic_ns()})):
-                self._counts.append((unit, amount, phase))
+        if self._counts.send(self._send, fresh=self._credit >= 1, last=last):
+            self._credit -= 1
 
     def _send(self, line: bytes) -> bool:
         if self._socket is None or not self._still_ours():
@@ -277,6 +268,7 @@ class Client:
         except BlockingIOError:
             return False
         except OSError:
+            self._read_replies()  # what it said last counts
             self._hang_up()
             return False
 
@@ -330,6 +322,8 @@ class Client:
             return
         self.ready = self.ready or kind == "ready"
         self.closed = self.closed or kind == "closed"
+        if kind == "saved" and isinstance(reply.get("n"), int):
+            self._counts.saved(reply["n"])
         for text in notices:
             if text not in self.notices:
                 self.notices.append(text)
@@ -349,8 +343,8 @@ class Client:
         sent = False
         while self._socket is not None and not self.closed and time.monotonic() < deadline:
             self._credit = float(BURST_LINES)
-            self._flush(time.monotonic())
-            sent = sent or (not self._lines and not self._counts and self._send(stop_line))
+            self._flush(time.monotonic(), last=True)
+            sent = sent or (not self._lines and not self._counts.unsent and self._send(stop_line))
             if sent:
                 self._wait_for_reply(deadline)
             else:

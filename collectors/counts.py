@@ -15,6 +15,8 @@ from gramwatt.collectors.intervals import Schedule, moment
 from gramwatt.sci.records import UNIT_PATTERN, AnyRecord, CountRecord
 
 PHASE_LENGTH = 512
+Draft = tuple[type[AnyRecord], dict[str, Any]]
+"""A record that has no sequence number yet."""
 Pending = tuple[str, str | None, float, int]
 """Unit, phase, amount and time of the last mark [ns]."""
 
@@ -28,9 +30,19 @@ class Counts:
         self._schedule, self._units, self._notify = schedule, units, notify
         self._sums: dict[tuple[str, str | None], tuple[float, int]] = {}
         self._due_ns = 0
+        self.taken = self.saved = 0
+        """Number of the client's last line taken in, and of the last that a kill cannot undo."""
 
     def add(self, command: dict[str, Any], at_ns: int) -> None:
-        """Take in a count line; one that means nothing leaves a notice."""
+        """Take in a count line, unless a meter before this one has saved it.
+
+        One that means nothing leaves a notice.
+        """
+        number = command.get("n")
+        if isinstance(number, int):
+            if number <= self.taken:
+                return
+            self.taken = number
         unit = command.get("unit") or (self._units[0] if self._units else None)
         amount, phase = command.get("amount"), command.get("phase")
         if unit is None:
@@ -70,10 +82,15 @@ class Counts:
         self._notify("argument-ignored", f"{why}; that count is left out.")
 
 
-def waiting(drafts: Sequence[tuple[type[AnyRecord], dict[str, Any]]]) -> list[Pending]:
+def is_amount(draft: Draft) -> bool:
+    """Whether a record says what was counted: a window's line shows it once more."""
+    kind, fields = draft
+    return kind is CountRecord and "since" not in fields
+
+
+def waiting(drafts: Sequence[Draft]) -> list[Pending]:
     """Counts that have left their sums but are not on disk yet."""
-    counts = [fields for kind, fields in drafts if kind is CountRecord]
-    found = [fields for fields in counts if "since" not in fields]
+    found = [draft[1] for draft in drafts if is_amount(draft)]
     return [
         (f["unit"], f["phase"], f["amount"], round(f["at"].timestamp() * 1e6) * 1000) for f in found
     ]

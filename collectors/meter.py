@@ -69,6 +69,7 @@ class Loop:
         self._host_fd: int | None = None
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
+        self._acknowledged = 0
         self._watch_input()
         self._watch_process()
 
@@ -115,6 +116,9 @@ class Loop:
             meter.log.say(f"a tick failed: {error!r}")
         if meter.unsaid:
             self._channel.reply({"reply": "notice", "notices": meter.fresh_notices()})
+        if meter.counts.saved > self._acknowledged:
+            self._acknowledged = meter.counts.saved
+            self._channel.reply({"reply": "saved", "n": self._acknowledged})
         if self._pidfd is None and not _exists(self._parent_pid):
             self._parent_ended()
         now_ns = meter.timeline.now_ns()

@@ -17,7 +17,7 @@ from gramwatt.collectors.around import Around
 from gramwatt.collectors.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.config import Config
 from gramwatt.collectors.cost import own_cost
-from gramwatt.collectors.counts import Counts, waiting
+from gramwatt.collectors.counts import Counts, is_amount, waiting
 from gramwatt.collectors.edges import EDGE_LIMIT_NS
 from gramwatt.collectors.intervals import Schedule, moment
 from gramwatt.collectors.journal import Journal
@@ -81,6 +81,8 @@ class NodeMeter:
         for notice in self.config.notices:
             self.notify(notice.code, notice.message)
         predecessor = self._predecessors.own(self.timeline)
+        if self.command.get("restart"):
+            self.counts.taken = self._predecessors.counted(self._client_ns())
         if predecessor:
             self.counts.restore(self._predecessors.counts(predecessor))
             self.log.say(f"resumes {predecessor.writer}")
@@ -271,6 +273,7 @@ class NodeMeter:
         if not self._addressed and self.config.server:
             self._addressed = remember_server(self.journal.folder, self.config.server)
         opened = self.lead.settle() if self.lead else []
+        self._counts_back()
         if self.counts.due(now_ns):
             self.counts.flush(self.journal.put)
         if self.journal.thinned:
@@ -279,7 +282,19 @@ class NodeMeter:
             # A successor must not go on from a state older than the final lines.
             self._open_at_ns = now_ns + RETRY_EVERY_NS
             return
-        self.journal.flush()
+        taken = self.counts.taken
+        if self.journal.flush():
+            self.counts.saved = taken
+
+    def _counts_back(self) -> None:
+        """Take back counts that the disk has not taken: they are appended all at once or not."""
+        late = waiting(self.journal.pending)
+        self.journal.pending = [d for d in self.journal.pending if not is_amount(d)]
+        self.counts.restore(late)
+
+    def _client_ns(self) -> int:
+        """What tells this client from others of its process: the mark of its start [ns]."""
+        return int(self.command.get("mono_ns") or 0)
 
     def _state(self) -> dict[str, Any]:
         state = {
@@ -290,6 +305,8 @@ class NodeMeter:
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),
             "counts": [*self.counts.state(), *waiting(self.journal.pending)],
+            "client_ns": self._client_ns(),
+            "counted": self.counts.taken,
             "notices": self.notices,
             "visible": visible.relevant(self.around.environ),
         }

@@ -9,6 +9,7 @@ under the same id does not pay for the time between.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,19 @@ class Predecessors:
         """The dead meter of this very client; None when this is its first."""
         dead = [item for item in self._folder.unclosed() if self._same_client(item, timeline)]
         return max(dead, key=_state_time_ns, default=None)
+
+    def counted(self, client_ns: int) -> int:
+        """Number of the last count line of this very client that any meter of it has saved.
+
+        An ended one had every line, for the stop line comes last.
+        """
+        found = [0]
+        for item in self._folder.writers():
+            state = item.state or {}
+            ours = state.get("parent_pid") == self._parent_pid and self._this_boot(state)
+            if item.lines and client_ns and ours and state.get("client_ns") == client_ns:
+                found.append(sys.maxsize if item.ended else int(state.get("counted", 0)))
+        return max(found)
 
     @staticmethod
     def counts(dead: WriterFile) -> list[tuple[str, str | None, float, int]]:

@@ -31,7 +31,7 @@ CODES: dict[str, str] = {
     "energy-estimated": "Part of the energy is estimated by a model.",
     "meter-cross-check": "Counter and integrated power differ by more than 10 %.",
     "meter-remark": "A meter left a remark that this version has no code for.",
-    "meter-replaced": "A meter died and was replaced; up to 10 s of counts may be missing.",
+    "meter-replaced": "A meter died and was replaced; no count is lost, a window may be.",
     "meter-gap": "No reading exists for part of the job.",
     "meter-counter-reset": "A device's energy counter was reset during the job.",
     "meter-synthetic": "Readings come from a synthetic or replayed meter, not from hardware.",

@@ -1,7 +1,7 @@
 """A meter that measures nothing: it follows the protocol and writes down what it was told.
 
 Usage: fake_meter.py LOG [mode]. Modes: "" answers everything; "mute" never answers; "dies" exits
-after the first count; "off" closes at once; "deaf" stops reading after the start line.
+after the first count, once; "off" closes at once; "deaf" stops reading after the start line.
 """
 
 import json
@@ -12,11 +12,13 @@ import time
 
 def main() -> None:
     log, mode = sys.argv[1], (sys.argv[2:] or [""])[0]
+    restarted = False
     with open(log, "a", encoding="utf-8") as out:
         for line in sys.stdin:
             message = json.loads(line)
             out.write(json.dumps({**message, "meter": os.getpid()}) + "\n")
             out.flush()
+            restarted = restarted or "restart" in message
             if message["cmd"] == "start" and mode == "off":
                 reply("closed")
                 return
@@ -24,7 +26,8 @@ def main() -> None:
                 reply("ready", notices=["zone-unknown: No grid zone was given."])
             if message["cmd"] == "start" and mode == "deaf":
                 time.sleep(60)
-            if message["cmd"] == "count" and mode == "dies" and not message.get("phase"):
+            mortal = mode == "dies" and not restarted
+            if message["cmd"] == "count" and mortal:
                 return
             if message["cmd"] == "stop" and mode != "mute":
                 reply("closed")

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from gramwatt.collectors.node_meter import NodeMeter
+from gramwatt.collectors.unsaved import Unsaved
 
 
 class Death(BaseException):
@@ -74,5 +75,6 @@ class Rank:
     doomed: int | None = None
     end_ns: int | None = None
     closed_ns: int = 0
-    unsent: float = 0.0
+    unsaved: Unsaved = field(default_factory=Unsaved)
+    wire: list[bytes] = field(default_factory=list)
     at_risk: list[tuple[int, float]] = field(default_factory=list)

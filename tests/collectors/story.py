@@ -7,6 +7,7 @@ the journal has, and what was drawn from the wall.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ class Story(Rig):
 
     def __init__(self, home: Path, seed: int) -> None:
         draw = self.draw = Random(seed)
+        self.acks = Random(~seed)  # whether a line or an answer arrives before a death
         self.job_id = f"job-{seed}"
         self.length_s = 10 ** draw.uniform(0.7, 3.1)
         self.lying, self.deadly = draw.random() < 0.4, draw.random() < 0.7
@@ -164,8 +166,9 @@ class Story(Rig):
                 return
             self.clock.advance_ns(wait_ns + self.draw.randrange(2_000_000))
             for rank in alive:
-                if rank.meter:
-                    self._mortal(rank, rank.meter.tick)
+                self._read(rank)
+                if rank.meter and self._mortal(rank, rank.meter.tick) and self.acks.random() < 0.5:
+                    rank.unsaved.saved(rank.meter.counts.saved)
             for rank in self.ranks:
                 if rank.back_at_ns is not None and self.clock.now_ns() >= rank.back_at_ns:
                     self._launch(rank, restart=1)
@@ -187,21 +190,24 @@ class Story(Rig):
         meter, rank.meter = rank.meter, None
         if meter is not None:
             meter.release()
+            if self.acks.random() < 0.5:  # its last word was on the way
+                rank.unsaved.saved(meter.counts.saved)
         rank.doomed = None
+        rank.wire.clear()
         now_ns = self.clock.now_ns()
-        self._forget(rank)
         if rank.fate == "dead":
             self._gone(rank)
         else:
             rank.back_at_ns = now_ns + round(10 ** self.draw.uniform(-1, 1.5) * NS_PER_S)
 
     def _forget(self, rank: Rank) -> None:
-        """What was counted since the last save of the open file may die with the meter."""
+        """What was counted since the last save of the open file may die with meter and client."""
         since_ns = self._saved_ns(self.clock.now_ns())
         self.lost_counts += sum(amount for at_ns, amount in rank.at_risk if at_ns >= since_ns)
         rank.at_risk.clear()
 
     def _gone(self, rank: Rank) -> None:
+        self._forget(rank)
         rank.end_ns, rank.back_at_ns = self.clock.now_ns(), None
         self.clients.pop(100 + rank.number, None)
         if not any(other.meter or other.back_at_ns for other in self.ranks):
@@ -240,24 +246,30 @@ class Story(Rig):
         meter = rank.meter = self.start(**given, boot_ns=rank.start_ns, **more)
         if meter.lead is not None:
             self.restarts += "restart" in more
-        amount, rank.unsent = rank.unsent, 0.0
-        if amount:
-            self._tell(rank, amount)
+        rank.wire.clear()
+        rank.unsaved.again()
+        self._tell(rank)
 
     def _count(self, rank: Rank) -> None:
         if rank.end_ns is not None or rank not in self.ranks or rank.fate == "dead":
             return
         amount = float(self.draw.randrange(1, 100))
         self.sent += amount
-        if rank.meter is None:
-            rank.unsent += amount
-        else:
-            self._tell(rank, amount)
-
-    def _tell(self, rank: Rank, amount: float) -> None:
-        assert rank.meter is not None
-        rank.meter.handle({"cmd": "count", "unit": None, "amount": amount})
         rank.at_risk.append((self.clock.now_ns(), amount))
+        rank.unsaved.add(None, amount, None)
+        if rank.meter is not None:
+            self._tell(rank)
+
+    def _tell(self, rank: Rank) -> None:
+        """The client sends what it has, which the meter may read now, later, or not any more."""
+        rank.unsaved.send(lambda line: rank.wire.append(line) is None, fresh=True)
+        if self.acks.random() < 0.5:
+            self._read(rank)
+
+    def _read(self, rank: Rank) -> None:
+        while rank.meter and rank.wire:
+            line = json.loads(rank.wire.pop(0))
+            rank.meter.handle({**line, "mono_ns": self.clock.mono_ns()})
 
     def _doom(self, rank: Rank) -> None:
         if rank.meter is None or rank.fate == "dead":
@@ -291,6 +303,7 @@ class Story(Rig):
         for _ in range(2):
             meter = rank.meter
             assert meter is not None
+            self._read(rank)
             if self._mortal(rank, lambda meter=meter: meter.close(stop)):
                 meter.release()
                 rank.closed_ns = self.clock.now_ns()

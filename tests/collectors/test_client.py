@@ -42,11 +42,11 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
 
 def amounts(told: list[dict[str, Any]]) -> dict[tuple[str | None, str | None], float]:
+    """The sums of what was counted; what was sent again has the number it had before."""
     sums: dict[tuple[str | None, str | None], float] = {}
-    for line in told:
-        if line["cmd"] == "count":
-            key = (line["unit"], line["phase"])
-            sums[key] = sums.get(key, 0.0) + line["amount"]
+    for line in {line["n"]: line for line in told if line["cmd"] == "count"}.values():
+        key = (line["unit"], line["phase"])
+        sums[key] = sums.get(key, 0.0) + line["amount"]
     return sums
 
 

@@ -210,6 +210,30 @@ with track(unit='image') as job:
     assert "completed" in {state for state, _, _ in states(found)}
 
 
+def test_killed_meters_lose_no_count(environ: dict[str, str], tmp_path: Path) -> None:
+    body = f"""
+counted = 0
+with track(unit='image') as job:
+    while not os.path.exists({str(tmp_path / "enough")!r}):
+        job.count(1)
+        counted += 1
+        time.sleep(0.005)
+open({str(tmp_path / "counted")!r}, "w").write(str(counted))
+"""
+    job = start_script(environ, body, tmp_path)
+    killed: set[int] = set()
+    for _ in range(3):
+        (meter,) = wait_until(lambda: set(meters(environ)) - killed, "a meter")
+        time.sleep(0.7)  # wherever it is then: still starting, or counting
+        os.kill(meter, signal.SIGKILL)
+        killed.add(meter)
+    wait_until(lambda: set(meters(environ)) - killed, "the last meter")
+    (tmp_path / "enough").write_text("")
+    assert job.wait(60) == 0
+    found = [r for r in records(environ) if isinstance(r, CountRecord)]
+    assert sum(r.amount for r in found) == int((tmp_path / "counted").read_text())
+
+
 def test_killing_both_is_closed_by_sync_at_the_last_journaled_state(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

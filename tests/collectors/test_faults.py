@@ -85,9 +85,11 @@ def check_energy(story: Story, job: MergedJob) -> None:
 
 
 def check_counts(story: Story, job: MergedJob) -> None:
-    """No unit of work twice, and none lost but what was told in a dead meter's last 10 s."""
+    """No unit of work twice, and none lost but those of the last 10 s of a client that was killed
+    with its meter, or ended on a full disk.
+    """
     total = sum(count.amount for count in job.counts)
-    assert total <= story.sent, story.job_id
+    assert total <= story.sent, (story.job_id, total, story.sent)
     assert total >= story.sent - story.lost_counts, (
         story.job_id,
         total,

@@ -8,6 +8,8 @@ Forgotten stop
     test_track.py::test_a_forgotten_stop_fails_when_the_script_does
 Meter killed
     test_end_to_end_client.py::test_a_killed_meter_loses_no_energy
+    test_end_to_end_client.py::test_killed_meters_lose_no_count
+    test_unsaved.py::test_what_is_sent_again_counts_once_though_the_answer_was_lost
     test_recovery.py::test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead
     test_recovery.py::test_counts_survive_the_meter_once_each
     test_windows.py::test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost
