@@ -85,7 +85,7 @@ def _by_server(
     for server, theirs in found.items():
         if server != config.server:
             jobs = ", ".join(sorted({folder.job_id for folder in theirs})[:5])
-            done.said.append(f"{len(theirs)} spooled journals go to {server}, their own: {jobs}")
+            done.said.append(f"spooled for {server}, and sent there: {jobs}")
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from gramwatt.collectors import client
 from gramwatt.collectors.cli import build_app
 from gramwatt.collectors.identity import node_id
 from gramwatt.collectors.spool import remember_server
@@ -31,6 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home and configuration of its own, and nothing from the environment."""
     for name in [name for name in os.environ if name.startswith("GRAMWATT_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setattr(client, "_printed", set())  # what is said once is said in each test
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
@@ -145,7 +147,7 @@ def test_sync_sends_a_journal_to_the_server_it_was_measured_for(
     store = Store(lambda _home, job_id: taken.append(job_id) or [], lambda _home, _job: None)
     done = invoke("sync", store=store)
     assert done.exit_code == 1
-    assert "1 spooled journals go to http://127.0.0.1:9, their own: job-1" in done.stderr
+    assert "spooled for http://127.0.0.1:9, and sent there: job-1" in done.stderr
     assert "stays spooled" in done.stderr
     assert taken == [None]  # other journals are the local store's
     assert (folder / "aaaaaaaaaaaa.jsonl").exists()

@@ -390,3 +390,23 @@ def test_a_start_line_with_hardly_anything_is_enough(tmp_path: Path) -> None:
     rig.run(5, meter)
     rig.stop(meter)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 6, rel=1e-2)
+
+
+def test_a_reading_that_was_interrupted_is_taken_once_more(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu({"type": "constant", "power_w": 500}, update_period_s=0.001))
+    meter = rig.start()
+    rig.run(20, meter)
+    fields, waits = rig.nvml.fields, [0.3]
+
+    def interrupted(index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        answer = fields(index, ids)
+        while waits:
+            rig.clock.sleep(waits.pop())
+        return answer
+
+    rig.nvml.fields = interrupted  # type: ignore[method-assign]
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    # The value at the stop, read 0.3 s before the call returned, would lie in its middle: 75 J off.
+    assert not waits
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(500 * (end_ns / NS_PER_S - 1_000), abs=5)

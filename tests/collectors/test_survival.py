@@ -106,6 +106,7 @@ from gramwatt.collectors.visible import Board, visible
 from gramwatt.sci.merge import merge
 from gramwatt.sci.records import CountRecord, IntervalRecord, JobRecord
 from tests.collectors.test_end_to_end_client import (
+    EDGES_J,
     POWER_W,
     environ,
     gpu_intervals,
@@ -166,7 +167,7 @@ def test_a_container_may_end_the_moment_stop_has_returned(
     assert states(found) == [("completed", None, None)]
     assert seconds(intervals) == pytest.approx(1.3, abs=0.5)
     assert sum(i.energy_j for i in intervals) == pytest.approx(
-        POWER_W * seconds(intervals), rel=0.02
+        POWER_W * seconds(intervals), abs=EDGES_J
     )
     assert sum(c.amount for c in found if isinstance(c, CountRecord)) == 7
 
@@ -303,7 +304,7 @@ if __name__ == "__main__":
     spans = [i for device in merged.devices for i in device.intervals]
     board = [i for i in spans if i.device_id.startswith("GPU-")]
     assert seconds(board) == pytest.approx(merged.duration_s, abs=1)
-    assert sum(i.energy_j for i in board) == pytest.approx(POWER_W * seconds(board), rel=0.02)
+    assert sum(i.energy_j for i in board) == pytest.approx(POWER_W * seconds(board), abs=EDGES_J)
     assert len([r for r in found if isinstance(r, JobRecord)]) == 5
     assert merged.state == "completed"
 
