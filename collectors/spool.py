@@ -161,14 +161,18 @@ class SpoolFolder:
         ]
 
 
+def plain_address(address: str) -> str:
+    """A server's address without credentials."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 def remember_server(folder: Path, address: str) -> bool:
     """Leave in a folder where its records belong, without credentials; False when that failed."""
-    parts = urlsplit(address)
-    plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     beside = folder / f"{SERVER}.{os.getpid()}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside.write_text(json.dumps({"server": plain}) + "\n", "utf-8")
+        beside.write_text(json.dumps({"server": plain_address(address)}) + "\n", "utf-8")
         os.replace(beside, folder / SERVER)
     except OSError:
         return False

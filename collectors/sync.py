@@ -77,15 +77,21 @@ def _by_server(
 ) -> dict[str, list[spool.SpoolFolder]]:
     """Folders by the server they go to: the environment's, their own, else the configured one."""
     insists = config.origins.get("server", "").startswith("environment")
+    configured = spool.plain_address(config.server) if config.server else None
     found: dict[str, list[spool.SpoolFolder]] = {config.server: []} if config.server else {}
+    elsewhere: dict[tuple[str, str], list[str]] = {}
     for folder in chosen:
-        server = config.server if insists else folder.server() or config.server
+        own = folder.server()
+        foreign = own is not None and own != configured
+        server = own if foreign and not insists else config.server
         if server is not None:
             found.setdefault(server, []).append(folder)
-    for server, theirs in found.items():
-        if server != config.server:
-            jobs = ", ".join(sorted({folder.job_id for folder in theirs})[:5])
-            done.said.append(f"spooled for {server}, and sent there: {jobs}")
+        if foreign and own and server:
+            elsewhere.setdefault((own, spool.plain_address(server)), []).append(folder.job_id)
+    for (own, server), jobs in elsewhere.items():
+        target = "there" if server == own else f"to {server}, which GRAMWATT_SERVER names"
+        shown = ", ".join(sorted(set(jobs))[:5])
+        done.said.append(f"spooled for {own}, and sent {target}: {shown}")
     return found
 
 

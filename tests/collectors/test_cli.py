@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gramwatt.collectors import client
+from gramwatt.collectors import client, uploader
 from gramwatt.collectors.cli import build_app
 from gramwatt.collectors.identity import node_id
 from gramwatt.collectors.spool import remember_server
@@ -159,5 +159,20 @@ def test_sync_sends_to_the_server_of_the_environment_first(
     assert remember_server(write_dead_job(home), "http://127.0.0.1:9")
     monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:11")
     done = invoke("sync")
-    assert "127.0.0.1:11" in done.stderr
-    assert "127.0.0.1:9" not in done.stderr
+    said = "spooled for http://127.0.0.1:9, and sent to http://127.0.0.1:11, which GRAMWATT_SERVER"
+    assert f"{said} names: job-1" in done.stderr
+    assert "http://127.0.0.1:11/v1/jobs/job-1/records cannot be reached" in done.stderr
+
+
+def test_sync_keeps_the_configured_credentials_for_a_server_that_is_remembered_without(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "http://key:word@127.0.0.1:9/x"
+    (home.parent / "gramwatt.toml").write_text(f'server = "{address}"')
+    folder = write_dead_job(home)
+    assert remember_server(folder, address)
+    asked: list[str] = []
+    monkeypatch.setattr(uploader, "upload", lambda *args: asked.append(args[3]) or uploader.Sent())
+    done = invoke("sync")
+    assert (done.exit_code, asked) == (0, [address])
+    assert "spooled for" not in done.stderr
