@@ -34,7 +34,7 @@ class CrossCheck:
 
     __slots__ = (
         *("_base", "_counter_j", "_due", "_mean_j", "_said", "_samples", "_span_s"),
-        *("_squares", "_sum_w", "_top_w", "has_means"),
+        *("_squares", "_sum_w", "_top_w", "_waiting_w", "has_means"),
     )
 
     def __init__(self) -> None:
@@ -43,16 +43,28 @@ class CrossCheck:
         self._counter_j = self._mean_j = self._span_s = self._top_w = 0.0
         self._samples, self._due = 0, SAMPLES_LEAST
         self._sum_w = self._squares = 0.0
+        self._waiting_w: list[float] = []
         self._said = False
 
-    def take(self, time_ns: int, counter_mj: float | None, mean_mw: float | None) -> None:
-        """A reading on a whole second [ns]: the counter [mJ] and the second's mean power [mW]."""
+    def take(
+        self,
+        time_ns: int,
+        counter_mj: float | None,
+        mean_mw: float | None,
+        *,
+        believed: bool = True,
+    ) -> None:
+        """A reading on a whole second [ns]: the counter [mJ] and the second's mean power [mW].
+
+        A step that was not `believed` is no part of what is billed, nor of what is compared.
+        """
         self.has_means = self.has_means or mean_mw is not None
         base, self._base = self._base, None if counter_mj is None else (time_ns, counter_mj)
+        moments_w, self._waiting_w = self._waiting_w, []
         if base is None or counter_mj is None:
             return
         span_s, step_mj = (time_ns - base[0]) / NS_PER_S, counter_mj - base[1]
-        if step_mj < 0 or not REGULAR_S[0] <= span_s <= REGULAR_S[1]:
+        if not believed or step_mj < 0 or not REGULAR_S[0] <= span_s <= REGULAR_S[1]:
             return
         if self.has_means:
             if mean_mw is None:
@@ -61,13 +73,13 @@ class CrossCheck:
             self._top_w = max(self._top_w, w_from_mw(mean_mw))
         self._counter_j += j_from_mj(step_mj)
         self._span_s += span_s
+        self._samples += len(moments_w)
+        self._sum_w += sum(moments_w)
+        self._squares += sum(power_w * power_w for power_w in moments_w)
 
     def sample(self, power_mw: float) -> None:
-        """Power at a random moment [mW]."""
-        power_w = w_from_mw(power_mw)
-        self._samples += 1
-        self._sum_w += power_w
-        self._squares += power_w * power_w
+        """Power at a random moment [mW]; it counts if the counter's step around it does."""
+        self._waiting_w.append(w_from_mw(power_mw))
 
     def finding(self, limit_w: float | None, *, final: bool = False) -> str | None:
         """What is to be said, once; None while the two agree or too little is known."""

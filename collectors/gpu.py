@@ -48,6 +48,7 @@ class GpuMeter:
         "_pending_j",
         "_short_j",
         "counter_lost",
+        "fault",
         "label",
         "ledger",
         "limit_w",
@@ -72,6 +73,8 @@ class GpuMeter:
         self.period_s: float | None = None
         self.power_w: float | None = None
         self.counter_lost = False
+        self.fault: str | None = None
+        """Why the last counter reading was not believed, None when it was."""
         self._notify = notify
         self._believed: tuple[int, float] | None = None
         self._last: tuple[int, float | None] | None = None
@@ -137,10 +140,13 @@ class GpuMeter:
         else:
             self._with_counter(time_ns, counter_mj, power_mw)
 
-    def take_power(self, time_ns: int, power_mw: float | None) -> None:
-        """Book a dense power sample of a device whose counter is absent or frozen."""
+    def take_power(self, time_ns: int, power_mw: float | None, *, after_gap: bool = False) -> None:
+        """Book a dense power sample of a device whose counter is absent or frozen.
+
+        `after_gap` says that samples between the last one and this are lost.
+        """
         if self._last is not None and time_ns > self._last[0] and power_mw is not None:
-            self._integrate(time_ns, power_mw)
+            self._integrate(time_ns, power_mw, dense=not after_gap)
 
     def settle(self) -> None:
         """Book what still waits for the counter, as integrated power: the job ends here."""
@@ -183,7 +189,7 @@ class GpuMeter:
         base_ns, base_mj = self._believed or (time_ns, counter_mj)
         span_s = (time_ns - base_ns) / NS_PER_S
         step_j = j_from_mj(counter_mj - base_mj)
-        fault = self._fault(step_j, span_s, power_mw)
+        fault = self.fault = self._fault(step_j, span_s, power_mw)
         self._missing = 0
         sampled_j = self._sampled_j(time_ns, power_mw) or 0.0
         if fault == "late":
@@ -228,12 +234,13 @@ class GpuMeter:
             self._tell("absent")
             self._believed = None
 
-    def _integrate(self, time_ns: int, power_mw: float | None) -> None:
+    def _integrate(self, time_ns: int, power_mw: float | None, *, dense: bool = True) -> None:
         """Book the span since the last believed value from power samples."""
         last_ns = (self._last or (time_ns, None))[0]
         start_ns = self._believed[0] if self._believed else last_ns
         sampled_j = self._sampled_j(time_ns, power_mw)
-        dense = sampled_j is not None and (time_ns - last_ns) <= SAMPLE_GAP_S * NS_PER_S
+        near = (time_ns - last_ns) <= SAMPLE_GAP_S * NS_PER_S
+        dense = dense and sampled_j is not None and near
         if sampled_j is None:
             sampled_j = self._held_j(time_ns - last_ns)
         power_w = self._watts(power_mw)

@@ -20,14 +20,22 @@ SILENT_NS = 3_000_000_000
 """A buffer that gave nothing for so long has another clock by now, or is gone."""
 
 
+OVERRUN_PERIODS = 5
+"""Samples may be late by themselves; so many missing in a row were overwritten."""
+
+
 class SampleBuffer:
     """One board's samples, each handed out once, in order, on the job's timeline.
 
     `reach_ns` is how far the buffer goes back at its first reading [ns]: it must be read more often
     than that. `silent` is True when nothing came for SILENT_NS and from the start neither.
+    `overrun` is True when samples between the last look and this one had been overwritten.
     """
 
-    __slots__ = ("_ask", "_at_ns", "_offset_ns", "_since_us", "_told_ns", "reach_ns", "silent")
+    __slots__ = (
+        *("_ask", "_at_ns", "_offset_ns", "_period_us", "_since_us", "_told_ns"),
+        *("overrun", "reach_ns", "silent"),
+    )
 
     def __init__(self, ask: Ask, now_ns: int) -> None:
         """Read the buffer once; raises what `ask` raises."""
@@ -35,9 +43,11 @@ class SampleBuffer:
         self._since_us = 0
         self._offset_ns: float | None = None
         self._at_ns = self._told_ns = now_ns
-        self.silent = False
+        self.silent = self.overrun = False
+        self._period_us = 0.0
         times_us = [time_us for time_us, _ in self._fresh(now_ns)]
         self.reach_ns = (max(times_us) - min(times_us)) * NS_PER_US if times_us else 0
+        self._period_us = self.reach_ns / NS_PER_US / max(1, len(times_us) - 1)
 
     def drain(self, now_ns: int) -> list[tuple[int, int]]:
         """What is new: (time on the timeline [ns], power [mW]); raises what the source raises."""
@@ -51,6 +61,8 @@ class SampleBuffer:
         if not fresh:
             self._miss(now_ns)
             return []
+        step_us = fresh[0][0] - self._since_us if self._since_us else 0
+        self.overrun = step_us > OVERRUN_PERIODS * self._period_us > 0
         self._since_us, self._told_ns = fresh[-1][0], now_ns
         offset_ns = float(now_ns - self._since_us * NS_PER_US)
         if self._offset_ns is not None:  # the least delayed reading so far is the best

@@ -33,6 +33,8 @@ INTERRUPTED_NS, INTERRUPTED_FACTOR = NS_PER_S // 200, 4
 """A reading that took longer, and so many times longer than the quickest, was interrupted by other
 work: it is taken once more, as nobody knows where in the call its value belongs."""
 
+_OVERRUN = "the driver's buffer of power samples was read too late; what it lost is estimated."
+
 _Timed = tuple[int, Reading, float | None]
 
 
@@ -243,7 +245,8 @@ class Sampler:
         if not buffered or reading[1] is not None:  # else later samples would come too late
             device.gpu.take(reading)
         if reading[1] is not None and not device.gpu.needs_power:
-            device.check.take(reading[0], reading[1], device.mean_mw)
+            believed = device.gpu.fault in (None, "late")
+            device.check.take(reading[0], reading[1], device.mean_mw, believed=believed)
         if (self._ticks + device.index) % PROFILE_TICKS == 0:
             self._look(device)
 
@@ -283,8 +286,12 @@ class Sampler:
         except Exception:  # power is asked for often from here on
             device.buffer = None
             return False
+        lost = device.buffer.overrun
+        if lost and samples:
+            self._notify("meter-gap", f"{device.gpu.label}: {_OVERRUN}")
         for time_ns, power_mw in samples:
-            device.gpu.take_power(time_ns, power_mw)
+            device.gpu.take_power(time_ns, power_mw, after_gap=lost)
+            lost = False
         if device.buffer.silent:
             device.buffer = None
         return device.buffer is not None

@@ -60,6 +60,24 @@ def test_a_buffer_that_reaches_back_too_little_is_read_as_often_as_power(tmp_pat
     assert rig.nvml.calls > 60 * 8
 
 
+@pytest.mark.parametrize("late_s", [2.0, 5.0, 8.0, 15.0])
+def test_what_a_late_look_has_lost_is_estimated_and_said(tmp_path: Path, late_s: float) -> None:
+    wave = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 17.0}
+    rig = Rig(tmp_path, gpu(wave, counter=False, samples=BUFFER))
+    meter = rig.start()
+    rig.run(31, meter)
+    rig.clock.sleep(late_s)
+    rig.run(30, meter)
+    rig.stop(meter)
+    kinds = {i.kind: 0.0 for i in rig.gpu_intervals()}
+    for interval in rig.gpu_intervals()[1:]:
+        kinds[interval.kind] += (interval.end - interval.start).total_seconds()
+    lost_s = late_s - 3.0  # the buffer reaches 3 s back
+    assert kinds.get("estimated", 0.0) == pytest.approx(max(0.0, lost_s), abs=1.1)
+    said = [text for text in meter.notices if "read too late" in text]
+    assert len(said) == (lost_s > 0)
+
+
 def test_a_buffer_that_stops_answering_gives_way_to_power(tmp_path: Path) -> None:
     wave = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 3.0}
     faults = [{"type": "failing", "call": "samples", "at_s": 20}]
