@@ -184,10 +184,11 @@ def test_a_cgroup_that_is_killed_at_once_is_closed_later(
     synced(environ)
     found = records(environ)
     assert [state for state, _, _ in states(found)] == ["lost"]
-    assert merge(found).duration_s <= lasted_s
-    # at most what lies between the job's start and its only replaced file is missing: 10 s
-    covered_s = sum(seconds([i]) for i in gpu_intervals(found))
-    assert covered_s <= lasted_s
+    job = merge(found)
+    assert job.duration_s <= lasted_s
+    # An interval may stand in the open file and, longer, in the final lines: merged, it is one.
+    spans = [i for d in job.devices for i in d.intervals if i.device_id.startswith("GPU-")]
+    assert seconds(spans) <= lasted_s
 
 
 @pytest.mark.parametrize(
