@@ -35,28 +35,47 @@ class HostProcess(Protocol):
 
 
 class Part:
-    """One device of the host, CPU or RAM: its ledgers and how its energy is billed."""
+    """One device of the host, CPU or RAM: its ledgers and how its energy is billed.
 
-    __slots__ = ("fill", "ledger", "mean_sum_j", "share")
+    `share` is the part that is reserved for the job, `fraction` the job's of that while others,
+    who have reserved as much, are there too.
+    """
+
+    __slots__ = ("_billed_j", "_whole_j", "fill", "fraction", "ledger", "mean_sum_j", "share")
 
     def __init__(self, device_id: str, share: float, schedule: Schedule, emit: Emit) -> None:
         self.ledger = Ledger(device_id, schedule, emit)
         self.fill = (schedule, emit)
-        self.share = share
+        self.share, self.fraction = share, 1.0
         self.mean_sum_j = 0.0
+        self._whole_j = self._billed_j = 0.0
+
+    @property
+    def mean_share(self) -> float:
+        """The part that was billed so far, weighted by energy."""
+        return round(self._billed_j / self._whole_j, 9) if self._whole_j > 0 else self.share
+
+    def billed_j(self, energy_j: float) -> float:
+        """The job's part of the host's energy [J], as it is now."""
+        billed_j = energy_j * self.share * self.fraction
+        self._whole_j += energy_j
+        self._billed_j += billed_j
+        return billed_j
 
     def book(self, start_ns: int, end_ns: int, energy_j: float, kind: str) -> None:
         """Book the job's share of the host's energy [J]."""
-        label = "attributed" if self.share < 1 and kind == "measured" else kind
-        power_w = energy_j * NS_PER_S / (end_ns - start_ns) * self.share
-        self.ledger.add(start_ns, end_ns, energy_j * self.share, label, round(power_w, 3))
+        whole = self.share * self.fraction >= 1
+        label = "attributed" if not whole and kind == "measured" else kind
+        billed_j = self.billed_j(energy_j)
+        power_w = billed_j * NS_PER_S / (end_ns - start_ns)
+        self.ledger.add(start_ns, end_ns, billed_j, label, round(power_w, 3))
 
     def book_before(self, start_ns: int, end_ns: int, power_w: float) -> None:
         """Book a span that lies before what the ledger has already taken."""
         schedule, emit = self.fill
         before = Ledger(self.ledger.device_id, schedule, emit)
-        energy_j = power_w * self.share * (end_ns - start_ns) / NS_PER_S
-        before.add(start_ns, end_ns, energy_j, "estimated")
+        energy_j = power_w * (end_ns - start_ns) / NS_PER_S
+        before.add(start_ns, end_ns, self.billed_j(energy_j), "estimated")
         before.close()
 
 
@@ -286,7 +305,8 @@ class HostMeter:
             if power_w is not None and end_ns > start_ns:
                 interval = Interval(start_ns, "estimated")
                 interval.end_ns = end_ns
-                interval.energy_j = power_w * part.share * (end_ns - start_ns) / NS_PER_S
+                host_j = power_w * (end_ns - start_ns) / NS_PER_S
+                interval.energy_j = host_j * part.share * part.fraction
                 found.append(interval.fields(part.ledger.device_id))
         return found
 

@@ -13,6 +13,7 @@ from gramwatt.collectors.boards import Boards
 from gramwatt.collectors.clock import Timeline
 from gramwatt.collectors.gpu import GpuMeter, Notify
 from gramwatt.collectors.hostmeter import HostMeter, Part
+from gramwatt.collectors.hostshare import HostShare
 from gramwatt.collectors.intervals import Interval, Ledger, Schedule
 from gramwatt.collectors.raplhost import host_meter
 from gramwatt.collectors.sampler import RETRY_MAX_NS, RETRY_MIN_NS, Sampler
@@ -49,6 +50,8 @@ class Lead:
         self._ledgers: list[Ledger] = []
         self._others = Accelerators(timeline, self.schedule, put, notify, around.random)
         self._host_said: object = None
+        self._host_parts: tuple[Part, ...] = ()
+        self._host_share: HostShare | None = None
         self._machine: Machine | None = None
         self._boards: list[visible.Board] = []
         self._known: dict[str, Any] = {}
@@ -131,6 +134,8 @@ class Lead:
         provisional = self.host.settle() if self.host else []
         if self._shared:
             self._shared.say(final=False)
+        if self._host_share:
+            self._host_share.look()
         self._describe_host()
         spans = [(ledger.device_id, ledger.open) for ledger in self._all_ledgers()]
         opened = [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
@@ -147,7 +152,11 @@ class Lead:
         self._others.stop(stop_ns)
         if self.host:
             self.host.stop(stop_ns)
+            if any(part.mean_share != part.share for part in self._host_parts):
+                self._host_said = None  # once more, with the part of the host that it was
             self._describe_host()
+        if self._host_share:
+            self._host_share.release()
         if self._port:
             self._port.close()
 
@@ -283,6 +292,11 @@ class Lead:
         cpu, ram = (
             Part(f"{self._node}-{name}", share, self.schedule, self._emit) for name, share in shares
         )
+        self._host_parts = (cpu, ram)
+        where = Path(folder)
+        self._host_share = HostShare(
+            where.parents[2], where.parents[0].name, {"cpu": cpu, "ram": ram}, self._notify
+        )
         self.host = host_meter(self._timeline, machine, (cpu, ram), self._notify, spawn, found)
         if state:
             self.host.resume(state)
@@ -313,14 +327,15 @@ class Lead:
         if host is None or machine is None or host.sources == self._host_said:
             return
         self._host_said = (cpu_meter, cpu_kind), (ram_meter, ram_kind) = host.sources
+        cpu_share, ram_share = (part.mean_share for part in self._host_parts)
         self._put(
             DeviceRecord,
             device_id=f"{self._node}-cpu",
             device_class="cpu",
             name=machine.cpu_name or "unknown CPU",
             meter=cpu_meter,
-            kind=_of_share(cpu_kind, machine.cpu_share),
-            share=machine.cpu_share,
+            kind=_of_share(cpu_kind, cpu_share),
+            share=cpu_share,
             units=machine.threads,
             units_total=machine.threads_total,
         )
@@ -330,8 +345,8 @@ class Lead:
             device_class="ram",
             name="memory",
             meter=ram_meter,
-            kind=_of_share(ram_kind, machine.memory_share),
-            share=machine.memory_share,
+            kind=_of_share(ram_kind, ram_share),
+            share=ram_share,
             memory_b=machine.memory_b,
         )
 

@@ -190,7 +190,7 @@ def _host(
         label = f"host, the share of {reserved:g} of {slots:g} accelerators"
     else:
         te = _seen_host(records, catalog)
-        reserved, slots = _reserved_of(reserved, accelerators)
+        reserved, slots = _reserved_of(reserved, accelerators, records)
         label = "host (CPU, memory, board, case)"
     grams = embodied_share_g(te.te_g, reserved_s, life, reserved / slots)
     notice = Notice("host-modelled", CODES["host-modelled"], "embodied_g")
@@ -210,10 +210,25 @@ def _in_server(record: DeviceRecord, catalog: Catalog) -> bool:
     return isinstance(hardware, Hardware) and hardware.in_server
 
 
-def _reserved_of(reserved: float, accelerators: Sequence[DeviceRecord]) -> tuple[float, float]:
-    """RR and ToR: accelerators reserved and in the host; all of a host that has none."""
+def _reserved_of(
+    reserved: float, accelerators: Sequence[DeviceRecord], records: Sequence[DeviceRecord]
+) -> tuple[float, float]:
+    """RR and ToR: accelerators reserved and in the host; the job's part of a host that has none."""
     in_host = max((record.units_total or 0.0 for record in accelerators), default=0.0)
-    return (reserved, in_host) if in_host > reserved else (1.0, 1.0)
+    if in_host > reserved:
+        return reserved, in_host
+    return (1.0, 1.0) if accelerators else (_beside_others(records), 1.0)
+
+
+def _beside_others(records: Sequence[DeviceRecord]) -> float:
+    """The job's part of what its limits left it, which others used at the same time (0 to 1].
+
+    The host's size is that of the limits (`units`); a share below theirs was divided further.
+    """
+    cpu = next((record for record in records if record.device_class == "cpu"), None)
+    if cpu is None or not cpu.units or not cpu.units_total:
+        return 1.0
+    return min(1.0, round(cpu.share * cpu.units_total / cpu.units, 6))
 
 
 def _seen_host(records: Sequence[DeviceRecord], catalog: Catalog) -> Embodied:

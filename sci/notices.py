@@ -49,6 +49,7 @@ CODES: dict[str, str] = {
     "below-resolution": "The span is too short for the meter's resolution.",
     "windows-left-out": "More windows were opened than can be measured; some are left out.",
     "gpu-shared": "A GPU of the job is used by others too.",
+    "host-shared": "Other measured jobs ran on the host; what no cgroup limits is divided equally.",
     "spool-elsewhere": "The journal is kept in another folder, as the usual one cannot be written.",
     "spool-resolution": "The journal was thinned because the spool was full.",
     "advice-policy": "A rule that no data can test; shown with its source, never counted.",
@@ -64,6 +65,7 @@ CODES: dict[str, str] = {
     "flag-over-provisioned": "The part is larger than the job needs.",
     "flag-under-provisioned": "The job nearly fills its device's memory.",
     "hardware-unstated": "No present hardware was named.",
+    "memory-disagrees": "The memory estimate says that the job does not fit, and the run shows it does.",
 }
 """Every code the product may emit, with the sentence its documentation heading opens with."""
 

@@ -116,7 +116,7 @@ def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path: Path) -> N
     assert gpu_j(rig, "b") == pytest.approx(200 * 125, rel=0.01)
     assert gpu_j(rig, "a", "measured") == pytest.approx(200 * 250, abs=10 * 250)
     assert job(rig, "a").devices[0].record.share == pytest.approx(0.75, abs=0.02)
-    assert list((tmp_path / "boards").rglob("*"))[1:] == []
+    assert [path for path in (tmp_path / "boards").rglob("*") if path.is_file()] == []
 
 
 def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path: Path) -> None:

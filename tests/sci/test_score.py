@@ -261,6 +261,23 @@ def test_jobs_on_a_workstation_of_two_cards_sum_to_it():
     assert 2 * embodied(1) == pytest.approx(embodied(2))
 
 
+def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
+    def host_g(share, units):
+        writer = Writer()
+        cpu = {"device_class": "cpu", "name": "EPYC 7763", "units": units, "units_total": 64}
+        device = writer.device("cpu-0", **cpu, share=share)
+        reading = writer.interval(0, 3600, 1e5, "cpu-0")
+        doc = scored([writer.job(zone="FR"), device, reading, writer.end(3600)])
+        [host] = [row for row in doc["devices"] if row["class"] == "host"]
+        return host["embodied_g"]["value"]
+
+    whole_g = host_g(1.0, 64)
+    assert host_g(0.25, 64) + host_g(0.75, 64) == pytest.approx(whole_g)
+    # A limit of 16 of 64 threads is a quarter of the host, and is not divided once more.
+    assert host_g(0.25, 16) == pytest.approx(whole_g / 4)
+    assert host_g(0.125, 16) == pytest.approx(whole_g / 8)
+
+
 def test_less_energy_cleaner_power_fewer_devices_and_longer_life_each_lower_the_score():
     base = scored(gpu_job(), Steps(400))["total_g"]["value"]
     assert scored(gpu_job(), Steps(300))["total_g"]["value"] < base
