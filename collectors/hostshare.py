@@ -17,10 +17,13 @@ from gramwatt.sci.notices import CODES
 class HostShare:
     """The unlimited parts of a host among the jobs of `home` that are measured on it."""
 
-    def __init__(self, home: Path, job_id: str, parts: dict[str, Part], notify: Notify) -> None:
-        """`parts` by name; one that a cgroup limits is the job's own and left alone."""
+    def __init__(self, home: Path, job_id: str, parts: tuple[Part, ...], notify: Notify) -> None:
+        """A part that a cgroup limits is the job's own and left alone.
+
+        Parts go by their device's id, which names the node: nodes may share a home.
+        """
         self._locks, self._notify = BoardLocks(home, job_id), notify
-        self._parts = {f"host-{name}": part for name, part in parts.items() if part.share >= 1}
+        self._parts = {part.ledger.device_id: part for part in parts if part.share >= 1}
         for name in self._parts:
             self._locks.take(name)
         self.look()

@@ -294,9 +294,8 @@ class Lead:
         )
         self._host_parts = (cpu, ram)
         where = Path(folder)
-        self._host_share = HostShare(
-            where.parents[2], where.parents[0].name, {"cpu": cpu, "ram": ram}, self._notify
-        )
+        home, job_id = where.parents[2], where.parent.name
+        self._host_share = HostShare(home, job_id, self._host_parts, self._notify)
         self.host = host_meter(self._timeline, machine, (cpu, ram), self._notify, spawn, found)
         if state:
             self.host.resume(state)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gramwatt.collectors import identity
 from gramwatt.collectors.node_meter import NodeMeter
 from gramwatt.collectors.spool import SpoolFolder
 from gramwatt.sci.merge import MergedDevice, merge
@@ -66,3 +67,17 @@ def test_a_job_that_was_killed_leaves_the_host_to_the_others(tmp_path: Path) -> 
     rig.run(100, first)
     rig.stop(first)
     assert energy_j(memory(rig, "a").intervals) == pytest.approx(RAM_W * (50 + 100), abs=RAM_W * 15)
+
+
+def test_nodes_that_share_a_home_are_different_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meters = []
+    for number, name in enumerate("ab"):
+        monkeypatch.setattr(identity, "node_id", lambda *_, name=name: f"n-{name}")
+        meters.append(started(rig, name, number + 1))
+    rig.run(100, *meters)
+    for meter in meters:
+        rig.stop(meter)
+    assert energy_j(memory(rig, "b").intervals) == pytest.approx(RAM_W * 100, rel=1e-3)
