@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 JOB_ID = "GRAMWATT_JOB_ID"
+UNIT = "GRAMWATT_UNIT"
+"""The declared unit, handed down with the job's id: what a child counts without a name is of it."""
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.records.ID_PATTERN)."""
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")

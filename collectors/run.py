@@ -17,7 +17,7 @@ from typing import Any
 
 from gramwatt.collectors.client import Client, say, switched_off
 from gramwatt.collectors.config import Config, place_problems, resolve
-from gramwatt.collectors.identity import JOB_ID, job_id
+from gramwatt.collectors.identity import JOB_ID, UNIT, job_id
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNAL_BASE, USAGE = 127, 126, 128, 2
 """Exit codes as POSIX shells give them (XCU 2.8.2) and, for wrong usage, as the command's own."""
@@ -100,7 +100,10 @@ def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise MeterError("the meter is not ready; `gramwatt doctor` says what is missing")
-    outcome = _supervise(command, {**os.environ, JOB_ID: name}, mask, client)
+    environ = {**os.environ, JOB_ID: name}
+    if args.get("unit"):  # what a script in the command counts without a name
+        environ[UNIT] = str(args["unit"])
+    outcome = _supervise(command, environ, mask, client)
     client.stop(outcome.state, outcome.exit_code, outcome.signal)
     return name, outcome, client.ready
 

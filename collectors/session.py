@@ -12,7 +12,7 @@ import sys
 import threading
 
 from gramwatt.collectors.client import Client, say, switched_off
-from gramwatt.collectors.identity import JOB_ID, job_id
+from gramwatt.collectors.identity import JOB_ID, UNIT, job_id
 from gramwatt.collectors.system import refused
 
 TYPE_CHECKING = False
@@ -37,13 +37,17 @@ class Session:
         self.windows: list[Opened] = []
         self._depth = 0
         self._outcome: tuple[str, int | None, int | None] | None = None
-        self._exported = origin != "environment"
+        self._exported = {JOB_ID: self.id} if origin != "environment" else {}
+        unit = args.get("unit")
+        if isinstance(unit, str):
+            self._exported[UNIT] = unit
+        self._before: dict[str, str | None] = {}
         self._error_before = _last_error()
 
     def begin(self) -> None:
-        """Start the meter and let child processes join the job."""
-        if self._exported:
-            os.environ[JOB_ID] = self.id
+        """Start the meter and let child processes join the job and count its unit."""
+        self._before = {name: os.environ.get(name) for name in self._exported}
+        os.environ.update(self._exported)
         self.client.start()
 
     def enter(self) -> bool:
@@ -59,9 +63,15 @@ class Session:
         return self._depth <= 0
 
     def end(self) -> None:
-        """Close the job and take its id back out of the environment."""
-        if self._exported and os.environ.get(JOB_ID) == self.id:
-            del os.environ[JOB_ID]
+        """Close the job and take its id and unit back out of the environment."""
+        for name, value in self._exported.items():
+            before = self._before.get(name)
+            if os.environ.get(name) != value:
+                continue  # somebody else's by now
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
         state, exit_code, signal = self._outcome or ("completed", None, None)
         self.client.stop(state, exit_code, signal)
 

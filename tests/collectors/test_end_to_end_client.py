@@ -355,3 +355,46 @@ def test_a_wrapped_script_with_the_decorator_is_one_job(
     )
     assert covered_once(intervals, 0.9)
     assert sum(r.amount for r in found if isinstance(r, CountRecord)) == 3.0
+
+
+def units(found: list[AnyRecord]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for record in found:
+        if isinstance(record, CountRecord):
+            sums[record.unit] = sums.get(record.unit, 0.0) + record.amount
+    return sums
+
+
+def test_a_unit_declared_to_run_is_what_the_script_counts(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "w.py"
+    script.write_text("from gramwatt import track\nwith track() as job:\n    job.count(42)\n")
+    line = [*GRAMWATT, "run", "--unit", "image", "--", sys.executable, str(script)]
+    environ["GRAMWATT_UNIT"] = "token"  # an argument comes before the environment
+    done = subprocess.run(line, env=environ, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert units(records(environ)) == {"image": 42.0}
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+def test_a_unit_declared_by_the_parent_is_what_its_children_count(
+    environ: dict[str, str], tmp_path: Path, way: str
+) -> None:
+    body = f"""
+import multiprocessing
+def work(amount):
+    with track() as job:
+        job.count(amount)
+if __name__ == "__main__":
+    with track(unit="image") as job:
+        job.count(100)
+        start = multiprocessing.get_context({way!r}).Process
+        children = [start(target=work, args=(10,)) for _ in range(4)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+"""
+    assert start_script(environ, body, tmp_path).wait(60) == 0
+    assert units(records(environ)) == {"image": 140.0}

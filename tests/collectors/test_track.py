@@ -276,6 +276,20 @@ def test_two_blocks_are_two_jobs_and_the_environment_is_put_back(
     assert ids[0] != ids[1]
 
 
+@pytest.mark.parametrize("outer", [None, "token"])
+def test_the_declared_unit_is_handed_down_while_the_job_runs(
+    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch, outer: str | None
+) -> None:
+    monkeypatch.delenv("GRAMWATT_UNIT", raising=False)
+    if outer:
+        monkeypatch.setenv("GRAMWATT_UNIT", outer)
+    with track(unit="image"):
+        assert os.environ["GRAMWATT_UNIT"] == "image"
+    assert os.environ.get("GRAMWATT_UNIT") == outer
+    with track():
+        assert os.environ.get("GRAMWATT_UNIT") == outer
+
+
 def test_an_id_from_outside_is_kept(
     clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
