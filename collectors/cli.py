@@ -144,9 +144,19 @@ def _checked(
 
     if not command:
         raise UsageError("no command given; write `gramwatt run [options] -- command args...`")
-    if json_summary is not None and not os.access(json_summary.resolve().parent, os.W_OK):
-        raise UsageError(f"--json-summary: {json_summary.resolve().parent} cannot be written")
+    if json_summary is not None and (text := _unwritable(json_summary)):
+        raise UsageError(f"--json-summary: {text}")
     return check(args, strict)
+
+
+def _unwritable(summary: Path) -> str | None:
+    """Why the job document cannot become this file; None when it can."""
+    if str(summary) == "-":
+        return "standard output belongs to the command; give a file"
+    if summary.is_dir():
+        return f"{summary} is a folder; give a file"
+    folder = summary.resolve().parent
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
 
 def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
@@ -154,9 +164,9 @@ def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
 
     settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
     patience_s = JSON_TIMEOUT_S if json_summary else SUMMARY_TIMEOUT_S
-    document = job_document(job_id, patience_s, settings)
+    document, problem = job_document(job_id, patience_s, settings)
     if document is None:
-        say(_unscored(job_id, config))
+        say(_unscored(job_id, config, problem))
         if json_summary is not None:
             say(f"{json_summary} was not written: there is no job document yet")
         return
@@ -170,11 +180,13 @@ def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
         sys.stderr.flush()
 
 
-def _unscored(job_id: str, config: Config) -> str:
+def _unscored(job_id: str, config: Config, problem: str | None) -> str:
     if _still_runs(job_id, config):
         return (
             f"this command is a part of job {job_id}, which still runs; it is scored when that ends"
         )
+    if problem:
+        return f"{job_id} is not scored yet: {problem}"
     if config.server:
         return (
             f"{config.server} has no score of {job_id} yet; sending goes on in the background, "
@@ -229,6 +241,7 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
             raise typer.Exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         from gramwatt.collectors.sync import sync as synchronise
+        from gramwatt.sci.errors import StoreError
         from gramwatt.sci.overlay import OverlayError
 
         config = resolve()
@@ -237,7 +250,7 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         except OSError as error:
             say(f"{error}; set GRAMWATT_HOME to a folder that can be written")
             raise typer.Exit(1) from None
-        except OverlayError as error:
+        except (OverlayError, StoreError) as error:
             say(error.message)
             raise typer.Exit(1) from None
         if summary_json and done.document is not None:

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+COMPLAINT = b"gramwatt: "
+"""How each line begins that our commands say on standard error."""
 _DETACH = 'exec 3<&0; "$@" <&3 3<&- &'
 """Shell line that leaves the meter without a parent here, so that os.wait() in the user's code
 never sees a child it did not start."""
@@ -80,8 +82,9 @@ def _spawn(command: list[str], channel: int) -> int:
 
 def job_document(
     job_id: str, timeout_s: float, settings: dict[str, str] | None = None
-) -> dict[str, Any] | None:
-    """The job's document as `gramwatt sync` hands it over; None when there is none in time.
+) -> tuple[dict[str, Any] | None, str | None]:
+    """The job's document as `gramwatt sync` hands it over, None when there is none in time; and
+    what `sync` says is wrong, as far as it is known in time.
 
     `settings` are environment variables for that process. One that is slower than `timeout_s` [s]
     goes on by itself: what it scores is in the store later.
@@ -101,17 +104,30 @@ def job_document(
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
             env={**package_environ(), **(settings or {})},
         )
         with process.stdout or open(os.devnull, "rb") as stream:
             text = _read_until(stream.fileno(), time.monotonic() + timeout_s)
         process.returncode = process.poll() or 0  # no ResourceWarning for one that goes on
-        document = json.loads(text)
     except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
+        return None, None
+    return _understood(text)
+
+
+def _understood(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
+    """The document and the first complaint among the lines of `gramwatt sync`."""
+    document, problem = None, None
+    for line in text.splitlines():
+        if line.startswith(COMPLAINT) and problem is None:
+            problem = line.removeprefix(COMPLAINT).decode("utf-8", "replace")
+        elif line.startswith(b"{"):
+            try:
+                document = json.loads(line)
+            except ValueError:  # cut off: time was up
+                continue
+    return document, problem
 
 
 def _read_until(descriptor: int, deadline: float) -> bytes:

@@ -62,7 +62,9 @@ class Job:
             return None
         if self._result is None or self._result.get("provisional"):
             self._session.client.poll()
-            self._result = job_document(self._session.id, RESULT_TIMEOUT_S)
+            self._result, problem = job_document(self._session.id, RESULT_TIMEOUT_S)
+            if self._result is None and problem:
+                say(f"{self._session.id} has no score yet: {problem}")
         return self._result
 
     def count(self, amount: float | None = None, /, **units: float) -> None:

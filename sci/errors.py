@@ -5,7 +5,8 @@
     ├── RecordError         a journal line that does not mean anything (carries a stable code)
     ├── LookupFailed        a name the catalog does not know (carries close matches)
     │   └── AmbiguousName   a name that means several things (carries the choices)
-    └── ScoreError          a question without a meaning: R <= 0, naive time, negative energy
+    ├── ScoreError          a question without a meaning: R <= 0, naive time, negative energy
+    └── StoreError          a store of jobs that cannot be used, such as one of a newer release
 
 Every message says what to do next.
 """
@@ -43,6 +44,12 @@ class ScoreError(GramwattError, ValueError):
     """A score was asked for with inputs that mean nothing, such as R <= 0."""
 
     code = "bad-score-input"
+
+
+class StoreError(GramwattError):
+    """A store of jobs that cannot be used; journals stay spooled until it can."""
+
+    code = "store-unusable"
 
 
 class LookupFailed(GramwattError, LookupError):

@@ -52,6 +52,8 @@ def serve(
     """Serve the pages and the API, and do the periodic work."""
     from sqlalchemy.exc import SQLAlchemyError
 
+    from gramwatt.sci.errors import StoreError
+    from gramwatt.service.local import unusable
     from gramwatt.service.server import run
 
     try:
@@ -59,7 +61,9 @@ def serve(
     except ValueError as error:
         _stop(2, str(error))
     except SQLAlchemyError as error:
-        _stop(1, _unusable(error))
+        _stop(1, unusable(error))
+    except StoreError as error:
+        _stop(1, error.message)
     except OSError as error:
         _stop(1, f"cannot serve on {host}:{port}: {error.strerror or error}")
 
@@ -76,8 +80,11 @@ def jobs(
 ) -> None:
     """List jobs, newest first."""
     from gramwatt.service.http.problems import Problem
+    from gramwatt.service.metrics import STATES
     from gramwatt.service.usecases.lists import jobs_page
 
+    if state is not None and state not in STATES:
+        _stop(2, f"no state {state!r}; known: {', '.join(STATES)}")
     with _open() as service:
         try:
             page = jobs_page(service, limit, cursor, project=project, state=state, model_id=model)
@@ -88,7 +95,10 @@ def jobs(
         return
     from gramwatt.service.terminal import jobs_table, model_lines
 
-    jobs_table(page["jobs"])
+    if not page["jobs"] and (project or state or model or cursor):
+        print("no job matches")
+    else:
+        jobs_table(page["jobs"])
     if "model" in page:
         print("\n".join(["", *model_lines(page["model"])]))
 
@@ -146,9 +156,10 @@ def db_upgrade(database_url: DatabaseUrl = None) -> None:
 
 def db_check(database_url: DatabaseUrl = None) -> None:
     """Say whether the tables are those of this release; exit code 1 when they are not."""
-    from gramwatt.service.migrate import differences, is_current
+    from gramwatt.service.migrate import differences, is_current, require_known
 
     with _store(database_url) as service:
+        require_known(service.store)
         if not is_current(service.store):
             _stop(1, "the database is not up to date; run: gramwatt db upgrade")
         changes = differences(service.store)
@@ -189,6 +200,8 @@ def _config(database_url: str | None) -> ServiceConfig:
 def _store(database_url: str | None = None) -> Iterator[Service]:
     from sqlalchemy.exc import SQLAlchemyError
 
+    from gramwatt.sci.errors import StoreError
+    from gramwatt.service.local import unusable
     from gramwatt.service.wiring import Service
 
     try:
@@ -198,7 +211,9 @@ def _store(database_url: str | None = None) -> Iterator[Service]:
     try:
         yield service
     except SQLAlchemyError as error:
-        _stop(1, _unusable(error))
+        _stop(1, unusable(error))
+    except StoreError as error:
+        _stop(1, error.message)
     finally:
         service.store.close()
 
@@ -235,17 +250,16 @@ def _formats(text: str, known: tuple[str, ...]) -> list[str]:
     return chosen or [known[0]]
 
 
-def _unusable(error: Exception) -> str:
-    return f"the database cannot be used: {str(error).splitlines()[0]}"
-
-
 def _file_name(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        _stop(1, f"cannot write {path}: {error.strerror or error}")
     print(path)
 
 

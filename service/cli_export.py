@@ -47,7 +47,13 @@ def export_modelcard(job_id: JobId, output: Output = None) -> None:
     if output is None or not output.exists():
         _write(job_id, card, output)
         return
-    text = output.read_text(encoding="utf-8")
+    try:
+        text = output.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        from gramwatt.service import cli
+
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        cli._stop(1, f"cannot read {output}: {reason}")
     _write(job_id, lambda document: into_card(text, document), output)
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,30 +29,58 @@ LINES_AT_ONCE = 5_000
 ABANDONED_AFTER_S = 60.0
 """A folder on its way out for longer [s] was left by a process that died."""
 
+KEPT = "journals stay spooled"
+
 
 def take_in(home: Path, job_id: str | None = None) -> list[str]:
-    """Ingest and score the closed spools under `home`; the ids of the jobs scored."""
+    """Ingest and score the closed spools under `home`; the ids of the jobs scored.
+
+    Raises StoreError when the store cannot be used; what is not taken in stays spooled.
+    """
     if not _closed(home, job_id):
         return []
-    service = open_store(home)
-    try:
+    with _opened(home) as service:
         return take_in_with(service, job_id)
-    finally:
-        service.store.close()
 
 
 def document(home: Path, job_id: str) -> JobDoc | None:
-    """One job's newest document; None when it is not stored or cannot be scored."""
+    """One job's newest document; None when it is not stored or cannot be scored.
+
+    Raises StoreError when the store cannot be used.
+    """
     from gramwatt.sci.errors import ScoreError
     from gramwatt.service.usecases.read import UnknownJobError, job_document
 
-    service = open_store(home)
+    with _opened(home) as service:
+        try:
+            return job_document(service, job_id).document
+        except (UnknownJobError, ScoreError):
+            return None
+
+
+@contextmanager
+def _opened(home: Path) -> Iterator[Service]:
+    """The store of `home` for one question; raises StoreError when it cannot be used."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from gramwatt.sci.errors import StoreError
+    from gramwatt.service.config import ConfigError
+
     try:
-        return job_document(service, job_id).document
-    except (UnknownJobError, ScoreError):
-        return None
-    finally:
-        service.store.close()
+        service = open_store(home)
+        try:
+            yield service
+        finally:
+            service.store.close()
+    except SQLAlchemyError as error:
+        raise StoreError(f"{unusable(error)}; {KEPT}") from None
+    except (StoreError, ConfigError) as error:
+        raise StoreError(f"{error}; {KEPT}") from None
+
+
+def unusable(error: Exception) -> str:
+    """The first line of what a database says, for people."""
+    return f"the database cannot be used: {str(error).splitlines()[0]}"
 
 
 def open_store(home: Path) -> Service:
@@ -188,11 +217,12 @@ def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
     except FileNotFoundError:  # another process is keeping it
         return
     first = refused[0]
-    print(
-        f"gramwatt: {len(refused)} journal lines of job {aside.job_id} were refused "
-        f"(first: {first['code']}, {first['message']}); they are kept in {target}",
-        file=sys.stderr,
-    )
+    with suppress(OSError):  # the run that asked has gone on
+        print(
+            f"gramwatt: {len(refused)} journal lines of job {aside.job_id} were refused "
+            f"(first: {first['code']}, {first['message']}); they are kept in {target}",
+            file=sys.stderr,
+        )
 
 
 def _remove_empty(folder: Path) -> None:

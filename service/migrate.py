@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from gramwatt.sci.errors import StoreError
 from gramwatt.service.db import Store
 from gramwatt.service.migrations import HEAD
 
@@ -21,7 +22,7 @@ _ADVISORY_KEY = 0x6772616D77
 """Key of the PostgreSQL lock that lets one process migrate at a time ("gramw" in ASCII)."""
 
 
-class SchemaError(RuntimeError):
+class SchemaError(StoreError):
     """The tables are not those this release works with; the message says what to do."""
 
 
@@ -41,8 +42,19 @@ def is_current(store: Store) -> bool:
         return current(connection) == HEAD
 
 
+def require_known(store: Store) -> None:
+    """Raise SchemaError when a newer release made the tables; asking makes no file."""
+    if store.path is not None and not store.path.exists():
+        return
+    with store.engine.connect() as connection:
+        _refuse_newer(store, current(connection))
+
+
 def upgrade(store: Store) -> bool:
-    """Create or upgrade the tables; safe from several processes at once. True if it changed any."""
+    """Create or upgrade the tables; safe from several processes at once. True if it changed any.
+
+    Raises SchemaError for tables that a newer release made, which stay as they are.
+    """
     if store.path is not None:
         store.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_current(store):
@@ -52,8 +64,9 @@ def upgrade(store: Store) -> bool:
     with store.migrating() as connection:
         if not store.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
-        if current(connection) == HEAD:
+        if (found := current(connection)) == HEAD:
             return False
+        _refuse_newer(store, found)
         command.upgrade(_config(connection), "head")
         if (reached := current(connection)) != HEAD:
             raise SchemaError(f"the migrations ended at {reached}, not at {HEAD}; install again")
@@ -70,6 +83,21 @@ def differences(store: Store) -> list[str]:
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return [str(change) for change in compare_metadata(context, Base.metadata)]
+
+
+def _refuse_newer(store: Store, revision: str | None) -> None:
+    known = {f"{number:04d}" for number in range(1, int(HEAD) + 1)}
+    if revision is None or revision in known:
+        return
+    other = (
+        "set GRAMWATT_HOME to another folder"
+        if store.is_sqlite
+        else "set GRAMWATT_DATABASE_URL to another database"
+    )
+    raise SchemaError(
+        f"the store was made by a newer gramwatt (revision {revision}); "
+        f"upgrade gramwatt, or {other}"
+    )
 
 
 def _config(connection: Connection) -> Config:

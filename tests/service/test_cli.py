@@ -1,9 +1,11 @@
 """The service's commands, run as their users run them."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -151,6 +153,7 @@ def test_reports_are_written_and_named_on_stdout(two_jobs, tmp_path):
         (("serve", "--host", "example.org"), 2, "there are no keys yet"),
         (("serve", "--database-url", "mysql://x/y"), 2, "use SQLite or PostgreSQL"),
         (("db", "check"), 1, "gramwatt db upgrade"),
+        (("jobs", "--state", "zzz"), 2, "known: running, completed, failed, killed, lost"),
     ],
 )
 def test_wrong_usage_says_what_to_do(home, arguments, code, words):
@@ -158,6 +161,83 @@ def test_wrong_usage_says_what_to_do(home, arguments, code, words):
     assert (found, out) == (code, "")
     assert words in err
     assert "Traceback" not in err
+
+
+def test_a_filter_without_a_match_is_not_an_empty_store(two_jobs):
+    assert gramwatt("jobs", "--state", "lost") == (0, "no job matches\n", "")
+    assert gramwatt("jobs", "--project", "other") == (0, "no job matches\n", "")
+    assert gramwatt("jobs", "--model", "none")[1].startswith("no job matches\n")
+
+
+@pytest.mark.parametrize("kind", [("job", "job-1"), ("month", "2026-05")])
+def test_a_report_that_cannot_be_written_is_one_line(two_jobs, tmp_path, kind):
+    (tmp_path / "file").touch()
+    code, out, err = gramwatt("report", *kind, "--format", "json", "-o", str(tmp_path / "file/x"))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"gramwatt: cannot write {tmp_path}/file/x/")
+    assert err.count("\n") == 1
+
+
+NEWER = "the store was made by a newer gramwatt (revision 0099); upgrade gramwatt, or set"
+
+
+@pytest.fixture
+def newer(two_jobs, home):
+    """The bytes of a store that a later release made, with a closed journal that waits."""
+    from gramwatt.collectors.identity import node_id
+
+    folder = home / "spool" / "job-7" / node_id(False)
+    folder.mkdir(parents=True)
+    sent = lines(journal("job-7", node=folder.name))
+    (folder / "w1.jsonl").write_bytes(b"\n".join(sent) + b"\n")
+    with contextlib.closing(sqlite3.connect(home / "gramwatt.db")) as store, store:
+        store.execute("UPDATE alembic_version SET version_num = '0099'")
+    return folder / "w1.jsonl"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("jobs",), ("job", "job-1"), ("db", "upgrade"), ("db", "check"), ("serve", "--port", "0")],
+)
+def test_a_store_of_a_newer_release_is_left_alone_in_one_line(newer, arguments):
+    before = newer.read_bytes()
+    code, out, err = gramwatt(*arguments)
+    assert (code, out) == (1, "")
+    assert err == f"gramwatt: {NEWER} GRAMWATT_HOME to another folder\n"
+    assert newer.read_bytes() == before
+
+
+def test_sync_into_a_store_of_a_newer_release_keeps_the_journal(newer):
+    line = [sys.executable, "-m", "gramwatt", "sync"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"gramwatt: {NEWER}")
+    assert done.stderr.endswith("journals stay spooled\n")
+    assert done.stderr.count("\n") == 1
+    assert newer.exists()
+
+
+def test_a_run_says_why_its_store_cannot_be_used(newer, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_HOST_SOURCE", "model")
+    summary = str(tmp_path / "summary.json")  # with it, the run waits for the score for 30 s
+    line = [sys.executable, "-m", "gramwatt", "run", "--json-summary", summary, "--", "true"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert f"is not scored yet: {NEWER}" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(list((home / "spool").iterdir())) == 2
+
+
+def test_a_database_that_is_none_is_said_by_sync_in_one_line(newer, home):
+    for path in home.glob("gramwatt.db*"):
+        path.unlink()
+    (home / "gramwatt.db").write_bytes(b"not a database, " * 100)
+    line = [sys.executable, "-m", "gramwatt", "sync"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("gramwatt: the database cannot be used: ")
+    assert done.stderr.count("\n") == 1
+    assert newer.exists()
 
 
 def test_db_upgrade_then_check(home):

@@ -90,6 +90,20 @@ def test_a_folder_that_is_not_there_is_said(job):
     assert (code, err) == (1, "gramwatt: cannot write none/out.csv: No such file or directory\n")
 
 
+@pytest.mark.parametrize("form", ["if", "modelcard"])
+def test_a_folder_in_place_of_the_file_is_said_in_one_line(job, tmp_path, form):
+    code, out, err = gramwatt("export", form, "job-1", "-o", str(tmp_path))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"{tmp_path}: Is a directory" in err
+
+
+def test_a_card_that_is_no_text_is_kept(job, tmp_path):
+    (tmp_path / "card.md").write_bytes(b"\xff\xfe")
+    code, out, err = gramwatt("export", "modelcard", "job-1", "-o", "card.md")
+    assert (code, out, err) == (1, "", "gramwatt: cannot read card.md: it is not UTF-8 text\n")
+    assert (tmp_path / "card.md").read_bytes() == b"\xff\xfe"
+
+
 def test_an_unknown_format_is_wrong_usage(job):
     assert gramwatt("export", "xml", "job-1")[0] == 2
 
