@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-RESULT_TIMEOUT_S = 60.0
+RESULT_TIMEOUT_S = 10.0
 PATH_LENGTH = 512
 """Longest name of a window with those around it: as long as a text of a record may be."""
 SHOWN = 40
@@ -54,9 +54,9 @@ class Job:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The job document (docs/python-api.md), scored now; provisional while the job runs.
+        """The job document (docs/python-api.md), scored now; about a second, once.
 
-        None when measuring is off or no document can be had. It takes about a second, once.
+        None while the job runs, when measuring is off, or when none can be had in RESULT_TIMEOUT_S.
         """
         if self._session is None:
             return None

@@ -474,9 +474,9 @@ def test_result_is_the_document_of_sync(
 ) -> None:
     asked: list[str] = []
 
-    def document(job_id: str, _timeout_s: float) -> dict[str, Any]:
+    def document(job_id: str, _timeout_s: float) -> tuple[dict[str, Any], None]:
         asked.append(job_id)
-        return {"job_id": job_id, "provisional": len(asked) == 1}
+        return {"job_id": job_id, "provisional": len(asked) == 1}, None
 
     monkeypatch.setattr("gramwatt.collectors.track.job_document", document)
     monkeypatch.setattr(FakeClient, "poll", lambda _self: None, raising=False)
