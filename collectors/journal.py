@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors import private
 from gramwatt.sci.profile import joined
 from gramwatt.sci.records import AnyRecord, IntervalRecord, encode
 
@@ -109,7 +110,7 @@ class Journal:
     def _opened(self) -> int:
         if self._file is not None:
             return self._file
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(self.folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
         with contextlib.suppress(OSError):  # no locks on this file system: the folder's age decides

@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+from gramwatt.collectors import private
 from gramwatt.collectors.clock import NS_PER_S, Clock
 
 LIMIT_B = 1_000_000
@@ -22,9 +23,11 @@ class Log:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall_ns() / NS_PER_S))
         line = f"{stamp} {os.getpid()} {text}\n"
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.folder(self._path.parent)
             mode = "w" if self._path.exists() and self._path.stat().st_size > LIMIT_B else "a"
-            with self._path.open(mode, encoding="utf-8", errors="replace") as stream:
+            with open(
+                self._path, mode, encoding="utf-8", errors="replace", opener=private.opener
+            ) as stream:
                 stream.write(line)
         except OSError:  # a full or read-only disk has nowhere to say so
             return

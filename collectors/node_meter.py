@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt import __version__
-from gramwatt.collectors import identity, visible
+from gramwatt.collectors import identity, private, visible
 from gramwatt.collectors.around import Around
 from gramwatt.collectors.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.config import Config
@@ -230,7 +230,7 @@ class NodeMeter:
     def _try_to_lead(self, *, fresh: bool) -> None:
         self._relay_at_ns = self.timeline.now_ns() + RELAY_EVERY_NS
         try:
-            self.journal.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.folder(self.journal.folder)
             self._lock = acquire(self.journal.folder / LOCK)
             if self._lock is None:
                 return

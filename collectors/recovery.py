@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors import private
 from gramwatt.collectors.identity import safe_id
 from gramwatt.collectors.intervals import moment
 from gramwatt.collectors.spool import LOCK, SpoolFolder, WriterFile, acquire
@@ -115,7 +116,7 @@ def _write_whole(path: Path, text: str) -> None:
     """A file that appears complete or not at all; raises OSError."""
     temporary = path.with_suffix(".tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as stream:
+        with open(temporary, "w", encoding="utf-8", opener=private.opener) as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from gramwatt.collectors import private
 from gramwatt.collectors.identity import node_id
 
 LOCK = "lock"
@@ -56,7 +57,7 @@ def usable_home(home: Path) -> Path:
     """
     for path in (home, Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"):
         try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.folder(path)
             owner = path.stat().st_uid
             if os.access(path, os.W_OK | os.X_OK) and (path == home or owner == os.getuid()):
                 return path
@@ -171,8 +172,8 @@ def remember_server(folder: Path, address: str) -> bool:
     """Leave in a folder where its records belong, without credentials; False when that failed."""
     beside = folder / f"{SERVER}.{os.getpid()}"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside.write_text(json.dumps({"server": plain_address(address)}) + "\n", "utf-8")
+        private.folder(folder)
+        private.write_text(beside, json.dumps({"server": plain_address(address)}) + "\n")
         os.replace(beside, folder / SERVER)
     except OSError:
         return False
@@ -202,7 +203,7 @@ def reject(folder: SpoolFolder) -> Path:
     """
     home = folder.path.parents[2]
     target = home / "rejected" / folder.job_id / folder.node
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.folder(target.parent)
     serial = 1
     while target.exists():
         serial += 1

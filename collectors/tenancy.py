@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from gramwatt.collectors import private
 from gramwatt.collectors.clock import NS_PER_S
 from gramwatt.collectors.gpu import Notify
 from gramwatt.collectors.identity import JOB_ID, safe_id
@@ -58,7 +59,7 @@ class BoardLocks:
             self._node.take(uuid)
         folder = self._folder / safe_id(uuid)
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.folder(folder)
             lock = acquire(folder / self._job)
         except OSError:  # a home without locks: boards are then never seen to be shared
             return

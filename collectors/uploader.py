@@ -17,6 +17,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
+from gramwatt.collectors import private
+
 BATCH_MAX_B = 1_000_000
 BATCH_MAX_LINES = 5_000
 TIMEOUT_S = (3.05, 30.0)
@@ -131,7 +133,7 @@ def read_marks(folder: Path) -> dict[str, int]:
 def _write_marks(folder: Path, marks: dict[str, int]) -> None:
     beside = folder / f".{MARKS}.{os.getpid()}"
     try:
-        beside.write_text(json.dumps(marks), "utf-8")
+        private.write_text(beside, json.dumps(marks))
         os.replace(beside, folder / MARKS)
     except OSError:  # a full disk: the next upload repeats what this one sent
         beside.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gramwatt.collectors import spool
+from gramwatt.collectors import private, spool
 from gramwatt.collectors.spool import SpoolFolder
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _move_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
     if folder.is_live():
         return None
     target = home / "taken" / uuid.uuid4().hex[:12] / folder.job_id / folder.node
-    target.parent.mkdir(mode=0o700, parents=True)
+    private.folder(target.parent)
     aside: SpoolFolder | None = SpoolFolder(target)
     try:
         os.replace(folder.path, target)
@@ -211,7 +211,7 @@ def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
     target = home / "rejected" / aside.job_id / aside.node
     while target.exists():
         target = target.with_name(f"{aside.node}.{uuid.uuid4().hex[:6]}")
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.folder(target.parent)
     try:
         os.replace(aside.path, target)
     except FileNotFoundError:  # another process is keeping it

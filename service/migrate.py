@@ -5,12 +5,16 @@ Alembic is imported only when there is something to do: it costs more than a sho
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from gramwatt.collectors import private
 from gramwatt.sci.errors import StoreError
 from gramwatt.service.db import Store
 from gramwatt.service.migrations import HEAD
@@ -56,7 +60,7 @@ def upgrade(store: Store) -> bool:
     Raises SchemaError for tables that a newer release made, which stay as they are.
     """
     if store.path is not None:
-        store.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(store.path)
     if is_current(store):
         return False
     from alembic import command
@@ -83,6 +87,17 @@ def differences(store: Store) -> list[str]:
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return [str(change) for change in compare_metadata(context, Base.metadata)]
+
+
+def _make_private(path: Path) -> None:
+    """An empty file of mode 0600 where there is none: SQLite would heed nothing but the umask.
+
+    What SQLite keeps beside it gets the file's mode (sqlite.org/src, findCreateFileMode).
+    """
+    private.folder(path.parent)
+    if not str(path).startswith(("file:", ":memory:")):
+        with suppress(OSError):  # it is there, or SQLite says what is wrong
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _refuse_newer(store: Store, revision: str | None) -> None:

@@ -24,9 +24,11 @@ ARROWS = {
         "gramwatt.collectors.spool",
         "gramwatt.collectors.config",
         "gramwatt.collectors.catalogs",
+        "gramwatt.collectors.private",
     ),
 }
-"""What each package may import of ours; the service takes in spools and reads the same settings."""
+"""What each package may import of ours; the service takes in spools, private as they are, and
+reads the same settings."""
 EVERYONE = ("gramwatt", "gramwatt.__version__", "gramwatt.track")
 OUTSIDE = {
     "sci": set(),

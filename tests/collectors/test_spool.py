@@ -5,12 +5,14 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors import spool
+from gramwatt.collectors import spool, uploader
 from gramwatt.collectors.identity import node_id
+from gramwatt.collectors.log import Log
 from gramwatt.collectors.spool import LOCK, SpoolFolder, acquire
 from tests.collectors.rig import Rig, gpu
 
@@ -149,6 +151,35 @@ def test_files_are_private(tmp_path: Path) -> None:
     modes = {stat.S_IMODE(path.stat().st_mode) for path in rig.folder().path.glob("*.jsonl")}
     assert modes == {0o600}
     assert stat.S_IMODE(rig.folder().path.stat().st_mode) == 0o700
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_umask: None) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    rig = Rig(home, gpu())
+    meter = rig.start()
+    rig.kill(meter)
+    path = rig.folder().path
+    Log(path / "meter.log", rig.clock).say("a remark")
+    assert spool.remember_server(path, "http://server")
+    uploader._write_marks(path, {"a": 1})
+    assert spool.close_dead(spool.SpoolFolder(path))
+    modes = {found: stat.S_IMODE(found.stat().st_mode) for found in home.rglob("*")}
+    names = {found.name for found in modes}
+    assert {"spool", "boards", "lock", "meter.log", "server.json", "uploaded.json"} <= names
+    assert any(name.startswith("r-") for name in names)  # the recovery's journal
+    assert {mode for found, mode in modes.items() if found.is_dir()} == {0o700}
+    assert {mode for found, mode in modes.items() if found.is_file()} == {0o600}
+    moved = spool.reject(spool.SpoolFolder(path))
+    assert stat.S_IMODE(moved.parents[1].stat().st_mode) == 0o700
+    assert stat.S_IMODE(home.stat().st_mode) == 0o755  # it is its owner's to decide
 
 
 def test_over_its_limit_the_spool_keeps_everything_and_gets_coarser(tmp_path: Path) -> None:

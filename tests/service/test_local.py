@@ -7,8 +7,9 @@ import sys
 import time
 
 import pytest
+import sqlalchemy as sa
 
-from gramwatt.collectors.spool import remember_server
+from gramwatt.collectors.spool import SpoolFolder, remember_server
 from gramwatt.service import local
 from gramwatt.service.local import document, open_store, take_in
 from tests.service.journals import journal, lines
@@ -54,6 +55,25 @@ def test_a_closed_spool_is_scored_and_removed(home):
         "taken",
     ] or [path.name for path in sorted(home.iterdir())] == ["gramwatt.db", "spool", "taken"]
     assert list((home / "spool").iterdir()) == list((home / "taken").iterdir()) == []
+
+
+def test_the_store_in_a_home_that_all_may_read_is_private(home):
+    before = os.umask(0)
+    try:
+        home.mkdir(mode=0o755)
+        store = open_store(home).store
+        with store.read() as session:
+            session.execute(sa.text("SELECT 1"))
+            modes = {path.name: path.stat().st_mode & 0o777 for path in home.iterdir()}
+        store.close()
+        aside = local._move_aside(home, SpoolFolder(spooled(home).parent))
+    finally:
+        os.umask(before)
+    assert modes.pop("gramwatt.db") == 0o600
+    assert set(modes.values()) <= {0o600}  # what SQLite keeps beside it
+    above = aside.path.parents
+    assert [path.stat().st_mode & 0o777 for path in above[:3]] == [0o700] * 3
+    assert (above[2].name, home.stat().st_mode & 0o777) == ("taken", 0o755)
 
 
 def test_without_a_closed_spool_no_store_is_made(home):
