@@ -25,6 +25,10 @@ OTHER = ("source", "candidate", "unit", "own_file", "workload", "as_json")
 """Parameters of the command that are no field of the question by that name."""
 
 
+FIRST = ("hardware-unstated", "memory-disagrees")
+"""Notices that say how to read the whole answer."""
+
+
 def add_suggest(app: typer.Typer) -> None:
     """Add the `suggest` command to the product's command."""
     app.command(name="suggest")(command)
@@ -102,10 +106,12 @@ def _json_lines(name: str) -> list[dict[str, Any]]:
 
 def lines(answer: AdviceDoc) -> list[str]:
     """The answer for people: verdict first, then the figures and the reasons."""
-    shown: list[str] = []
+    first = [notice for notice in answer["notices"] if notice["code"] in FIRST]
+    shown = [notice["message"] for notice in first]
     for suggestion in answer["suggestions"]:
         shown += _suggestion(suggestion)
-    shown += [f"Notice: {notice['message']}" for notice in answer["notices"]]
+    later = [notice for notice in answer["notices"] if notice not in first]
+    shown += [f"Notice: {notice['message']}" for notice in later]
     return shown or ["No suggestion."]
 
 

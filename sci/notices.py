@@ -65,7 +65,7 @@ CODES: dict[str, str] = {
     "flag-over-provisioned": "The part is larger than the job needs.",
     "flag-under-provisioned": "The job nearly fills its device's memory.",
     "hardware-unstated": "No present hardware was named.",
-    "memory-disagrees": "The memory estimate says that the job does not fit, and the run shows it does.",
+    "memory-disagrees": "By estimate the job does not fit its memory; the run shows it does.",
 }
 """Every code the product may emit, with the sentence its documentation heading opens with."""
 

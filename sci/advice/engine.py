@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, verdict_of
+from gramwatt.sci.advice.documents import AdviceDoc, Suggestion
+from gramwatt.sci.advice.fits import listed, told
 from gramwatt.sci.advice.flags import flags
 from gramwatt.sci.advice.learning import OwnRow
-from gramwatt.sci.advice.places import other_regions, other_times
+from gramwatt.sci.advice.market import in_house, rented_only
+from gramwatt.sci.advice.places import other_regions
+from gramwatt.sci.advice.present import disagreement, keep, lacking
 from gramwatt.sci.advice.question import SuggestQuestion
 from gramwatt.sci.advice.rulebook import policies
 from gramwatt.sci.advice.running import checkpoint, fewer_nodes, power_cap, spot
 from gramwatt.sci.advice.sharing import share, stop_idle
-from gramwatt.sci.advice.spread import one
 from gramwatt.sci.advice.swap import compared
 from gramwatt.sci.advice.tuning import batching, mixed_precision, quantise
 from gramwatt.sci.advice.work import Work, full_region, resolve
@@ -46,20 +48,22 @@ def suggest(
     catalog: Catalog,
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
+    *,
+    ran: bool = False,
 ) -> AdviceDoc:
     """The answer to a question.
 
     `own` are the organisation's calibration rows, used before the public table; `workload` names
-    the job's work in them. Raises LookupFailed for unknown names, ScoreError for what means
-    nothing.
+    the job's work in them; `ran` says that a measured job asks. Raises LookupFailed for unknown
+    names, ScoreError for what means nothing.
     """
-    work = resolve(question, catalog, own, workload)
+    work = resolve(question, catalog, own, workload, ran=ran)
     guess = _estimate(work)
     swaps = [compared(work, part) for part in _candidates(work)]
-    shown = swaps if question.candidates is not None else _shortened(work, swaps)
-    found = [*shown, *_ways(work), *_keep(work, swaps)]
+    found = [*_shown(work, swaps), *_ways(work), *keep(work, swaps)]
     found.sort(key=_rank)
-    notices = [*work.notices, *flags(work), *_class_notices(work)]
+    about = [*_class_notices(work), *disagreement(work)]
+    notices = [*work.notices, *flags(work), *about]
     notices += [Notice("advice-policy", text) for text in policies(work.question)]
     return {
         "suggestions": [suggestion.to_doc() for suggestion in found],
@@ -68,30 +72,46 @@ def suggest(
     }
 
 
-def _rank(found: Suggestion) -> tuple[int, float]:
+def _rank(found: Suggestion) -> tuple[int, bool, float]:
     """Certain savings first, by expected grams, then by ratio; the rest by verdict."""
     saved = found.saved_g.value if found.saved_g else 0.0
     gain = 1 - found.carbon_ratio.value if found.carbon_ratio else 0.0
     # Without hours no grams are known, and the ratio tells the order alone.
-    return _ORDER.index(found.verdict), -(saved or gain)
+    unkept = found.verdict == "not-feasible" and found.action != "keep"
+    return _ORDER.index(found.verdict), unkept, -(saved or gain)
 
 
 def _candidates(work: Work) -> list[Hardware]:
     names = work.question.candidates
     if names is None:
         every = work.catalog.all_hardware()
-        return [part for part in every if not part.status.startswith("legacy") or part is work.part]
+        return [part for part in every if part is work.part or _looked_at(work, part)]
     parts = (work.catalog.hardware(name) for name in names)
     return list({part.id: part for part in parts}.values())
 
 
-def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
-    """The best certain savings and undecided parts; a notice says how many were compared.
+def _looked_at(work: Work, part: Hardware) -> bool:
+    """Legacy parts only when they are named; parts that cannot be bought only for who rents."""
+    if part.status.startswith("legacy") or in_house(part):
+        return False
+    return work.part is None or work.rented or not rented_only(part)
 
-    Legacy parts are compared only when they are named.
-    """
-    if work.part is None:
-        return [one for one in swaps if one.verdict != "not-feasible"]
+
+def _comparable(work: Work) -> bool:
+    """Whether there is a present run, and one that can be."""
+    return work.part is not None and not lacking(work)
+
+
+def _shown(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
+    named = work.question.candidates is not None
+    if not _comparable(work):
+        return told(work, swaps) if named else listed(work, swaps)
+    return swaps if named else _shortened(work, swaps)
+
+
+def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
+    """The best certain savings and undecided parts; a notice says how many were compared."""
+    assert work.part is not None
     lower = [found for found in swaps if found.verdict == "lower"]
     others = [found for found in swaps if found.verdict == "no-reliable-difference"]
     others = [found for found in others if found.target != work.part.id]
@@ -99,54 +119,29 @@ def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
         found.sort(key=lambda one: one.carbon_ratio.value if one.carbon_ratio else 1.0)
     shown = lower[:SHOWN_CERTAIN] + others[:SHOWN_UNDECIDED]
     counts = {name: sum(found.verdict == name for found in swaps) for name in _ORDER}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    text = f"{len(swaps)} parts compared ({told}); {len(shown)} shown. Name candidates to see them."
+    sums = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    text = f"{len(swaps)} parts compared ({sums}); {len(shown)} shown. Name candidates to see them."
+    if not work.rented:
+        text += " Parts that can only be rented were left out: name provider to compare them."
     work.notices.append(Notice("candidates-shortened", text, "suggestions"))
     return shown
 
 
 def _ways(work: Work) -> list[Suggestion]:
-    if work.part is None:
+    if not _comparable(work):
         return []
     found = [way(work) for way in WAYS]
     known = [suggestion for suggestion in found if suggestion is not None]
-    return [*known, *other_regions(work), other_times()]
-
-
-def _keep(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
-    """The answer "keep what you have", where no other part's saving is certain.
-
-    It is not said where nothing was compared, or nothing is known of all that would be feasible.
-    """
-    if work.part is None or any(found.verdict == "lower" for found in swaps):
-        return []
-    others = [found for found in swaps if found.target != work.part.id]
-    unjudged = sum(found.verdict == "unknown" for found in others)
-    if not others or (unjudged and not any(found.carbon_ratio for found in others)):
-        return []
-    same = one("the present run over itself")
-    apart = f" ({unjudged} could not be judged)" if unjudged else ""
-    count = f"{len(others)} other part{'s' if len(others) > 1 else ''}"
-    reason = f"of {count} compared{apart}, none saves carbon for certain: keep {work.part.id}"
-    return [
-        Suggestion(
-            action="keep",
-            verdict=verdict_of(same),
-            basis="rule",
-            count=work.count,
-            time_ratio=same,
-            energy_ratio=same,
-            carbon_ratio=same,
-            saved_g=work.saved_g(same),
-            operating_point="as now",
-            reasons=[reason],
-        )
-    ]
+    return [*known, *other_regions(work)]
 
 
 def _class_notices(work: Work) -> list[Notice]:
     if work.part is None:
-        text = "No present hardware was named: only feasibility can be told."
+        text = (
+            "No present hardware was named, so no parts can be compared: only where the job fits "
+            "and roughly what a training takes can be told. For verdicts add hardware (or "
+            "instance) and count of the run you have or plan, hours or tokens, zone or region."
+        )
         return [Notice("hardware-unstated", text, "hardware")]
     classified = work.classified
     if classified.name is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gramwatt.sci.advice.market import rented_only
 from gramwatt.sci.advice.running import LONG_JOB_DEVICE_HOURS
 from gramwatt.sci.advice.support import refusals
 from gramwatt.sci.advice.work import Work
@@ -54,6 +55,7 @@ def _over(work: Work, part: Hardware) -> Notice | None:
         if other.tdp_w and other.tdp_w <= MUCH_SMALLER * part.tdp_w
         if other.vendor == part.vendor and "current" in other.status
         if (other.memory_gb or 0) >= 1.1 * peak
+        if work.rented or not rented_only(other)
         if not refusals(work.question, other, work.offered)
     ]
     if not smaller:

@@ -56,7 +56,7 @@ def for_job(
         text = "The job ran on no accelerator of the catalog, or on several kinds of them."
         notice = Notice("advice-not-applicable", text, "suggestions")
         return {"suggestions": [], "estimate": None, "notices": [notice.to_doc()]}
-    return suggest(question, catalog, own, workload_of(document))
+    return suggest(question, catalog, own, workload_of(document), ran=True)
 
 
 def question_of(

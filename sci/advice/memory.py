@@ -7,9 +7,10 @@ activations beyond the margin are not counted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gramwatt.sci.advice.question import SuggestQuestion
+from gramwatt.sci.catalog import Hardware
 from gramwatt.sci.units import BYTES_PER_GIB
 
 BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
@@ -64,6 +65,31 @@ def memory_need(question: SuggestQuestion) -> Need | None:
     if question.kind in ("training", "fine-tuning") or question.method or question.tokens:
         return _training(question, question.model_parameters)
     return _inference(question, question.model_parameters)
+
+
+def estimated_need(question: SuggestQuestion) -> Need | None:
+    """The need by arithmetic on parameters alone, whatever was measured."""
+    return memory_need(replace(question, peak_memory_gb=None))
+
+
+def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:
+    """The arithmetic of a refusal, empty where the memory suffices or nothing is known."""
+    if need is None or target.memory_gb is None or need.fits(target.memory_gb, count):
+        return []
+    has = f"{count:g} x {target.memory_gb:g} GiB of {target.id}"
+    text = f"memory: {need.arithmetic}, more than {has}"
+    if need.each_gib is None:
+        text += f"; {need.devices(target.memory_gb)} of them would hold it"
+    return [text]
+
+
+def fitting(need: Need | None, target: Hardware, count: float) -> list[str]:
+    """The arithmetic where the memory suffices, or what is not known."""
+    if need is None:
+        return ["whether the job fits its memory is not known: give peak_memory_gb"]
+    if target.memory_gb is None:
+        return [f"the memory of {target.id} is not in the catalog"]
+    return [f"memory: {need.arithmetic}, within {count:g} x {target.memory_gb:g} GiB"]
 
 
 def _training(question: SuggestQuestion, parameters: float) -> Need:

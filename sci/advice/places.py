@@ -1,4 +1,4 @@
-"""Where a job runs: permitted regions by annual intensity. Hours are for the planner."""
+"""Where a job runs: permitted regions by annual intensity, which says nothing of hours."""
 
 from __future__ import annotations
 
@@ -30,12 +30,6 @@ def other_regions(work: Work) -> list[Suggestion]:
                 found.append((grid.value, region.id, region, grid))
     found.sort(key=lambda item: item[:2])
     return [_moved(work, region, grid) for _, _, region, grid in found[:REGIONS_SHOWN]]
-
-
-def other_times() -> Suggestion:
-    """Nothing is said of hours without the planner, which knows forecasts and profiles."""
-    text = "annual intensity says nothing of hours; `gramwatt plan` compares times of day"
-    return Suggestion(action="shift-time", verdict="unknown", basis="none", count=1, reasons=[text])
 
 
 def _intensity(work: Work, region: Region) -> Quantity | None:

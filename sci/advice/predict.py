@@ -203,6 +203,12 @@ def _families() -> Mapping[tuple[str, str], int]:
     return {key: len(names) for key, names in found.items()}
 
 
+def families_measured(name: str | None) -> Mapping[str, int]:
+    """Workloads of that class, of training where it is not known, measured on each part."""
+    wanted = name if name in FITTED_CLASSES else "training"
+    return {part: count for (group, part), count in _families().items() if group == wanted}
+
+
 @cache
 def _stacks() -> frozenset[tuple[str, str]]:
     return frozenset((row.workload_class, row.stack) for row in measurements())

@@ -6,7 +6,6 @@ import math
 
 from gramwatt.sci.advice.documents import Suggestion
 from gramwatt.sci.advice.evidence import evidence
-from gramwatt.sci.advice.memory import memory_need
 from gramwatt.sci.advice.rows import cited
 from gramwatt.sci.advice.spread import one
 from gramwatt.sci.advice.ways import figure, measured, untold
@@ -24,7 +23,7 @@ def fewer_nodes(work: Work) -> Suggestion | None:
     """Training on fewer nodes: slower, and less energy a run."""
     if work.part is None or work.classified.name != "training" or work.count < 2 * NODE_DEVICES:
         return None
-    need = memory_need(work.question)
+    need = work.need
     fewer = max(NODE_DEVICES, work.count / 8)
     if need is None or not work.part.memory_gb or not need.fits(work.part.memory_gb, fewer):
         return None

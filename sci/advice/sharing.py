@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from gramwatt.sci.advice.documents import Action, Suggestion, verdict_of
-from gramwatt.sci.advice.memory import memory_need
 from gramwatt.sci.advice.spread import ratio_of
 from gramwatt.sci.advice.ways import Values
 from gramwatt.sci.advice.work import Work
@@ -16,6 +16,8 @@ MIG_MOST = 7.0
 """Slices of one device (NVIDIA MIG)."""
 SHARED_BUSY = 0.5
 """Busy share up to which two such jobs fit one device by time."""
+LEAST_LEFT = 1e-3
+"""Least carbon ratio, where nothing at all ran."""
 RELEASED_BUSY = 0.9
 """Busy share from which on there is nothing to release."""
 
@@ -73,19 +75,33 @@ def _shared(work: Work, part: Hardware, jobs: float, busy: float) -> Suggestion 
 
 
 def stop_idle(work: Work) -> Suggestion | None:
-    """Release devices while nothing runs on them."""
-    part, busy, hours = work.part, work.question.utilisation, work.hours
+    """Release devices while nothing runs on them.
+
+    What is released draws idle power and its share of embodied carbon; the host's power is not
+    counted. No device idles at more than its mean power, so at most the idle share of the time can
+    be saved: the ratio is never below the busy share.
+    """
+    part, busy, power = work.part, work.question.utilisation, work.power_w()
     if part is None or part.idle_w is None or busy is None or busy >= RELEASED_BUSY:
         return None
-    now, embodied = work.carbon_g_h(), work.embodied_g_h(part)
-    if now is None or embodied is None:
+    embodied = work.embodied_g_h(part)
+    if power is None or embodied is None:
         return None
-    idle_kw = part.idle_w.scaled((1 - busy) * work.count / 1000, "kW")
-    grams = idle_kw.times(work.intensity, "gCO2e/h").times(work.place.pue, "gCO2e/h")
-    grams = grams + embodied.scaled((1 - busy) * work.count)
-    saved = grams.scaled(hours, "gCO2e") if hours else None
-    inputs = {"idle": grams, "now": now}
-    ratio = ratio_of(lambda at: max(1e-6, 1 - at["idle"] / at["now"]), inputs, part.idle_w.source)
+    inputs = {
+        "idle": part.idle_w,
+        "power": power,
+        "host": work.host_share,
+        "g per W": work.intensity.times(work.place.pue, "gCO2e/kWh").scaled(1e-3, "gCO2e/Wh"),
+        "embodied": embodied,
+    }
+
+    def left(at: Values) -> float:
+        now = at["power"] * (1 + at["host"]) * at["g per W"] + at["embodied"]
+        idle = min(at["idle"], at["power"]) * at["g per W"] + at["embodied"]
+        return max(LEAST_LEFT, 1 - (1 - busy) * idle / now)
+
+    ratio = ratio_of(left, inputs, f"{part.idle_w.source}; embodied {embodied.source}")
+    ratio = replace(ratio, low=min(ratio.value, max(busy, ratio.low)))
     reasons = [
         f"the devices were busy {busy:.0%} of the reserved time; the rest costs idle power and "
         "embodied carbon (rule 63)",
@@ -97,7 +113,7 @@ def stop_idle(work: Work) -> Suggestion | None:
         basis="rule",
         count=work.count,
         carbon_ratio=ratio,
-        saved_g=saved,
+        saved_g=work.saved_g(ratio),
         operating_point="devices released while idle",
         reasons=reasons,
         sources=(part.idle_w.source, "rule 63"),
@@ -105,7 +121,7 @@ def stop_idle(work: Work) -> Suggestion | None:
 
 
 def _by_memory(work: Work, part: Hardware) -> float:
-    need = memory_need(work.question)
+    need = work.need
     if need is None or need.each_gib is None or part.memory_gb is None:
         return 1.0
     return float(math.floor(part.memory_gb / need.each_gib))

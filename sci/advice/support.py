@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gramwatt.sci.advice.market import in_house, rented_only
 from gramwatt.sci.advice.question import SuggestQuestion
 from gramwatt.sci.catalog import Catalog, Hardware
 from gramwatt.sci.errors import ScoreError
@@ -30,8 +31,8 @@ PORTING: Mapping[str, str] = {
     "ROCm": "runs on ROCm; check each custom CUDA kernel",
     "HPU": "needs the Gaudi software's PyTorch bridge",
 }
-CLOUD_ONLY = ("Google", "AWS", "Microsoft", "Meta")
-"""Vendors whose data-centre parts cannot be bought."""
+LARGE_PARAMETERS = 1e9
+"""Models from this size on are not trained whole on a laptop's chip: a choice, not measured."""
 PROVIDERS: Mapping[str, str] = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
 """What providers are called besides."""
 _COMPANY: Mapping[str, str] = {"google-colab": "gcp"}
@@ -56,6 +57,8 @@ def refusals(
         _precision(question, part),
         _provider(question, part, offered),
         _constraint(question, part),
+        _in_house(part),
+        _use(question, part),
     ]
     return [reason for reason in found if reason]
 
@@ -148,9 +151,36 @@ def _constraint(question: SuggestQuestion, part: Hardware) -> str | None:
     if question.constraint == "none":
         return None
     edge = "edge" in part.intended_use
-    if part.vendor in CLOUD_ONLY and not edge:
+    if rented_only(part) and not edge:
         where = question.constraint
         return f"{part.id} exists in its vendor's cloud only, and the job must run {where}"
     if question.constraint == "edge" and not edge:
         return f"{part.id} is not made for the edge"
     return None
+
+
+def _in_house(part: Hardware) -> str | None:
+    if not in_house(part):
+        return None
+    return f"{part.id} is neither sold nor rented out ({part.form_factor})"
+
+
+def _use(question: SuggestQuestion, part: Hardware) -> str | None:
+    """Parts that cannot train, and chips of laptops where a large model is trained.
+
+    GPUs are never refused for what they are sold for: an L4 trains too.
+    """
+    trains = question.kind in ("training", "fine-tuning") or question.method or question.tokens
+    if not trains or part.device_class == "gpu" or "training" in part.intended_use:
+        return None
+    sold = " and ".join(part.intended_use)
+    if part.device_class == "accelerator":
+        return f"{part.id} is made for {sold}, not for training"
+    if question.method in ("lora", "qlora") or not _large(question):
+        return None
+    return f"{part.id} is made for {sold}, not for training a model of this size"
+
+
+def _large(question: SuggestQuestion) -> bool:
+    whole = (question.model_parameters or 0.0) >= LARGE_PARAMETERS
+    return whole or question.tokens is not None or (question.count or 1.0) > 1

@@ -6,14 +6,17 @@ import math
 from collections.abc import Mapping
 
 from gramwatt.sci.advice.documents import Suggestion, verdict_of
-from gramwatt.sci.advice.memory import Need, memory_need
+from gramwatt.sci.advice.fits import fewest, memory_of
+from gramwatt.sci.advice.market import had
+from gramwatt.sci.advice.payback import break_even
 from gramwatt.sci.advice.predict import Asked, Prediction, energy_factor, predict
+from gramwatt.sci.advice.present import lacking
 from gramwatt.sci.advice.spread import one, ratio_of, within
 from gramwatt.sci.advice.support import price_of, provider_of, refusals, remarks
 from gramwatt.sci.advice.work import Work, host_beside, te_g
 from gramwatt.sci.catalog import Hardware
-from gramwatt.sci.errors import QuantityError
 from gramwatt.sci.quantity import Quantity
+from gramwatt.sci.units import G_PER_KG, HOURS_PER_YEAR
 
 POWERED_VENDORS = ("NVIDIA", "AMD", "Intel")
 """Vendors whose parts' power follows from their rated power; of the others nothing was found."""
@@ -36,21 +39,25 @@ def compared(work: Work, target: Hardware) -> Suggestion:
     """The suggestion for one part at the present device count."""
     if work.part is not None and target.id == work.part.id:
         return _present(work, target)
-    need = memory_need(work.question)
-    reasons = [*refusals(work.question, target, work.offered), *_memory(need, target, work.count)]
+    count = fewest(work, target)
+    short, fits = memory_of(work, target, count)
+    reasons = [*refusals(work.question, target, work.offered), *short]
     if reasons:
         return Suggestion(
             action="change-hardware",
             target=target.id,
-            count=work.count,
+            count=count,
             verdict="not-feasible",
             basis="rule",
             reasons=reasons,
             sources=(_catalog(target),),
         )
-    notes = [*_fits(need, target, work.count), *remarks(work.question, target)]
+    notes = [*fits, *remarks(work.question, target), *had(work.catalog, target)]
     if work.part is None:
-        return _unjudged(work, target, [*notes, "no present hardware to compare with"])
+        return _unjudged(count, target, notes)
+    if lacking(work):
+        text = f"no verdict: the job as asked does not fit {work.count:g} x {work.part.id}"
+        return _unjudged(count, target, [*notes, text])
     asked = asked_of(work)
     return _judged(work, target, predict(asked, work.part, target, work.own), notes)
 
@@ -69,20 +76,20 @@ def asked_of(work: Work) -> Asked:
 
 
 def _present(work: Work, target: Hardware) -> Suggestion:
-    same = one(PRESENT)
-    need = memory_need(work.question)
+    short = lacking(work)
+    same = None if short else one(PRESENT)
     return Suggestion(
         action="change-hardware",
         target=target.id,
         count=work.count,
-        verdict="no-reliable-difference",
-        basis="direct",
+        verdict="not-feasible" if short else "no-reliable-difference",
+        basis="rule" if short else "direct",
         time_ratio=same,
         energy_ratio=same,
         carbon_ratio=same,
         saved_g=work.saved_g(same),
         operating_point="as now",
-        reasons=["this is the present part", *_memory(need, target, work.count)],
+        reasons=["this is the present part", *short],
         sources=(_catalog(target),),
     )
 
@@ -91,7 +98,7 @@ def _judged(work: Work, target: Hardware, found: Prediction, notes: list[str]) -
     now = work.part
     assert now is not None
     if found.time is None:
-        return _unjudged(work, target, [*found.reasons, *notes])
+        return _unjudged(work.count, target, [*found.reasons, *notes])
     reasons = [*found.reasons, *notes]
     board = found.energy or _board_energy(work, now, target, found.time, reasons)
     energy = _with_host(work, target, found.time, board) if board else None
@@ -109,42 +116,23 @@ def _judged(work: Work, target: Hardware, found: Prediction, notes: list[str]) -
         energy_ratio=energy,
         carbon_ratio=carbon,
         saved_g=work.saved_g(carbon),
-        break_even_hours=_break_even(work, target, energy, reasons),
+        break_even_hours=break_even(work, target, energy, reasons),
         operating_point=found.point,
         reasons=reasons,
         sources=(*found.sources, _catalog(now), _catalog(target)),
     )
 
 
-def _unjudged(work: Work, target: Hardware, reasons: list[str]) -> Suggestion:
+def _unjudged(count: float, target: Hardware, reasons: list[str]) -> Suggestion:
     return Suggestion(
         action="change-hardware",
         target=target.id,
-        count=work.count,
+        count=count,
         verdict="unknown",
         basis="none",
         reasons=reasons,
         sources=(_catalog(target),),
     )
-
-
-def _memory(need: Need | None, target: Hardware, count: float) -> list[str]:
-    """The arithmetic of a refusal, empty where the memory suffices or nothing is known."""
-    if need is None or target.memory_gb is None or need.fits(target.memory_gb, count):
-        return []
-    has = f"{count:g} x {target.memory_gb:g} GiB of {target.id}"
-    text = f"memory: {need.arithmetic}, more than {has}"
-    if need.each_gib is None:
-        text += f"; {need.devices(target.memory_gb)} of them would hold it"
-    return [text]
-
-
-def _fits(need: Need | None, target: Hardware, count: float) -> list[str]:
-    if need is None:
-        return ["whether the job fits its memory is not known: give peak_memory_gb"]
-    if target.memory_gb is None:
-        return [f"the memory of {target.id} is not in the catalog"]
-    return [f"memory: {need.arithmetic}, within {count:g} x {target.memory_gb:g} GiB"]
 
 
 def _board_energy(
@@ -215,21 +203,30 @@ def _carbon(
         "operational": operational,
         "now": te_now,
         "target": te_target,
-        "hours": work.lifetime.scaled(8760.0, "h"),
+        "hours": work.lifetime.scaled(HOURS_PER_YEAR, "h"),
     }
 
     def formula(at: Mapping[str, float]) -> float:
         new = at["operational"] * at["energy"] + at["target"] / at["hours"] * at["time"]
         return new / (at["operational"] + at["now"] / at["hours"])
 
-    share = 1 - 1 / (1 + te_target.value / inputs["hours"].value / operational.value)
-    reasons.append(
-        f"embodied carbon counts: {te_now.value / 1000:.0f} kg a device with its host share now, "
-        f"{te_target.value / 1000:.0f} kg then, {share:.0%} of the present operational rate and it"
-    )
+    reasons.append(_making(inputs))
     grid = work.intensity
     source = f"operational and embodied at {grid.value:.0f} gCO2e/kWh ({grid.source})"
     return ratio_of(formula, inputs, source)
+
+
+def _making(inputs: Mapping[str, Quantity]) -> str:
+    """Embodied carbon beside the electricity, in words."""
+    hours, electricity = inputs["hours"].value, inputs["operational"].value
+    whole = [inputs[name].value for name in ("now", "target")]
+    now, then = (f"{made / G_PER_KG:.0f} kg" for made in whole)
+    rates = " and ".join(f"{made / hours:.3g}" for made in whole)
+    return (
+        f"making counts too: {now} CO2e a device with its share of a host now, {then} then. Over a "
+        f"life of {hours / HOURS_PER_YEAR:g} years that is {rates} g an hour, beside "
+        f"{electricity:.3g} g an hour for electricity now"
+    )
 
 
 def _prices(work: Work, target: Hardware) -> list[str]:
@@ -256,38 +253,6 @@ def _says(verdict: str, carbon: Quantity | None) -> str:
     }.get(
         verdict, f"the 80 % range of the carbon ratio, {ends}, holds 1: no saving can be promised"
     )
-
-
-def _break_even(
-    work: Work, target: Hardware, energy: Quantity | None, reasons: list[str]
-) -> Quantity | None:
-    """Hours of the present job after which a bought part has saved its own embodied carbon [h]."""
-    if work.rented:
-        reasons.append("rented: nothing is bought, so there is no break-even")
-        return None
-    operational, made = work.operational_g_h(), target.embodied
-    if energy is None or operational is None or made is None or energy.value >= 1:
-        return None
-    if energy.high >= 1:
-        reasons.append(
-            "a bought part may never save its embodied carbon: the range holds no saving"
-        )
-        return None
-    saving = operational.times(_saving(energy), "gCO2e/h")
-    try:
-        hours = made.te_g.over(saving, "h")
-    except QuantityError:
-        return None
-    if math.isfinite(hours.high):
-        reasons.append(
-            f"bought new, it pays its embodied carbon back in {hours.value:.0f} h of use"
-        )
-    return hours.sourced(f"embodied carbon of {target.id} over operational carbon saved an hour")
-
-
-def _saving(energy: Quantity) -> Quantity:
-    ends = (1 - energy.value, 1 - energy.high, 1 - energy.low)
-    return Quantity(*ends, "1", energy.kind, energy.source)
 
 
 def _catalog(part: Hardware) -> str:

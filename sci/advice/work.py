@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from gramwatt.sci.advice.learning import OwnRow, Run, recognised
+from gramwatt.sci.advice.market import rented_only
+from gramwatt.sci.advice.memory import Need, memory_need, shortfall
 from gramwatt.sci.advice.question import SuggestQuestion
 from gramwatt.sci.advice.rows import table
 from gramwatt.sci.advice.support import offers, one_provider, provider_of
@@ -33,7 +35,10 @@ MODULE_HOST = Quantity(
 
 @dataclass(slots=True)
 class Work:
-    """One job, its part and its place; figures are None where not known."""
+    """One job, its part and its place; figures are None where not known.
+
+    `need` is the memory that it takes, `ran` whether a measured job asks.
+    """
 
     question: SuggestQuestion
     catalog: Catalog
@@ -48,11 +53,14 @@ class Work:
     own: Sequence[OwnRow] = ()
     workload: str | None = None
     notices: list[Notice] = field(default_factory=list)
+    need: Need | None = None
+    ran: bool = False
 
     @property
     def rented(self) -> bool:
         """Whether the hardware is a provider's, so that nothing is bought."""
-        return provider_of(self.question) is not None
+        hired = self.part is not None and rented_only(self.part)
+        return hired or provider_of(self.question) is not None
 
     @property
     def host_share(self) -> Quantity:
@@ -112,6 +120,8 @@ def resolve(
     catalog: Catalog,
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
+    *,
+    ran: bool = False,
 ) -> Work:
     """The job behind a question; raises LookupFailed for unknown names."""
     name, count = question.hardware, question.count
@@ -149,7 +159,18 @@ def resolve(
         own=own,
         workload=workload,
         notices=notices,
+        need=_need(question, part, count or 1.0, ran=ran),
+        ran=ran,
     )
+
+
+def _need(
+    question: SuggestQuestion, part: Hardware | None, count: float, *, ran: bool
+) -> Need | None:
+    """The memory needed; an estimate that a measured run has refuted tells nothing."""
+    need = memory_need(question)
+    refuted = ran and question.peak_memory_gb is None and part is not None
+    return None if refuted and part and shortfall(need, part, count) else need
 
 
 def _run(question: SuggestQuestion, part: Hardware, classified: Classified, count: float) -> Run:

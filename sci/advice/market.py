@@ -1,0 +1,62 @@
+"""How a part is to be had: bought, bought used, only rented, or not at all outside its maker."""
+
+from __future__ import annotations
+
+from gramwatt.sci.catalog import Catalog, Hardware
+from gramwatt.sci.errors import LookupFailed
+from gramwatt.sci.instances import Instance
+
+CLOUD_ONLY = ("Google", "AWS", "Microsoft", "Meta")
+"""Vendors whose data-centre parts cannot be bought."""
+ONE_CLOUD = "AWS only"
+"""What the catalog's form factor says of parts that another vendor makes for one cloud."""
+IN_HOUSE = "internal"
+"""What it says of parts that their vendor keeps for its own services."""
+
+
+def in_house(part: Hardware) -> bool:
+    """Whether nobody but its vendor can run anything on it."""
+    return IN_HOUSE in part.form_factor
+
+
+def rented_only(part: Hardware) -> bool:
+    """Whether the part cannot be bought at all."""
+    own = part.vendor in CLOUD_ONLY and "edge" not in part.intended_use
+    return own or ONE_CLOUD in part.form_factor
+
+
+def discontinued(part: Hardware) -> bool:
+    """Whether the catalog knows that it is no longer sold new."""
+    return part.status.startswith("legacy") or "out of production" in part.status
+
+
+def had(catalog: Catalog, part: Hardware) -> list[str]:
+    """Where a part stands that cannot be bought, and hosts that need other software."""
+    found = [one for one in catalog.all_instances() if one.hardware == part.id]
+    told = [_rented(found)] if rented_only(part) else []
+    hosts = {_host(catalog, one) for one in found}
+    arm = [host for host in hosts if host and "Arm" in host]
+    if arm and len(arm) == len(hosts):
+        told.append(f"its host is {arm[0]}: the software must be built for Arm")
+    elif "Grace" in part.form_factor:
+        told.append("its host processor is NVIDIA Grace: the software must be built for Arm")
+    return told
+
+
+def _rented(found: list[Instance]) -> str:
+    if not found:
+        return "only rented from its vendor; the catalog lists no instance with it"
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"not sold, only rented: {found[0].id}{more}. The figures take the present grid zone; "
+        "name provider and region for those of its data centre"
+    )
+
+
+def _host(catalog: Catalog, instance: Instance) -> str | None:
+    """Processor of the host with its architecture; None where not known."""
+    try:
+        architecture = catalog.cpu(instance.cpu).architecture if instance.cpu else ""
+    except LookupFailed:
+        architecture = ""
+    return f"{instance.host_cpu} ({architecture})" if architecture else instance.host_cpu
