@@ -119,7 +119,7 @@ def _send(
                 done.problems.append(f"{error}; {text}")
                 return
             except uploader.ServerRefused as error:
-                done.problems.append(str(error))
+                done.problems.append(f"{error}; the journal stays spooled")
         if job_id:
             done.document = uploader.fetch_document(job_id, server, session)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 import requests
@@ -18,11 +20,17 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from gramwatt.collectors import private
+from gramwatt.collectors.spool import plain_address
 
 BATCH_MAX_B = 1_000_000
 BATCH_MAX_LINES = 5_000
-TIMEOUT_S = (3.05, 30.0)
+TIMEOUT_S = (3.05, 10.0)
 """Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
+ANSWER_LIMIT_S = 30.0
+"""How long one body may take until its answer is whole [s], with all repetitions. Most jobs are one
+body; each that is acknowledged is progress, and is not sent again."""
+DOCUMENT_LIMIT_S = 10.0
+"""How long the job's document may take [s]."""
 OPEN_SUFFIX = "-open"
 MARKS = "uploaded.json"
 
@@ -47,8 +55,10 @@ class Sent:
 def new_session(api_key: str | None) -> requests.Session:
     """An HTTP session that repeats what is safe; POST is, because lines have identities."""
     retry = Retry(
-        total=3,
+        total=2,
         connect=1,
+        read=False,
+        respect_retry_after_header=False,
         backoff_factor=0.3,
         status_forcelist=(429, 502, 503, 504),
         allowed_methods=None,
@@ -73,10 +83,10 @@ def upload(
     sent = Sent()
     for batch in batches(unsent(lines, marks)):
         answer = _post(session, f"{server}/v1/jobs/{job_id}/records", batch)
-        sent.accepted += int(answer.get("accepted", 0))
-        sent.duplicate += int(answer.get("duplicate", 0))
-        sent.rejected += answer.get("rejected") or []
-        for item in answer.get("acknowledged") or []:
+        sent.accepted += answer["accepted"]
+        sent.duplicate += answer["duplicate"]
+        sent.rejected += answer["rejected"]
+        for item in answer["acknowledged"]:
             if item.get("node") in (None, folder.name):
                 writer = str(item["writer"])
                 marks[writer] = max(marks.get(writer, 0), int(item["seq"]))
@@ -113,10 +123,14 @@ def batches(lines: Iterable[bytes]) -> Iterator[bytes]:
 def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[str, Any] | None:
     """The job's document as the server scores it; None when it has none or is away."""
     url = f"{server}/v1/jobs/{job_id}/report"
+
+    def exchange() -> requests.Response:
+        return session.get(url, headers={"Accept": "application/json"}, timeout=TIMEOUT_S)
+
     try:
-        answer = session.get(url, headers={"Accept": "application/json"}, timeout=TIMEOUT_S)
+        answer = _within(DOCUMENT_LIMIT_S, exchange)
         document = answer.json() if answer.ok else None
-    except (requests.RequestException, ValueError):
+    except (requests.RequestException, TimeoutError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
 
@@ -141,20 +155,80 @@ def _write_marks(folder: Path, marks: dict[str, int]) -> None:
 
 def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
     headers = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
-    try:
-        answer = session.post(
+    shown = plain_address(url)
+
+    def exchange() -> requests.Response:
+        return session.post(
             url, data=body, headers=headers, timeout=TIMEOUT_S, allow_redirects=False
         )
-    except requests.RequestException as error:
-        raise ServerAway(f"{url} cannot be reached ({type(error).__name__})") from None
-    if answer.status_code in (408, 425, 429) or answer.status_code >= 500:
-        raise ServerAway(f"{url} answers {answer.status_code}")
+
+    try:
+        answer = _within(ANSWER_LIMIT_S, exchange)
+    except (requests.Timeout, TimeoutError) as error:
+        limit_s = ANSWER_LIMIT_S if isinstance(error, TimeoutError) else TIMEOUT_S[1]
+        raise ServerAway(f"{shown} does not answer within {limit_s:g} s") from None
+    except (requests.RequestException, ValueError) as error:
+        raise ServerAway(f"{shown} cannot be reached ({type(error).__name__})") from None
+    return _understood(answer, shown, body.count(b"\n"))
+
+
+def _understood(answer: requests.Response, shown: str, lines: int) -> dict[str, Any]:
+    """The answer to so many lines, each of which it must speak for: its folder is deleted next."""
+    status = answer.status_code
+    if status in (408, 425, 429) or status >= 500:
+        raise ServerAway(f"{shown} answers {status}")
+    if answer.is_redirect:
+        raise ServerAway(
+            f"{shown} redirects to {answer.headers['Location'][:200]}; check the address"
+        )
     try:
         document = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
-    if answer.ok and isinstance(document, dict):
-        return document
-    reason = (document or {}).get("detail") if isinstance(document, dict) else None
-    reason = reason or "check the server address and the key"
-    raise ServerRefused(f"{url} refuses with {answer.status_code}: {reason}")
+    if not isinstance(document, dict) or (answer.ok and _spoken_for(document) < lines):
+        raise ServerAway(f"{shown} answers {status}, not as gramwatt does; check the address")
+    if not answer.ok:
+        reason = document.get("detail") or "check the server address and the key"
+        text = " ".join(str(reason).split())[:300]
+        raise ServerRefused(f"{shown} refuses with {status}: {text}")
+    return document
+
+
+def _spoken_for(document: dict[str, Any]) -> int:
+    """Lines that were taken, known or refused; -1 for an answer that is not of that form."""
+    counts = [document.get("accepted"), document.get("duplicate")]
+    rejected, acknowledged = document.get("rejected"), document.get("acknowledged")
+    if not (isinstance(rejected, list) and isinstance(acknowledged, list)):
+        return -1
+    marked = all(
+        isinstance(item, dict) and "writer" in item and isinstance(item.get("seq"), int)
+        for item in acknowledged
+    )
+    numbers = [count for count in counts if isinstance(count, int)]
+    if len(numbers) < len(counts) or not (marked and all(isinstance(i, dict) for i in rejected)):
+        return -1
+    return sum(numbers) + len(rejected)
+
+
+def _within(limit_s: float, exchange: Callable[[], requests.Response]) -> requests.Response:
+    """The exchange's answer; raises TimeoutError after `limit_s` [s], or what the exchange does.
+
+    A read timeout begins anew with every byte, so a server that drips would hold us for ever. What
+    is late goes on in a thread of its own, which touches no file and ends with the process.
+    """
+    answers: SimpleQueue[requests.Response | Exception] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            answers.put(exchange())
+        except Exception as error:
+            answers.put(error)
+
+    Thread(target=work, daemon=True).start()
+    try:
+        answer = answers.get(timeout=limit_s)
+    except Empty:
+        raise TimeoutError from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer

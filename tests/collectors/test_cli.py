@@ -15,6 +15,7 @@ from gramwatt.collectors.cli import build_app
 from gramwatt.collectors.identity import node_id
 from gramwatt.collectors.spool import remember_server
 from gramwatt.collectors.sync import Store
+from tests.collectors.oddserver import OddServer
 
 OPEN_LINE = {
     "v": 1,
@@ -114,6 +115,26 @@ def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(
     assert (done.exit_code, done.stdout) == (1, "")
     assert "stays spooled" in done.stderr
     assert (folder / "aaaaaaaaaaaa.jsonl").exists()
+
+
+def test_after_a_server_was_silent_no_other_folder_is_tried_there(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploader, "TIMEOUT_S", (20.0, 0.3))
+    folder = write_dead_job(home)
+    other = home / "spool" / "job-2" / node_id()
+    other.mkdir(parents=True)
+    line = {**OPEN_LINE, "job_id": "job-2"}
+    (other / "aaaaaaaaaaaa.jsonl").write_text(json.dumps(line) + "\n")
+    silent = OddServer(b"")
+    monkeypatch.setenv("GRAMWATT_SERVER", silent.url)
+    done = invoke("sync", "--quiet")
+    silent.stop()
+    assert (done.exit_code, silent.connections) == (1, 1)
+    assert done.stderr.count("\n") == 1
+    assert "does not answer within 0.3 s; the journal stays spooled" in done.stderr
+    assert folder.exists()
+    assert other.exists()
 
 
 def test_run_and_sync_load_neither_flask_nor_sqlalchemy_nor_requests() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.collectors.oddserver import OddServer
+
 RUN = [sys.executable, "-m", "gramwatt", "run"]
 WAIT_S = 30.0
 
@@ -228,6 +230,26 @@ def test_wrong_arguments_stop_before_the_command_starts(
     assert not marker.exists()
     assert done.stdout == b""
     assert [word for word in words if word not in done.stderr.decode()] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<p>x", "answers 200, not as gramwatt does"),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "answers 500; the journal stays spooled"),
+    ],
+)
+def test_the_end_says_what_is_wrong_with_the_server(
+    environ: dict[str, str], tmp_path: Path, answer: bytes, words: str
+) -> None:
+    server = OddServer(answer)
+    environ["GRAMWATT_SERVER"] = server.url
+    summary = ("--json-summary", str(tmp_path / "x.json"))  # it waits 30 s for the score then
+    done = run(environ, "true", options=summary)
+    server.stop()
+    assert done.returncode == 0
+    assert f"is not scored yet: {server.url}/v1/jobs/" in done.stderr.decode()
+    assert words in done.stderr.decode()
 
 
 def test_no_command_is_wrong_usage(environ: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors import uploader
+from tests.collectors.oddserver import OddServer
 
 
 class Server(ThreadingHTTPServer):
@@ -134,6 +135,66 @@ def test_an_unreachable_server_is_away(folder: Path, server: Server) -> None:
         pytest.raises(uploader.ServerAway, match="cannot be reached"),
     ):
         uploader.upload(folder, "job", [line("a", 1)], "http://127.0.0.1:9", session)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+ANSWERS = {
+    "nothing": (b"", "does not answer within 0.3 s"),
+    "drips of a head": (HEAD + b"X-Slow: " + b"x" * 2000, "does not answer within 0.5 s"),
+    "drips of a body": (HEAD + b"Content-Length: 9999\r\n\r\n" + b"x" * 2000, "within 0.5 s"),
+    "garbage": (b"\x00\x01\x02 garbage\r\n\r\n", "cannot be reached"),
+    "a page": (HEAD + b"Content-Length: 4\r\n\r\n<p>x", "answers 200, not as gramwatt does"),
+    "an empty object": (HEAD + b"Content-Length: 2\r\n\r\n{}", "not as gramwatt does"),
+    "a redirect": (
+        b"HTTP/1.1 302 Found\r\nLocation: http://there/\r\nContent-Length: 0\r\n\r\n",
+        "redirects to http://there/",
+    ),
+}
+
+
+@pytest.fixture
+def odd() -> Iterator[OddServer]:
+    running = OddServer(b"")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploader, "TIMEOUT_S", (20.0, 0.3))
+    monkeypatch.setattr(uploader, "ANSWER_LIMIT_S", 0.5)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "drips of a head", "drips of a body"])
+def test_a_server_that_is_silent_or_drips_is_given_up(
+    kind: str, odd: OddServer, folder: Path, impatient: None
+) -> None:
+    odd.answer, words = ANSWERS[kind]
+    with (
+        uploader.new_session(None) as session,
+        pytest.raises(uploader.ServerAway, match=words),
+    ):
+        uploader.upload(folder, "job", [line("a", 1)], odd.url, session)
+    assert odd.connections == 1
+
+
+@pytest.mark.parametrize("kind", ["garbage", "a page", "an empty object", "a redirect"])
+def test_an_answer_that_speaks_for_no_line_takes_none(
+    kind: str, odd: OddServer, folder: Path
+) -> None:
+    odd.answer, words = ANSWERS[kind]
+    with (
+        uploader.new_session(None) as session,
+        pytest.raises(uploader.ServerAway, match=words),
+    ):
+        uploader.upload(folder, "job", [line("a", 1)], odd.url, session)
+    assert uploader.read_marks(folder) == {}
+
+
+def test_messages_tell_no_credentials(folder: Path) -> None:
+    with uploader.new_session(None) as session, pytest.raises(uploader.ServerAway) as away:
+        uploader.upload(folder, "job", [line("a", 1)], "http://key:word@127.0.0.1:9", session)
+    assert "word" not in str(away.value)
 
 
 def test_a_refusal_says_why(server: Server, folder: Path) -> None:
