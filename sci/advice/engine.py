@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion
@@ -121,6 +122,9 @@ def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
     counts = {name: sum(found.verdict == name for found in swaps) for name in _ORDER}
     sums = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     text = f"{len(swaps)} parts compared ({sums}); {len(shown)} shown. Name candidates to see them."
+    if not shown and counts["unknown"]:
+        why = Counter(one.reasons[0] for one in swaps if one.verdict == "unknown" and one.reasons)
+        text += f" Most often not known: {why.most_common(1)[0][0]}."
     if not work.rented:
         text += " Parts that can only be rented were left out: name provider to compare them."
     work.notices.append(Notice("candidates-shortened", text, "suggestions"))

@@ -39,6 +39,8 @@ def fewest(work: Work, part: Hardware) -> float:
     question = work.question
     if question.count is not None or question.candidates is not None or work.part is not None:
         return work.count
+    if "edge" in part.intended_use and part.device_class != "gpu":
+        return work.count  # such chips have no link to split a model over
     if work.need is None or work.need.each_gib is not None or not part.memory_gb:
         return work.count
     return float(work.need.devices(part.memory_gb))
@@ -48,7 +50,7 @@ def listed(work: Work, swaps: Sequence[Suggestion]) -> list[Suggestion]:
     """The feasible parts of which most was measured, then those that need the fewest devices."""
     feasible = [one for one in swaps if one.verdict != "not-feasible"]
     known = families_measured(work.classified.name)
-    feasible.sort(key=lambda one: (_desk(work, one), -known.get(one.target or "", 0), one.count))
+    feasible.sort(key=lambda one: (_last(work, one), -known.get(one.target or "", 0), one.count))
     shown = [_told(work, one) for one in feasible[:SHOWN]]
     refused = len(swaps) - len(feasible)
     text = (
@@ -92,9 +94,10 @@ def _told(work: Work, found: Suggestion) -> Suggestion:
     return replace(found, reasons=[*_effort(answer, found.count), *found.reasons])
 
 
-def _desk(work: Work, found: Suggestion) -> bool:
-    used = work.catalog.hardware(found.target or "").intended_use
-    return any(use in DESKS for use in used)
+def _last(work: Work, found: Suggestion) -> tuple[bool, bool]:
+    """Parts whose memory is not known, and desktops' parts."""
+    part = work.catalog.hardware(found.target or "")
+    return part.memory_gb is None, any(use in DESKS for use in part.intended_use)
 
 
 def _effort(answer: EstimateDoc, count: float) -> list[str]:

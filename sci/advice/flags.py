@@ -87,11 +87,11 @@ def _outdated(work: Work, part: Hardware) -> Notice | None:
     Counterexample (Zeus trace, NCF, batch 1024): a V100 takes 733 J an epoch, a newer A40 1700 J.
     """
     small = work.classified.name in ("small", "recsys", None)
-    if not part.status.startswith("legacy") or small:
+    if not part.status.startswith("legacy") or small or part.device_class != "gpu":
         return None
     text = (
-        f"{part.id} is of {part.release_year}. Newer parts do more per joule in this class of "
-        "work; the verdicts count the embodied carbon of a change."
+        f"{part.id} is of {part.release_year}. Newer GPUs often do more per joule; the verdicts "
+        "say which do in this class of work, the embodied carbon of a change included."
     )
     return Notice("flag-outdated", text, "hardware")
 

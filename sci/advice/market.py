@@ -43,6 +43,23 @@ def had(catalog: Catalog, part: Hardware) -> list[str]:
     return told
 
 
+def whole_machines(catalog: Catalog, provider: str, part: Hardware, count: float) -> str | None:
+    """A remark where the provider rents out more devices at once than the job takes."""
+    found = [
+        one
+        for one in catalog.all_instances()
+        if (one.provider, one.hardware) == (provider, part.id)
+    ]
+    least = min(found, key=lambda one: one.count or one.count_low or 1, default=None)
+    devices = (least.count or least.count_low or 1) if least else 1
+    if least is None or devices <= count:
+        return None
+    return (
+        f"{provider} rents it out {devices} at a time ({least.id}): the figures hold where all of "
+        "them are used"
+    )
+
+
 def _rented(found: list[Instance]) -> str:
     if not found:
         return "only rented from its vendor; the catalog lists no instance with it"

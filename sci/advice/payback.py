@@ -9,7 +9,7 @@ from gramwatt.sci.advice.work import Work, te_g
 from gramwatt.sci.catalog import Hardware
 from gramwatt.sci.errors import QuantityError
 from gramwatt.sci.quantity import Quantity
-from gramwatt.sci.units import G_PER_KG
+from gramwatt.sci.units import G_PER_KG, HOURS_PER_YEAR
 
 
 def break_even(
@@ -48,10 +48,18 @@ def break_even(
         more = ""
         text = f"{new} with its share of a host, {_kg(made)} are paid back in"
         source = f"embodied carbon of {target.id} with its share of a new host"
-    short = work.hours is not None and work.hours < hours.value
-    alone_not = f"; this run of {work.hours:g} h alone does not" if short else ""
-    reasons.append(f"{text} {hours.value:.0f} h of the present work{more}{alone_not}")
+    reasons.append(f"{text} {hours.value:.0f} h of the present work{more}{_too_long(work, hours)}")
     return hours.sourced(f"{source} over operational carbon saved an hour")
+
+
+def _too_long(work: Work, hours: Quantity) -> str:
+    """What stands against it: the life of the hardware, else the length of this run."""
+    life = work.lifetime.value
+    if hours.value > life * HOURS_PER_YEAR:
+        return f"; that is longer than a life of {life:g} years: do not buy it for this"
+    if work.hours is not None and work.hours < hours.value:
+        return f"; this run of {work.hours:g} h alone does not"
+    return ""
 
 
 def _card(part: Hardware) -> bool:

@@ -108,15 +108,18 @@ def _small(now: Hardware, target: Hardware) -> Prediction:
 def _unclassified(asked: Asked, now: Hardware, target: Hardware) -> Prediction:
     """The mean of the classes, as wide as all of them together."""
     found = [_modelled(asked, name, now, target) for name in UNKNOWN_CLASSES]
-    times = [one.time for one in found if one.time is not None]
+    known = [one for one in found if one.time is not None]
+    times = [one.time for one in known if one.time is not None]
     if not times:
         return found[0]
+    # Known to no more than the least known class.
+    least = next((one for one in known if one.basis == "class-model"), known[0])
     middle = math.exp(sum(math.log(time.value) for time in times) / len(times))
     low = min(middle / UNKNOWN_CLASS, *(time.low for time in times))
     high = max(middle * UNKNOWN_CLASS, *(time.high for time in times))
     time = Quantity(middle, low, high, "1", "estimated", f"{MODEL_SOURCE}, class not known")
     reason = "the class of work is not known: give kind or workload_class for a narrower range"
-    return Prediction(time, None, found[0].basis, found[0].point, (reason,), (MODEL_SOURCE,))
+    return Prediction(time, None, least.basis, least.point, (reason,), (MODEL_SOURCE,))
 
 
 def _modelled(asked: Asked, name: WorkloadClass, now: Hardware, target: Hardware) -> Prediction:
@@ -163,7 +166,7 @@ def _reasons(asked: Asked, setting: Setting, parts: Iterable[tuple[Hardware, int
     for part, count in parts:
         if count < FAMILIES_MEASURED:
             reasons.append(
-                f"{part.id} was measured with {count} workloads of class "
+                f"{part.id} was measured with {count} workload{'' if count == 1 else 's'} of class "
                 f"{setting.workload_class}: the range is that of a part not in the table"
             )
     unknown = {

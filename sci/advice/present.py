@@ -24,10 +24,10 @@ SMALLER: tuple[tuple[str, dict[str, Any]], ...] = (
 def lacking(work: Work) -> list[str]:
     """Why the present part cannot hold the job, with the arithmetic; empty where it may.
 
-    A measured peak within the part's memory shows that it does, with or without a margin.
+    A measured peak within its memory shows that it does, margin or not; so does a job that ran.
     """
     part, peak = work.part, work.question.peak_memory_gb
-    if part is None or part.memory_gb is None:
+    if part is None or part.memory_gb is None or work.ran:
         return []
     if peak is None:
         return shortfall(work.need, part, work.count)

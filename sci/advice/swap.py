@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gramwatt.sci.advice.documents import Suggestion, verdict_of
 from gramwatt.sci.advice.fits import fewest, memory_of
-from gramwatt.sci.advice.market import had
+from gramwatt.sci.advice.market import had, whole_machines
 from gramwatt.sci.advice.payback import break_even
 from gramwatt.sci.advice.predict import Asked, Prediction, energy_factor, predict
 from gramwatt.sci.advice.present import lacking
@@ -231,8 +231,11 @@ def _making(inputs: Mapping[str, Quantity]) -> str:
 
 def _prices(work: Work, target: Hardware) -> list[str]:
     provider = provider_of(work.question)
-    price = price_of(work.catalog, provider, target.id) if provider else None
-    return [price] if price else []
+    if provider is None:
+        return []
+    price = price_of(work.catalog, provider, target.id)
+    whole = whole_machines(work.catalog, provider, target, work.count)
+    return [text for text in (price, whole) if text]
 
 
 def _figures(time: Quantity, energy: Quantity | None) -> str:
@@ -243,10 +246,16 @@ def _figures(time: Quantity, energy: Quantity | None) -> str:
     return f"{text}, {energy.value:.2g} times the energy ({energy.low:.2g} to {energy.high:.2g})"
 
 
+def _end(ratio: float) -> str:
+    """An end of a range, never rounded to 1 when it is not."""
+    text = f"{ratio:.2f}"
+    return f"{ratio:.4g}" if text == "1.00" and ratio != 1 else text
+
+
 def _says(verdict: str, carbon: Quantity | None) -> str:
     if carbon is None:
         return "without an energy or embodied figure there is no carbon verdict"
-    ends = f"{carbon.low:.2f} to {carbon.high:.2f}"
+    ends = f"{_end(carbon.low)} to {_end(carbon.high)}"
     return {
         "lower": f"the whole 80 % range of the carbon ratio, {ends}, lies below 1",
         "higher": f"the whole 80 % range of the carbon ratio, {ends}, lies above 1",

@@ -68,7 +68,8 @@ def batching(work: Work) -> Suggestion | None:
         if batch is not None and batch > 1:
             return None
         text = "requests answered together share each reading of the weights (rule 43)"
-        return untold(work, "batching", [text, "give batch_size for the measured saving"])
+        hint = "for the measured saving give workload_class llm-serving and batch_size from 8 on"
+        return untold(work, "batching", [text, hint])
     near = [level for level in SERVING_LEVELS if level <= batch]
     if batch >= SERVING_LEVELS[-1] or not near:
         return None

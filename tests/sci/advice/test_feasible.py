@@ -173,3 +173,45 @@ def test_a_laptop_may_adapt_a_model_and_any_gpu_may_train():
     adapted = judged("apple-m4-max", model_parameters=7e9, kind="fine-tuning", method="lora")
     assert adapted["verdict"] == "unknown"
     assert judged(L4, hardware=A100, kind="training", zone="DE")["time_ratio"]["value"] > 1
+
+
+def test_a_break_even_beyond_the_life_of_the_part_is_no_reason_to_buy():
+    said = judged("nvidia-rtx-5000-ada", **{**SMALL, "mean_power_w": 72, "zone": "FR"})
+    [told] = [reason for reason in said["reasons"] if "paid back" in reason]
+    assert told.endswith("; that is longer than a life of 4 years: do not buy it for this")
+
+
+def test_figures_of_an_unknown_class_rest_on_something():
+    for part in ("nvidia-gh200-96", "nvidia-h100-pcie-80"):
+        said = judged(part, hardware=L4, kind="other")
+        assert said["time_ratio"]["value"] < 1
+        assert said["basis"] in ("class-model", "calibrated")
+
+
+def test_an_answer_without_any_verdict_says_why():
+    answer = ask(hardware="apple-m2-ultra", kind="fine-tuning", method="lora", zone="FR", hours=5)
+    [notice] = [n["message"] for n in answer["notices"] if n["code"] == "candidates-shortened"]
+    assert "Most often not known: nothing comparable was measured on apple-m2-ultra" in notice
+    assert "flag-outdated" not in {n["code"] for n in answer["notices"]}
+
+
+def test_devices_that_are_rented_by_the_machine_say_so():
+    asked = {"kind": "inference", "hours": 10, "region": "aws:eu-central-1"}
+    one = judged(B200, hardware=A10G, **asked)["reasons"]
+    assert any("aws rents it out 8 at a time (aws:p6-b200.48xlarge)" in text for text in one)
+    eight = judged(B200, hardware=A10G, count=8, **asked)["reasons"]
+    assert not any("at a time" in text for text in eight)
+
+
+def test_edge_chips_do_not_share_a_model():
+    answer = ask(model_parameters=70e9, kind="inference", precision="int4", constraint="edge")
+    found = [one["target"] for one in answer["suggestions"]]
+    assert "apple-m4-max" in found
+    assert "google-coral-edge-tpu" not in found
+    assert found[-1] == "qualcomm-hexagon-npu"  # its memory is not known
+
+
+def test_an_end_next_to_one_is_not_printed_as_one():
+    said = judged("nvidia-rtx-5000-ada", **{**SMALL, "mean_power_w": 72, "zone": "DE", "count": 8})
+    told = " ".join(said["reasons"])
+    assert "1.00, lies below 1" not in told

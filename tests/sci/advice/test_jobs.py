@@ -215,3 +215,14 @@ def test_several_own_workloads_speak_for_another_of_their_class():
 def test_rows_survive_export_and_import():
     row = own("a", V100, 100.5, 250.25)
     assert own_rows([row.to_doc()], CATALOG) == [row]
+
+
+def test_a_job_that_ran_did_fit_whatever_its_tags_say():
+    tags = {"model_parameters": "400e9", "method": "full"}
+    answer = for_job(job(kind="training", tags=tags), CATALOG, candidates=[A100, H100])
+    told = [n["message"] for n in answer["notices"] if n["code"] == "memory-disagrees"]
+    present = [one for one in answer["suggestions"] if one["target"] == H100]
+    assert present[0]["time_ratio"]["value"] == 1
+    assert len(told) == 1
+    assert "Estimate and measurement disagree" in told[0]
+    assert all(one["verdict"] != "not-feasible" for one in answer["suggestions"])
