@@ -73,13 +73,14 @@ def suggest(
     }
 
 
-def _rank(found: Suggestion) -> tuple[int, bool, float]:
+def _rank(found: Suggestion) -> tuple[int, float]:
     """Certain savings first, by expected grams, then by ratio; the rest by verdict."""
     saved = found.saved_g.value if found.saved_g else 0.0
     gain = 1 - found.carbon_ratio.value if found.carbon_ratio else 0.0
     # Without hours no grams are known, and the ratio tells the order alone.
-    unkept = found.verdict == "not-feasible" and found.action != "keep"
-    return _ORDER.index(found.verdict), unkept, -(saved or gain)
+    if found.action == "keep" and found.verdict == "not-feasible":
+        return -1, 0.0  # said first: there is nothing to compare the rest with
+    return _ORDER.index(found.verdict), -(saved or gain)
 
 
 def _candidates(work: Work) -> list[Hardware]:

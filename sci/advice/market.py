@@ -30,10 +30,13 @@ def discontinued(part: Hardware) -> bool:
     return part.status.startswith("legacy") or "out of production" in part.status
 
 
-def had(catalog: Catalog, part: Hardware) -> list[str]:
-    """Where a part stands that cannot be bought, and hosts that need other software."""
+def had(catalog: Catalog, part: Hardware, *, placed: bool) -> list[str]:
+    """Where a part stands that cannot be bought, and hosts that need other software.
+
+    `placed` says that the provider is known, so that figures are those of its grid.
+    """
     found = [one for one in catalog.all_instances() if one.hardware == part.id]
-    told = [_rented(found)] if rented_only(part) else []
+    told = [_rented(found, placed=placed)] if rented_only(part) else []
     hosts = {_host(catalog, one) for one in found}
     arm = [host for host in hosts if host and "Arm" in host]
     if arm and len(arm) == len(hosts):
@@ -60,13 +63,16 @@ def whole_machines(catalog: Catalog, provider: str, part: Hardware, count: float
     )
 
 
-def _rented(found: list[Instance]) -> str:
+def _rented(found: list[Instance], *, placed: bool) -> str:
     if not found:
         return "only rented from its vendor; the catalog lists no instance with it"
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"not sold, only rented: {found[0].id}{more}"
+    if placed:
+        return text
     return (
-        f"not sold, only rented: {found[0].id}{more}. The figures take the present grid zone; "
-        "name provider and region for those of its data centre"
+        f"{text}. The figures take the present grid zone; name provider and region for those of "
+        "its data centre"
     )
 
 

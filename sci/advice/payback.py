@@ -28,7 +28,8 @@ def break_even(
         return None
     if energy.high >= 1:
         reasons.append(
-            "a bought part may never save its embodied carbon: the range holds no saving"
+            "bought, it may never pay its embodied carbon back in electricity: the range of energy "
+            "holds no saving"
         )
         return None
     saving = operational.times(_saving(energy), "gCO2e/h")

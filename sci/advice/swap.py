@@ -52,7 +52,11 @@ def compared(work: Work, target: Hardware) -> Suggestion:
             reasons=reasons,
             sources=(_catalog(target),),
         )
-    notes = [*fits, *remarks(work.question, target), *had(work.catalog, target)]
+    notes = [
+        *fits,
+        *remarks(work.question, target),
+        *had(work.catalog, target, placed=provider_of(work.question) is not None),
+    ]
     if work.part is None:
         return _unjudged(count, target, notes)
     if lacking(work):

@@ -35,6 +35,7 @@ def test_a_present_part_that_cannot_hold_the_job_is_not_to_be_kept():
     answer = ask(**FULL, candidates=[L4, B200, A100])
     [said] = kept(answer)
     assert (said["verdict"], said["carbon_ratio"], said["saved_g"]) == ("not-feasible", None, None)
+    assert answer["suggestions"][0] == said
     told = " ".join(said["reasons"])
     assert "= 1147.4 GiB" in told
     assert "more than 1 x 80 GiB of nvidia-a100-sxm4-80; 15 of them would hold it" in told
@@ -90,6 +91,9 @@ def test_parts_that_are_not_sold_are_rented():
     assert "its host is AWS Graviton2 (Arm Neoverse N1): the software must be built for Arm" in told
     rented = ask(**{**SMALL, "zone": None}, region="aws:eu-central-1")["suggestions"]
     assert T4G in {one["target"] for one in rented}
+    aws = judged(T4G, **{**SMALL, "zone": None}, region="aws:eu-central-1")
+    assert "present grid zone" in told
+    assert "present grid zone" not in " ".join(aws["reasons"])
     flag = [n for n in ask(**SMALL)["notices"] if n["code"] == "flag-over-provisioned"]
     assert "would fit nvidia-l4" in flag[0]["message"]
     for part in (T4G, A10G):
