@@ -4,8 +4,9 @@
 
 Each line is a board with a published study: kilograms as published, and out of the bottom-up model
 with the die factor k at 1.0 and as shipped, with their errors; below, the geometric bias and the
-spread. Sources of the studies stand in sci/data/embodied_studies.csv, of the boards' figures in
-sci/data/hardware.csv. The studies were used to choose k, so this is a check of consistency.
+spread. Sources of the studies stand in
+sci/catalog/data/embodied_studies.csv, of the boards' figures in sci/catalog/data/hardware.csv.
+The studies were used to choose k, so this is a check of consistency.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from gramwatt.sci.board import Board, Dies, board_kg, parameters
+from gramwatt.sci.embodied.accelerators import Board, Dies, board_kg, parameters
 
 POINTS = (
     ("H100 SXM (NVIDIA PCF)", Board((Dies(814, 1, 5),), 700, 80, "HBM3"), 164.0),

@@ -20,12 +20,11 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gramwatt.sci.catalog import load_catalog
-from gramwatt.sci.intensity import IntensityPoint, IntensityTrack
-from gramwatt.sci.merge import MergedJob, merge
-from gramwatt.sci.operational import EnergyCells
-from gramwatt.sci.quantity import Quantity
-from gramwatt.sci.records import (
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,
@@ -33,7 +32,8 @@ from gramwatt.sci.records import (
     IntervalRecord,
     JobRecord,
 )
-from gramwatt.sci.score import ScoreContext, score
+from gramwatt.sci.score.operational import EnergyCells
+from gramwatt.sci.score.score import ScoreContext, score
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
 STEP = timedelta(seconds=300)

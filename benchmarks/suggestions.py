@@ -20,11 +20,11 @@ from statistics import median
 from typing import Any
 
 from gramwatt.sci.advice import OwnRow, parse_suggestion, suggest
-from gramwatt.sci.advice.accuracy import ALL, Replay
-from gramwatt.sci.advice.hardpairs import HARD_PAIRS, HardPair
-from gramwatt.sci.advice.rows import measurements
-from gramwatt.sci.advice.specs import all_specs
-from gramwatt.sci.catalog import Catalog, load_catalog
+from gramwatt.sci.advice.prediction.accuracy import ALL, Replay
+from gramwatt.sci.advice.prediction.hard_pairs import HARD_PAIRS, HardPair
+from gramwatt.sci.advice.prediction.rows import measurements
+from gramwatt.sci.advice.prediction.specs import all_specs
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 
 MEDIAN_MOST, P90_MOST = 0.15, 0.45
 COVERED = (0.76, 0.90)

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from gramwatt.reports.document import Cell, Chart, Column, Table
+from gramwatt.reports.model import Cell, Chart, Column, Table
 
 PALETTE = ("#1f4e79", "#c8553d", "#5aa9a3", "#efb54a", "#8d6a9f", "#c9ced4")
 FONT = "Open Sans"

@@ -19,8 +19,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from gramwatt.reports.charts import FAINT, INK, PALETTE, config, draw
-from gramwatt.reports.document import Block, Chart, Document, Heading
-from gramwatt.reports.plain import cleaned
+from gramwatt.reports.model import Block, Chart, Document, Heading
+from gramwatt.reports.printable import cleaned
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.advice import advice_blocks
-from gramwatt.reports.audit import audit_blocks
-from gramwatt.reports.beside import ai_facts, gap_blocks, memo_blocks
-from gramwatt.reports.devices import device_blocks
-from gramwatt.reports.document import (
+from gramwatt.reports.model import (
     Block,
     Document,
     Facts,
@@ -16,9 +12,9 @@ from gramwatt.reports.document import (
     NoticeBlock,
     Text,
 )
-from gramwatt.reports.overtime import over_time
-from gramwatt.reports.scoring import score_blocks
-from gramwatt.reports.sections import (
+from gramwatt.reports.sections.advice import advice_blocks
+from gramwatt.reports.sections.audit import audit_blocks
+from gramwatt.reports.sections.common import (
     declared,
     headline,
     known_or,
@@ -29,11 +25,15 @@ from gramwatt.reports.sections import (
     source_table,
     terms,
 )
-from gramwatt.reports.windows import window_blocks
+from gramwatt.reports.sections.devices import device_blocks
+from gramwatt.reports.sections.scoring import score_blocks
+from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
+from gramwatt.reports.sections.timeseries import over_time
+from gramwatt.reports.sections.windows import window_blocks
 from gramwatt.sci.advice import AdviceDoc
-from gramwatt.sci.document import JobDoc
-from gramwatt.sci.figures import UNKNOWN, count_text, duration, number, percent, text
-from gramwatt.sci.units import mib_from_bytes
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration, number, percent, text
+from gramwatt.sci.base.units import mib_from_bytes
 
 WORLD = (
     "The grid zone of this job is not known, so the world average intensity stands in for it. The "

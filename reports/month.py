@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gramwatt import __version__
-from gramwatt.reports.advice import saving_blocks
-from gramwatt.reports.change import against, change_table
-from gramwatt.reports.daily import calendar_blocks, month_name
-from gramwatt.reports.document import (
+from gramwatt.reports.model import (
     Block,
     Cell,
     Column,
@@ -24,7 +21,9 @@ from gramwatt.reports.document import (
     Table,
     Text,
 )
-from gramwatt.reports.sections import (
+from gramwatt.reports.sections.advice import saving_blocks
+from gramwatt.reports.sections.change import against, change_table
+from gramwatt.reports.sections.common import (
     DECLARED,
     STATUS,
     cell,
@@ -35,9 +34,10 @@ from gramwatt.reports.sections import (
     status,
     terms,
 )
-from gramwatt.sci.document import JobHead, ModelRow, MonthDoc, ProjectRow
-from gramwatt.sci.figures import count_text, duration
-from gramwatt.sci.notices import CODES
+from gramwatt.reports.sections.daily import calendar_blocks, month_name
+from gramwatt.sci.base.document import JobHead, ModelRow, MonthDoc, ProjectRow
+from gramwatt.sci.base.formatting import count_text, duration
+from gramwatt.sci.base.notices import CODES
 
 FIRST_PROJECTS = 8
 """Rows of the project table that fit on the first page beside the figures."""

@@ -18,8 +18,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from gramwatt.reports.charts import draw
-from gramwatt.reports.document import Block, Cell, Chart, Document, Table
-from gramwatt.reports.plain import cleaned
+from gramwatt.reports.model import Block, Cell, Chart, Document, Table
+from gramwatt.reports.printable import cleaned
 
 if TYPE_CHECKING:
     import typst

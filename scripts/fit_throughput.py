@@ -14,12 +14,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gramwatt.sci.advice.accuracy import Replay, power_shares
-from gramwatt.sci.advice.evidence import collected
-from gramwatt.sci.advice.replay import coefficients
-from gramwatt.sci.advice.rows import measurements
-from gramwatt.sci.advice.specs import all_specs
-from gramwatt.sci.catalog import load_catalog
+from gramwatt.sci.advice.prediction.accuracy import Replay, power_shares
+from gramwatt.sci.advice.prediction.evidence import collected
+from gramwatt.sci.advice.prediction.replay import coefficients
+from gramwatt.sci.advice.prediction.rows import measurements
+from gramwatt.sci.advice.prediction.specs import all_specs
+from gramwatt.sci.catalog.catalog import load_catalog
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "sci" / "advice" / "data"

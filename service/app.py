@@ -7,18 +7,18 @@ from ipaddress import ip_address
 
 from flask import Flask, Response, request
 
+from gramwatt.service.api import estimates, health, jobs, openapi, problems, reports, suggestions
+from gramwatt.service.api.problems import Problem
+from gramwatt.service.api.routing import Routes, json_response
+from gramwatt.service.api.support import EXTENSION, to_problem
+from gramwatt.service.api.support import service as current_service
 from gramwatt.service.config import ServiceConfig, from_environment
-from gramwatt.service.http import openapi, problems
-from gramwatt.service.http.problems import Problem
-from gramwatt.service.http.routing import Routes, json_response
+from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
-from gramwatt.service.migrate import upgrade
-from gramwatt.service.routes import estimates, health, jobs, pages, reports, suggestions
-from gramwatt.service.routes.support import EXTENSION, to_problem
-from gramwatt.service.routes.support import service as current_service
+from gramwatt.service.pages import routes
+from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.month import NoDataError
 from gramwatt.service.usecases.read import StillRunsError, UnknownJobError, UnknownRevisionError
-from gramwatt.service.wiring import Service
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
@@ -45,7 +45,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     """
     service = service or Service.open(config or from_environment())
     upgrade(service.store)
-    app = Flask(__name__)
+    app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
@@ -54,7 +54,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     app.after_request(_secure)
     for group in GROUPS:
         group.install(app)
-    pages.install(app)
+    routes.install(app)
     _describe(app, GROUPS)
     problems.install(app)
     for refusal in (UnknownJobError, UnknownRevisionError, NoDataError, StillRunsError):

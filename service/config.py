@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from gramwatt.service.stamps import utc_now
+from gramwatt.service.store.timestamps import utc_now
 
 MIB = 2**20
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -61,8 +61,8 @@ def from_environment(
 ) -> ServiceConfig:
     """Settings from `GRAMWATT_...` variables; raises ConfigError for one that cannot be used."""
     env = os.environ if environ is None else environ
-    from gramwatt.collectors.catalogs import overlay_file
-    from gramwatt.collectors.config import resolve
+    from gramwatt.collectors.common.catalogs import overlay_file
+    from gramwatt.collectors.common.config import resolve
 
     settings = resolve(environ=env)
     base = home or settings.home

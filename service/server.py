@@ -12,10 +12,10 @@ from waitress.server import create_server
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
-from gramwatt.service.local import take_in_with
-from gramwatt.service.migrate import upgrade
-from gramwatt.service.scheduler import Scheduler
-from gramwatt.service.wiring import Service
+from gramwatt.service.container import Service
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.usecases.local_spool import take_in_with
 
 THREADS = 8
 

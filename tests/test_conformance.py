@@ -9,9 +9,9 @@ from typing import get_type_hints
 
 import pytest
 
-from gramwatt.sci import document
-from gramwatt.sci.question import EstimateQuestion
-from gramwatt.sci.records import TYPES
+from gramwatt.sci.base import document
+from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.journal.records import TYPES
 from tests.packages import ROOT
 
 TEXT = (ROOT / "docs" / "conformance.md").read_text("utf-8")

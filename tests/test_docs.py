@@ -15,8 +15,8 @@ import pytest
 import typer
 
 from gramwatt import __main__ as command
-from gramwatt.sci import document
-from gramwatt.sci.notices import CODES
+from gramwatt.sci.base import document
+from gramwatt.sci.base.notices import CODES
 from tests.packages import PACKAGES, ROOT, sources
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -38,7 +38,7 @@ def blocks(language: str, *paths: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def cli() -> Any:
     """The whole command, as a person with every extra has it."""
-    from gramwatt.collectors.cli import build_app
+    from gramwatt.collectors.cli.app import build_app
 
     app = build_app(command.open_store)
     command._add_others(app)
@@ -85,7 +85,7 @@ def test_every_environment_variable_is_explained() -> None:
 
 
 def test_every_setting_is_explained() -> None:
-    from gramwatt.collectors.config import PARSERS
+    from gramwatt.collectors.common.config import PARSERS
 
     words = text_of(ROOT / "docs" / "configuration.md")
     assert [key for key in PARSERS if f"`{key}`" not in words] == []

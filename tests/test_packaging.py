@@ -80,9 +80,9 @@ def test_the_wheel_brings_no_name_but_its_own(wheel: Path) -> None:
 
 def test_the_engine_and_track_run_without_any_dependency(site: Path, tmp_path: Path) -> None:
     text = """
-import gramwatt, gramwatt.sci.score, gramwatt.sci.month
+import gramwatt, gramwatt.sci.score.score, gramwatt.sci.analysis.month
 from gramwatt import track
-from gramwatt.sci.catalog import load_catalog
+from gramwatt.sci.catalog.catalog import load_catalog
 print(gramwatt.__file__, load_catalog().zone("DE").zone, callable(track))
 """
     said = python(site, tmp_path, text, "-S").split()
@@ -91,8 +91,8 @@ print(gramwatt.__file__, load_catalog().zone("DE").zone, callable(track))
 
 def test_the_service_finds_its_data_in_the_wheel(site: Path, tmp_path: Path) -> None:
     text = """
-import gramwatt.service.migrate, gramwatt.service.app, gramwatt.reports
-from gramwatt.service.local import open_store
+import gramwatt.service.store.migrate, gramwatt.service.app, gramwatt.reports
+from gramwatt.service.usecases.local_spool import open_store
 from pathlib import Path
 service = open_store(Path.cwd())
 service.store.close()

@@ -19,8 +19,8 @@ import standin
 from waves import HOPPER, PUBLISHED, Sensor, Wave, random_waves
 
 from gramwatt.collectors.testing.waveforms import waveform
-from gramwatt.sci.merge import merge
-from gramwatt.sci.records import decode
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import decode
 
 DRIVERS = Path(__file__).with_name("drivers.py")
 INSTALL_TIMEOUT_S, RUN_SLACK_S = 400.0, 120.0

@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from waves import PUBLISHED, SENSORS, Sensor, Wave, random_waves
 
-from gramwatt.collectors.around import Around
-from gramwatt.collectors.clock import NS_PER_S
-from gramwatt.collectors.config import Config
-from gramwatt.collectors.node_meter import NodeMeter
-from gramwatt.collectors.sources.machine import Machine
-from gramwatt.collectors.spool import SpoolFolder
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.virtualclock import VirtualClock
-from gramwatt.sci.merge import merge
-from gramwatt.sci.records import decode
+from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import decode
 
 LIMITS = {10.0: 0.01, 60.0: 0.002}
 """Window [s] and the largest error allowed, from the first reading on."""

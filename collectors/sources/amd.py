@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from gramwatt.collectors.sources.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.visibility import Board, Visible
+from gramwatt.collectors.devices.visibility_vendors import amd
 from gramwatt.collectors.sources.vendor import Load, VendorPort, library
-from gramwatt.collectors.visible import Board, Visible
-from gramwatt.collectors.visible_vendors import amd
-from gramwatt.sci.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w
+from gramwatt.sci.base.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w
 
 _T = TypeVar("_T")
 ADVICE = (

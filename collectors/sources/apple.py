@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from gramwatt.collectors.sources.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
 from gramwatt.collectors.sources.vendor import Load, VendorPort, library
 
 ADVICE = "pip install zeus-apple-silicon"

@@ -10,15 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from gramwatt.collectors.sources.base import (
-    DeviceLost,
-    NotSupported,
-    ReadFailed,
-    SourceAbsent,
-)
+from gramwatt.collectors.devices.base import DeviceLost, NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.visibility import Board, Visible
+from gramwatt.collectors.devices.visibility_vendors import gaudi
 from gramwatt.collectors.sources.vendor import Load, VendorPort, library
-from gramwatt.collectors.visible import Board, Visible
-from gramwatt.collectors.visible_vendors import gaudi
 
 _T = TypeVar("_T")
 ADVICE = (

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gramwatt.collectors.sources.base import ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.base import ReadFailed, SourceAbsent
 from gramwatt.collectors.sources.vendor import VendorPort, text_of
-from gramwatt.sci.units import mw_from_uw
+from gramwatt.sci.base.units import mw_from_uw
 
 DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")
 """Current kernels, and those before 5.10."""

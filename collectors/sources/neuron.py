@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gramwatt.collectors.sources.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.visibility import Board, Visible
+from gramwatt.collectors.devices.visibility_vendors import neuron
 from gramwatt.collectors.sources.vendor import VendorPort, rated_w, text_of
-from gramwatt.collectors.visible import Board, Visible
-from gramwatt.collectors.visible_vendors import neuron
-from gramwatt.sci.units import mw_from_w
+from gramwatt.sci.base.units import mw_from_w
 
 DEVICES = "sys/devices/virtual/neuron_device"
 VALID = "POWER_STATUS_VALID"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gramwatt.collectors.sources.base import (
+from gramwatt.collectors.devices.base import (
     DeviceLost,
     GpuUser,
     MigSlice,

@@ -13,11 +13,11 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from gramwatt.collectors.sources.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.visibility import Board, Visible
+from gramwatt.collectors.devices.visibility_vendors import tpu
 from gramwatt.collectors.sources.vendor import Load, VendorPort, library, rated_w
-from gramwatt.collectors.visible import Board, Visible
-from gramwatt.collectors.visible_vendors import tpu
-from gramwatt.sci.units import mw_from_w
+from gramwatt.sci.base.units import mw_from_w
 
 ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
 FRESH_S = 30.0

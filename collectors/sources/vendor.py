@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gramwatt.collectors.sources.base import MigSlice, NotSupported, SourceAbsent
-from gramwatt.collectors.visible import Billed, Board, Visible
+from gramwatt.collectors.devices.base import MigSlice, NotSupported, SourceAbsent
+from gramwatt.collectors.devices.visibility import Billed, Board, Visible
 
 Load = Callable[[], Any]
 """Imports a vendor's library; tests give a module of their own."""
@@ -148,9 +148,9 @@ def rated_w(name: str) -> tuple[float, float] | None:
     None where it has no rated power of that name: nothing is guessed. An overlay that cannot be
     used is left out here; the job's settings say what is wrong with it.
     """
-    from gramwatt.collectors.catalogs import read_catalog, user_catalog
-    from gramwatt.sci.errors import GramwattError
-    from gramwatt.sci.overlay import OverlayError
+    from gramwatt.collectors.common.catalogs import read_catalog, user_catalog
+    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.sci.catalog.overlay import OverlayError
 
     try:
         try:

@@ -1,4 +1,4 @@
 """The test kit: a virtual clock, a synthetic NVML with exact truth, replay and recording of traces.
 
-Shipped with the package, so that anyone can check the meter against a known waveform.
+Shipped, so that a user can try the meter without a GPU. Imports `sources`, `devices` and `common`.
 """

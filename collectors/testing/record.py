@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.clock import NS_PER_S, Clock, SystemClock
-from gramwatt.collectors.sources.base import FAST_FIELDS, NvmlPort, SourceError
+from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
+from gramwatt.collectors.devices.base import FAST_FIELDS, NvmlPort, SourceError
 from gramwatt.collectors.testing.trace import Call, write_trace
-from gramwatt.sci.units import MJ_PER_J, MW_PER_W
+from gramwatt.sci.base.units import MJ_PER_J, MW_PER_W
 
 DENSE_S, DENSE_STEP_S = 10.0, 0.001
 SLOW_EVERY = 50

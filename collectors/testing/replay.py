@@ -11,8 +11,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.clock import Clock
-from gramwatt.collectors.sources.base import MigSlice, NotSupported, SourceAbsent
+from gramwatt.collectors.common.clock import Clock
+from gramwatt.collectors.devices.base import MigSlice, NotSupported, SourceAbsent
 from gramwatt.collectors.testing.trace import ERRORS, Call, read_trace
 
 

@@ -35,8 +35,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.clock import NS_PER_S, Clock
-from gramwatt.collectors.sources.base import (
+from gramwatt.collectors.common.clock import NS_PER_S, Clock
+from gramwatt.collectors.devices.base import (
     POWER_AVERAGE_FIELD,
     POWER_INSTANT_FIELD,
     TOTAL_ENERGY_FIELD,
@@ -48,7 +48,7 @@ from gramwatt.collectors.sources.base import (
     SourceAbsent,
 )
 from gramwatt.collectors.testing.waveforms import waveform
-from gramwatt.sci.units import MJ_PER_J, MW_PER_W
+from gramwatt.sci.base.units import MJ_PER_J, MW_PER_W
 
 _ERRORS = {"unsupported": NotSupported, "failing": ReadFailed, "lost": DeviceLost}
 FOR_EVER_S = math.inf

@@ -13,12 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.sources.base import (
-    DeviceLost,
-    NotSupported,
-    ReadFailed,
-    SourceError,
-)
+from gramwatt.collectors.devices.base import DeviceLost, NotSupported, ReadFailed, SourceError
 
 VERSION = 1
 ERRORS: dict[str, type[SourceError]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gramwatt.sci.document import DeviceDoc, JobDoc, SciDoc
-from gramwatt.sci.errors import GramwattError
-from gramwatt.sci.notices import CODES
+from gramwatt.sci.base.document import DeviceDoc, JobDoc, SciDoc
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.notices import CODES
 
 CATEGORIES = {
     "training": "ml-training",

@@ -19,16 +19,11 @@ from gramwatt.reports.exports.imp_terms import (
     shared_infrastructure,
 )
 from gramwatt.reports.exports.imp_words import conversion_factors, methodology, unit_rationale
-from gramwatt.reports.exports.impact_framework import (
-    RELATIVE_TOLERANCE,
-    digest,
-    expected,
-    manifest,
-)
-from gramwatt.reports.exports.yamltext import Data, to_yaml
-from gramwatt.sci.audit import AuditDoc, self_audit
-from gramwatt.sci.document import JobDoc
-from gramwatt.sci.units import h_from_s
+from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
+from gramwatt.reports.exports.yaml_text import Data, to_yaml
+from gramwatt.sci.analysis.audit import AuditDoc, self_audit
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.units import h_from_s
 
 SCHEMA_VERSION = "1.0.0"
 SPECIFICATION = "SCI specification v1.1.0 (ISO/IEC 21031:2024)"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gramwatt.reports.exports.common import scored_unit
-from gramwatt.reports.exports.yamltext import Data
-from gramwatt.sci.document import EmbodiedTermDoc, JobDoc
-from gramwatt.sci.quantity import QuantityDoc
-from gramwatt.sci.units import HOURS_PER_YEAR, h_from_s, kwh_from_j
+from gramwatt.reports.exports.yaml_text import Data
+from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.units import HOURS_PER_YEAR, h_from_s, kwh_from_j
 
 EMBODIED_METHOD = "M = TE x TiR/EL x RR/ToR for each device and host, use phase excluded from TE"
 INTENSITY_METHOD = (

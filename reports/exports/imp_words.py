@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.exports.yamltext import Data
-from gramwatt.sci.document import JobDoc
-from gramwatt.sci.personas import rationale
+from gramwatt.reports.exports.yaml_text import Data
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.score.sci_for_ai import rationale
 
 RANGE_WORDS = "8 times in 10"
 

@@ -14,18 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gramwatt.reports.exports.common import (
-    category,
-    caution,
-    kebab,
-    require_terms,
-    scored_unit,
-)
-from gramwatt.reports.exports.yamltext import Data, to_yaml
-from gramwatt.sci.document import DeviceStepsDoc, EmbodiedTermDoc, JobDoc
-from gramwatt.sci.quantity import QuantityDoc
-from gramwatt.sci.records import parse_time
-from gramwatt.sci.units import kwh_from_j, s_from_years
+from gramwatt.reports.exports.common import category, caution, kebab, require_terms, scored_unit
+from gramwatt.reports.exports.yaml_text import Data, to_yaml
+from gramwatt.sci.base.document import DeviceStepsDoc, EmbodiedTermDoc, JobDoc
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.units import kwh_from_j, s_from_years
+from gramwatt.sci.journal.records import parse_time
 
 METRICS = ("energy", "carbon-operational", "carbon-embodied", "carbon", "sci")
 PIPELINE = ["operational", "time-share", "resource-share", "embodied", "sum-carbon", "sci"]

@@ -7,8 +7,8 @@ calibration row of the organisation's own.
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, for_month, report_lines
-from gramwatt.sci.advice.learning import OwnRow, own_rows, row_of, rows_of
-from gramwatt.sci.advice.question import SuggestQuestion, parse_suggestion
+from gramwatt.sci.advice.prediction.calibration import OwnRow, own_rows, row_of, rows_of
+from gramwatt.sci.advice.request import SuggestQuestion, parse_suggestion
 
 __all__ = [
     "AdviceDoc",

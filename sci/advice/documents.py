@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from gramwatt.sci.estimate import EstimateDoc
-from gramwatt.sci.notices import NoticeDoc
-from gramwatt.sci.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.estimate.estimate import EstimateDoc
 
 Action = Literal[
     "change-hardware",

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from gramwatt.sci.advice.actions.regions import other_regions
+from gramwatt.sci.advice.actions.running import checkpoint, fewer_nodes, power_cap, spot
+from gramwatt.sci.advice.actions.sharing import share, stop_idle
+from gramwatt.sci.advice.actions.swap import compared
+from gramwatt.sci.advice.actions.tuning import batching, mixed_precision, quantise
+from gramwatt.sci.advice.actions.warnings import flags
+from gramwatt.sci.advice.constraints.availability import in_house, rented_only
+from gramwatt.sci.advice.constraints.memory_fit import listed, told
+from gramwatt.sci.advice.constraints.present import disagreement, keep, lacking
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion
-from gramwatt.sci.advice.fits import listed, told
-from gramwatt.sci.advice.flags import flags
-from gramwatt.sci.advice.learning import OwnRow
-from gramwatt.sci.advice.market import in_house, rented_only
-from gramwatt.sci.advice.places import other_regions
-from gramwatt.sci.advice.present import disagreement, keep, lacking
-from gramwatt.sci.advice.question import SuggestQuestion
-from gramwatt.sci.advice.rulebook import policies
-from gramwatt.sci.advice.running import checkpoint, fewer_nodes, power_cap, spot
-from gramwatt.sci.advice.sharing import share, stop_idle
-from gramwatt.sci.advice.swap import compared
-from gramwatt.sci.advice.tuning import batching, mixed_precision, quantise
+from gramwatt.sci.advice.prediction.calibration import OwnRow
+from gramwatt.sci.advice.request import SuggestQuestion
+from gramwatt.sci.advice.rules import policies
 from gramwatt.sci.advice.work import Work, full_region, resolve
-from gramwatt.sci.annual import AnnualIntensity
-from gramwatt.sci.catalog import Catalog, Hardware
-from gramwatt.sci.errors import ScoreError
-from gramwatt.sci.estimate import EstimateDoc, estimate
-from gramwatt.sci.notices import Notice
-from gramwatt.sci.question import EstimateQuestion
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import Catalog, Hardware
+from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.estimate.request import EstimateQuestion
 
 SHOWN_CERTAIN = 10
 """Certain savings that are listed when nobody asked for certain parts."""

@@ -8,26 +8,26 @@ from typing import Any
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.learning import (
+from gramwatt.sci.advice.prediction.calibration import (
     OwnRow,
     accelerators_of,
     is_synthetic,
     mean_power_w,
     workload_of,
 )
-from gramwatt.sci.advice.question import (
+from gramwatt.sci.advice.prediction.rows import CLASSES
+from gramwatt.sci.advice.request import (
     LARGEST,
     METHODS,
     PRECISIONS,
     SuggestQuestion,
     parse_suggestion,
 )
-from gramwatt.sci.advice.rows import CLASSES
-from gramwatt.sci.catalog import Catalog
-from gramwatt.sci.document import JobDoc, SavingDoc
-from gramwatt.sci.errors import GramwattError, LookupFailed
-from gramwatt.sci.notices import Notice
-from gramwatt.sci.units import gib_from_bytes, h_from_s
+from gramwatt.sci.base.document import JobDoc, SavingDoc
+from gramwatt.sci.base.errors import GramwattError, LookupFailed
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.units import gib_from_bytes, h_from_s
+from gramwatt.sci.catalog.catalog import Catalog
 
 TOP = 3
 """Suggestions shown in reports."""

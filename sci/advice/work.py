@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from gramwatt.sci.advice.learning import OwnRow, Run, recognised
-from gramwatt.sci.advice.market import rented_only
-from gramwatt.sci.advice.memory import Need, memory_need, shortfall
-from gramwatt.sci.advice.question import SuggestQuestion
-from gramwatt.sci.advice.rows import table
-from gramwatt.sci.advice.support import offers, one_provider, provider_of
-from gramwatt.sci.advice.workload import Classified, classify
-from gramwatt.sci.assumptions import DECLARED, HOST_SHARE
-from gramwatt.sci.catalog import Catalog, Hardware
-from gramwatt.sci.embodied import gpu_host_te_per_accelerator, lifetime_years
-from gramwatt.sci.notices import Notice
-from gramwatt.sci.place import Place, locate
-from gramwatt.sci.quantity import Quantity
-from gramwatt.sci.units import HOURS_PER_YEAR, s_from_h
+from gramwatt.sci.advice.constraints.availability import rented_only
+from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
+from gramwatt.sci.advice.constraints.support import offers, one_provider, provider_of
+from gramwatt.sci.advice.prediction.calibration import OwnRow, Run, recognised
+from gramwatt.sci.advice.prediction.rows import table
+from gramwatt.sci.advice.prediction.workload import Classified, classify
+from gramwatt.sci.advice.request import SuggestQuestion
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.units import HOURS_PER_YEAR, s_from_h
+from gramwatt.sci.catalog.catalog import Catalog, Hardware
+from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, lifetime_years
+from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
+from gramwatt.sci.score.location import Place, locate
 
 EXACT_ZERO = Quantity.exact(0.0, "1", "derived", "no host beside the device")
 WHOLE_HOST = Quantity.exact(1.0, "1", "derived", "a host beside the device")

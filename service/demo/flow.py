@@ -67,9 +67,9 @@ def demonstrate(settings: Settings) -> int:
 
 def check(settings: Settings) -> None:
     """Raise DemoError, before anything runs, for what would make the demo fail half way."""
-    from gramwatt.collectors.catalogs import user_catalog
-    from gramwatt.sci.errors import LookupFailed
-    from gramwatt.sci.overlay import OverlayError
+    from gramwatt.collectors.common.catalogs import user_catalog
+    from gramwatt.sci.base.errors import LookupFailed
+    from gramwatt.sci.catalog.overlay import OverlayError
 
     if find_spec("sklearn") is None:
         raise DemoError(

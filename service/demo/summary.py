@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.sci import figures
+from gramwatt.sci.base import formatting
 from gramwatt.service.demo import DEMO_PUE, DEMO_PUE_REASON
 
 if TYPE_CHECKING:
-    from gramwatt.sci.quantity import QuantityDoc
+    from gramwatt.sci.base.quantity import QuantityDoc
     from gramwatt.service.demo.flow import Demonstrated
 
 LABEL_WIDTH, COLUMN_WIDTH = 15, 31
@@ -55,30 +55,30 @@ def standing(document: Mapping[str, Any]) -> str:
 def score(document: Mapping[str, Any]) -> str:
     """SCI per functional unit with its range."""
     items = [_text(item["g_per_unit"]) for item in document["sci"]]
-    return ", ".join(items) or figures.UNKNOWN
+    return ", ".join(items) or formatting.UNKNOWN
 
 
 def quality(document: Mapping[str, Any]) -> str:
     """The grade with the shares of energy behind it, of what was read where that is not all."""
     doc = document["data_quality"]
-    shares = [f"{figures.percent(share)} {kind}" for kind, share in doc["energy"].items()]
+    shares = [f"{formatting.percent(share)} {kind}" for kind, share in doc["energy"].items()]
     read = "energy" if document["energy_kwh"] else "of the energy read"
-    return f"{doc['grade']} ({read} {_plain(', '.join(shares)) or figures.UNKNOWN})"
+    return f"{doc['grade']} ({read} {_plain(', '.join(shares)) or formatting.UNKNOWN})"
 
 
 def counted(document: Mapping[str, Any]) -> str:
     """How many functional units were done."""
-    items = [f"{_plain(figures.number(i['count'], 6))} {i['unit']}" for i in document["sci"]]
-    return ", ".join(items) or figures.UNKNOWN
+    items = [f"{_plain(formatting.number(i['count'], 6))} {i['unit']}" for i in document["sci"]]
+    return ", ".join(items) or formatting.UNKNOWN
 
 
 def _text(figure: QuantityDoc | None) -> str:
-    return _plain(figures.text(figure))
+    return _plain(formatting.text(figure))
 
 
 def _plain(text: str) -> str:
     # Ordinary spaces: the columns are padded, and a terminal in an old locale escapes others.
-    return text.replace(figures.NARROW_SPACE, " ").replace("\u00a0", " ")
+    return text.replace(formatting.NARROW_SPACE, " ").replace("\u00a0", " ")
 
 
 def _row(label: str, cells: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.errors import RecordError
-from gramwatt.sci.records import (
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
     EndRecord,
@@ -19,14 +19,14 @@ from gramwatt.sci.records import (
     decode,
     encode,
 )
-from gramwatt.service.answers import IngestAnswer, Rejected
-from gramwatt.service.db import upsert
-from gramwatt.service.models import Count, Device, Interval, Job, Statement, Writer
-from gramwatt.service.stamps import to_us
+from gramwatt.service.container import Service
+from gramwatt.service.store.database import upsert
+from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.usecases.answers import IngestAnswer, Rejected
 from gramwatt.service.usecases.journal import refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
 from gramwatt.service.usecases.sequences import Arrived
-from gramwatt.service.wiring import Service
 
 _WriterName = tuple[str, str]
 

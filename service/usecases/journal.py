@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.document import JobHead
-from gramwatt.sci.errors import ScoreError
-from gramwatt.sci.merge import MergedJob, merge
-from gramwatt.sci.records import (
+from gramwatt.sci.base.document import JobHead
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
     EndRecord,
@@ -21,8 +21,8 @@ from gramwatt.sci.records import (
     decode,
     format_time,
 )
-from gramwatt.service.models import Count, Device, Interval, Job, Statement, Writer
-from gramwatt.service.stamps import from_us, text_from_us, to_us
+from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
 SILENCE_WRITER = "server-silence"
 """Prefix of the writers under which the server closes a job that fell silent."""

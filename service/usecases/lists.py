@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from gramwatt.sci.document import ModelDoc
-from gramwatt.sci.lineage import lineage
-from gramwatt.service.answers import JobsAnswer
-from gramwatt.service.http.paging import cut, decode_cursor
-from gramwatt.service.models import Job, Score
+from gramwatt.sci.analysis.model_totals import lineage
+from gramwatt.sci.base.document import ModelDoc
+from gramwatt.service.api.paging import cut, decode_cursor
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import Job, Score
+from gramwatt.service.usecases.answers import JobsAnswer
 from gramwatt.service.usecases.read import head_of, jobs_after
 from gramwatt.service.usecases.score_job import whole_document
-from gramwatt.service.wiring import Service
 
 
 def jobs_page(service: Service, limit: int, cursor: str | None, **only: str | None) -> JobsAnswer:

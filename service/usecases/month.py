@@ -9,14 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.advice import for_month
-from gramwatt.sci.document import JobDoc, MonthDoc
-from gramwatt.sci.month import Advise, month_document, previous_month
-from gramwatt.service.models import Day, Job, MonthlyReport, Score
-from gramwatt.service.older import is_whole_month
-from gramwatt.service.stamps import to_us
+from gramwatt.sci.analysis.month import Advise, month_document, previous_month
+from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.service.container import Service
+from gramwatt.service.store.document_upgrade import is_whole_month
+from gramwatt.service.store.models import Day, Job, MonthlyReport, Score
+from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.score_job import whole_document
 from gramwatt.service.usecases.suggest import calibration_rows
-from gramwatt.service.wiring import Service
 
 ALL = ""
 """How the store writes "every project"."""

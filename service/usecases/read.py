@@ -10,15 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.document import JobDoc, JobHead
-from gramwatt.service.models import Job, Provisional, Score
-from gramwatt.service.older import complete_head
-from gramwatt.service.usecases.score_job import (
-    score_job,
-    score_provisionally,
-    whole_document,
-)
-from gramwatt.service.wiring import Service
+from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.service.container import Service
+from gramwatt.service.store.document_upgrade import complete_head
+from gramwatt.service.store.models import Job, Provisional, Score
+from gramwatt.service.usecases.score_job import score_job, score_provisionally, whole_document
 
 
 class UnknownJobError(LookupError):

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.document import DayDoc, JobDoc, JobHead
-from gramwatt.sci.errors import GramwattError
-from gramwatt.sci.quantity import QuantityDoc
-from gramwatt.sci.records import AnyRecord
-from gramwatt.service.models import Day, Job, Provisional, Score
-from gramwatt.service.older import complete_job
+from gramwatt.sci.base.document import DayDoc, JobDoc, JobHead
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.journal.records import AnyRecord
+from gramwatt.service.container import Service
+from gramwatt.service.store.document_upgrade import complete_job
+from gramwatt.service.store.models import Day, Job, Provisional, Score
 from gramwatt.service.usecases.journal import records_of
-from gramwatt.service.wiring import Service
 
 _HEAD_FIELDS = tuple(JobHead.__annotations__)
 _log = logging.getLogger("gramwatt.service")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from gramwatt.service.models import Job
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import Job
 from gramwatt.service.usecases.journal import refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
-from gramwatt.service.wiring import Service
 
 
 def close_silent(service: Service) -> list[str]:

@@ -6,19 +6,12 @@ from collections.abc import Collection
 
 import sqlalchemy as sa
 
-from gramwatt.sci.advice import (
-    AdviceDoc,
-    OwnRow,
-    SuggestQuestion,
-    for_job,
-    rows_of,
-    suggest,
-)
-from gramwatt.sci.document import JobDoc
-from gramwatt.service.models import Job, Score
+from gramwatt.sci.advice import AdviceDoc, OwnRow, SuggestQuestion, for_job, rows_of, suggest
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.read import job_document
 from gramwatt.service.usecases.score_job import whole_document
-from gramwatt.service.wiring import Service
 
 JOBS_READ = 200
 """Newest completed jobs whose measurements are used; older ones tell of older software."""

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gramwatt.collectors.sync import Store
+    from gramwatt.collectors.journal.sync import Store
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor"})
 SERVICE_NEEDS = ("flask", "sqlalchemy")
@@ -22,7 +22,7 @@ def main() -> None:
     if sys.argv[1:2] in (["--version"], ["-V"]):
         print(f"gramwatt {__version__}")
         return
-    from gramwatt.collectors.cli import build_app
+    from gramwatt.collectors.cli.app import build_app
 
     app = build_app(open_store)
     if sys.argv[1:2] == [] or sys.argv[1] not in COLLECTOR_COMMANDS:
@@ -34,9 +34,9 @@ def open_store() -> Store | None:
     """The embedded store; None where the service extra is not installed."""
     if not has_service():
         return None
-    from gramwatt.collectors.sync import Store
+    from gramwatt.collectors.journal.sync import Store
 
-    local = importlib.import_module("gramwatt.service.local")
+    local = importlib.import_module("gramwatt.service.usecases.local_spool")
     return Store(take_in=local.take_in, document=local.document)
 
 
@@ -48,12 +48,12 @@ def has_service() -> bool:
 def _add_others(app: Any) -> None:
     # Not for `run` and `sync`: they must start fast, and need neither the catalog's tables on a
     # terminal nor the service.
-    importlib.import_module("gramwatt.collectors.cli_catalog").add_catalog(app)
-    importlib.import_module("gramwatt.collectors.cli_estimate").add_estimate(app)
-    importlib.import_module("gramwatt.collectors.cli_suggest").add_suggest(app)
+    importlib.import_module("gramwatt.collectors.cli.catalog").add_catalog(app)
+    importlib.import_module("gramwatt.collectors.cli.estimate").add_estimate(app)
+    importlib.import_module("gramwatt.collectors.cli.suggest").add_suggest(app)
     if has_service():
-        importlib.import_module("gramwatt.service.cli").add_commands(app)
-        importlib.import_module("gramwatt.service.cli_export").add_export(app)
+        importlib.import_module("gramwatt.service.cli.app").add_commands(app)
+        importlib.import_module("gramwatt.service.cli.export").add_export(app)
 
 
 if __name__ == "__main__":

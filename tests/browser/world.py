@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from gramwatt.sci.records import AnyRecord, DeviceRecord, IntervalRecord
+from gramwatt.sci.journal.records import AnyRecord, DeviceRecord, IntervalRecord
 from tests.service.journals import MINUTE, START, journal
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'> {{7*7}} \u202eabc"

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.node_meter import NodeMeter
-from gramwatt.collectors.unsaved import Unsaved
+from gramwatt.collectors.client.count_queue import Unsaved
+from gramwatt.collectors.meter.node_meter import NodeMeter
 
 
 class Death(BaseException):

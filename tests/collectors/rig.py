@@ -8,16 +8,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.around import Around
-from gramwatt.collectors.clock import NS_PER_S
-from gramwatt.collectors.config import Config
-from gramwatt.collectors.node_meter import NodeMeter
-from gramwatt.collectors.sources.machine import Machine
-from gramwatt.collectors.spool import SpoolFolder
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.virtualclock import VirtualClock
-from gramwatt.sci.merge import MergedJob, merge
-from gramwatt.sci.records import AnyRecord, IntervalRecord, decode
+from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode
 
 MACHINE = Machine("Test CPU", 8.0, 8.0, 64.0 * 2**30, 64.0 * 2**30)
 CONSTANT = {"type": "constant", "power_w": 250.0}

@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.clock import NS_PER_S
-from gramwatt.collectors.spool import SpoolFolder
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.testing.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
 from tests.collectors.rig import MACHINE, Rig, gpu

@@ -13,11 +13,11 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from gramwatt.collectors.around import Around
-from gramwatt.collectors.clock import NS_PER_S
-from gramwatt.collectors.config import Config
-from gramwatt.collectors.node_meter import NodeMeter
-from gramwatt.collectors.sources.base import SourceAbsent
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.devices.base import SourceAbsent
+from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.testing.synthetic import SyntheticGpu, SyntheticNvml
 from tests.collectors.rig import MACHINE, Rig

@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-from gramwatt.sci.catalog import load_catalog
-from gramwatt.sci.intensity import IntensityPoint
-from gramwatt.sci.merge import merge
-from gramwatt.sci.month import month_document
-from gramwatt.sci.quantity import Quantity
-from gramwatt.sci.score import ScoreContext, score
+from gramwatt.sci.analysis.month import month_document
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.intensity import IntensityPoint
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.score.score import ScoreContext, score
 from tests.sci.writers import T0, Writer
 
 CATALOG = load_catalog()

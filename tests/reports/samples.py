@@ -1,10 +1,10 @@
 """Job and month documents made by the engine itself, for the reports' tests."""
 
-from gramwatt.sci.annual import AnnualIntensity
-from gramwatt.sci.catalog import load_catalog
-from gramwatt.sci.merge import merge
-from gramwatt.sci.month import month_document
-from gramwatt.sci.score import ScoreContext, score
+from gramwatt.sci.analysis.month import month_document
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.score.score import ScoreContext, score
 from tests.sci.writers import Writer
 
 CATALOG = load_catalog()

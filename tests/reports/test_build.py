@@ -3,16 +3,8 @@
 import pytest
 
 from gramwatt.reports import job
-from gramwatt.reports.document import (
-    Chart,
-    Column,
-    Figures,
-    Formula,
-    Listing,
-    NoticeBlock,
-    Table,
-)
-from gramwatt.sci.figures import UNKNOWN
+from gramwatt.reports.model import Chart, Column, Figures, Formula, Listing, NoticeBlock, Table
+from gramwatt.sci.base.formatting import UNKNOWN
 from tests.reports import fixtures, samples
 from tests.reports.words import blocks, cells, headings, plain, table, words
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pypdf import PdfReader
 
 from gramwatt.reports import html, job, month, pdf
-from gramwatt.reports.document import Chart, Column, Document, Heading, Pair, Table, Text
-from gramwatt.reports.plain import clean, cleaned
+from gramwatt.reports.model import Chart, Column, Document, Heading, Pair, Table, Text
+from gramwatt.reports.printable import clean, cleaned
 from tests.reports import fixtures
 
 DOCUMENTS = {

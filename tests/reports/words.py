@@ -1,6 +1,6 @@
 """Reading a document of blocks: its headings, tables, cells and every word."""
 
-from gramwatt.reports.document import (
+from gramwatt.reports.model import (
     Chart,
     Facts,
     Figures,
@@ -12,7 +12,7 @@ from gramwatt.reports.document import (
     Table,
     Text,
 )
-from gramwatt.sci.figures import NARROW_SPACE
+from gramwatt.sci.base.formatting import NARROW_SPACE
 
 
 def plain(text):

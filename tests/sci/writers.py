@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from gramwatt.sci.records import (
+from gramwatt.sci.journal.records import (
     CountRecord,
     DeviceRecord,
     EndRecord,

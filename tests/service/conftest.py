@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
-from gramwatt.service.wiring import Service
+from gramwatt.service.container import Service
 
 
 class Clock:
@@ -61,7 +61,7 @@ def new_postgres(postgres_server: str) -> Callable[[], str]:
     """Makes a new database on the server and gives its address."""
     import sqlalchemy as sa
 
-    from gramwatt.service.db import parse_url
+    from gramwatt.service.store.database import parse_url
 
     def make() -> str:
         name = f"t{uuid.uuid4().hex}"
@@ -87,7 +87,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def service(database_url: str, clock: Clock) -> Iterator[Service]:
     """A service with tables, over each kind of database."""
-    from gramwatt.service.migrate import upgrade
+    from gramwatt.service.store.migrate import upgrade
 
     made = Service.open(ServiceConfig(database_url=database_url, clock=clock))
     upgrade(made.store)
@@ -98,7 +98,7 @@ def service(database_url: str, clock: Clock) -> Iterator[Service]:
 @pytest.fixture
 def light(tmp_path: Path, clock: Clock) -> Iterator[Service]:
     """A service over SQLite only, for what does not depend on the database."""
-    from gramwatt.service.migrate import upgrade
+    from gramwatt.service.store.migrate import upgrade
 
     url = sqlite_url(tmp_path / "gramwatt.db")
     made = Service.open(ServiceConfig(database_url=url, clock=clock, max_body_b=2**20))

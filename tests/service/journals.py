@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from gramwatt.sci.records import (
+from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

@@ -6,8 +6,8 @@ from typing import Any
 
 from gramwatt.sci.advice import parse_suggestion, suggest
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
-from gramwatt.sci.advice.rows import Measurement, measurements
-from gramwatt.sci.catalog import load_catalog
+from gramwatt.sci.advice.prediction.rows import Measurement, measurements
+from gramwatt.sci.catalog.catalog import load_catalog
 
 CATALOG = load_catalog()
 H100, A100, V100 = "nvidia-h100-sxm5-80", "nvidia-a100-sxm4-80", "nvidia-v100-sxm2-16"

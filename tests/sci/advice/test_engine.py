@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.advice import parse_suggestion
 from gramwatt.sci.advice.documents import verdict_of
-from gramwatt.sci.advice.question import PRECISIONS
-from gramwatt.sci.advice.rows import CLASSES
-from gramwatt.sci.advice.spread import ratio_of
-from gramwatt.sci.errors import AmbiguousName, LookupFailed, ScoreError
-from gramwatt.sci.notices import CODES
-from gramwatt.sci.quantity import Quantity
+from gramwatt.sci.advice.prediction.ratio_range import ratio_of
+from gramwatt.sci.advice.prediction.rows import CLASSES
+from gramwatt.sci.advice.request import PRECISIONS
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
+from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.base.quantity import Quantity
 from tests.sci.advice.asking import A100, B200, CATALOG, H100, L4, T4, V100, ask, judged, way
 
 TRAINED = {

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.advice import (
-    for_job,
-    for_month,
-    jobs,
-    own_rows,
-    report_lines,
-    row_of,
-    suggest,
-)
+from gramwatt.sci.advice import for_job, for_month, jobs, own_rows, report_lines, row_of, suggest
 from gramwatt.sci.advice.jobs import question_of
-from gramwatt.sci.advice.learning import OwnRow, own_ratio
-from gramwatt.sci.advice.question import parse_suggestion
+from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratio
+from gramwatt.sci.advice.request import parse_suggestion
 from tests.reports.samples import job, unknown_job
 from tests.sci.advice.asking import A100, CATALOG, H100, V100
 

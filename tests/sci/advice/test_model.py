@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.advice import replay
-from gramwatt.sci.advice.evidence import collected
-from gramwatt.sci.advice.fitting import fit, kept, observations
-from gramwatt.sci.advice.hardpairs import HARD_PAIRS
-from gramwatt.sci.advice.rows import CLASSES, measurements, source_texts, table
-from gramwatt.sci.advice.specs import Specs, all_specs
-from gramwatt.sci.advice.timemodel import Setting, shipped_model
+from gramwatt.sci.advice.prediction import replay
+from gramwatt.sci.advice.prediction.evidence import collected
+from gramwatt.sci.advice.prediction.hard_pairs import HARD_PAIRS
+from gramwatt.sci.advice.prediction.regression import fit, kept, observations
+from gramwatt.sci.advice.prediction.rows import CLASSES, measurements, source_texts, table
+from gramwatt.sci.advice.prediction.specs import Specs, all_specs
+from gramwatt.sci.advice.prediction.time_model import Setting, shipped_model
 from tests.packages import ROOT
 from tests.sci.advice.asking import CATALOG, H100
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gramwatt.sci.advice.evidence import evidence
-from gramwatt.sci.advice.memory import memory_need
-from gramwatt.sci.advice.question import parse_suggestion
-from gramwatt.sci.advice.rulebook import rules
+from gramwatt.sci.advice.constraints.memory import memory_need
+from gramwatt.sci.advice.prediction.evidence import evidence
+from gramwatt.sci.advice.request import parse_suggestion
+from gramwatt.sci.advice.rules import rules
 from tests.packages import ROOT
 from tests.sci.advice.asking import (
     A100,

@@ -1,0 +1,320 @@
+"""The command: `run`, `sync`, `config`, `doctor`; the service adds its own to the same app."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gramwatt.collectors.client.client import say
+from gramwatt.collectors.client.launch import job_document
+from gramwatt.collectors.common.config import Config, describe, flag, place_problems, resolve
+from gramwatt.collectors.common.platform import refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gramwatt.collectors.journal.sync import Store
+
+SUMMARY_TIMEOUT_S = 3.0
+JSON_TIMEOUT_S = 30.0
+"""How long the end of a run waits for its score [s], and when a file was asked for."""
+PASS_ON = {
+    "allow_extra_args": True,
+    "allow_interspersed_args": False,
+}
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+RUN_USAGE = "[OPTIONS] -- COMMAND [ARGS]..."
+RUN_EPILOG = (
+    "Everything after -- is the command, untouched: its output, its exit code and the signals sent "
+    "to it. Exit codes of our own: 2 wrong arguments, 1 --strict and no meter; 126, 127 and 128+n "
+    "as in a shell. GRAMWATT_OFF=1 runs the command and nothing else."
+)
+
+
+def build_app(store: Callable[[], Store | None]) -> typer.Typer:
+    """The command's typer app; `store` opens the local store when one is installed, lazily."""
+    app = typer.Typer(
+        name="gramwatt",
+        no_args_is_help=True,
+        add_completion=False,
+        help="Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs.",
+    )
+    _add_run(app)
+    _add_sync(app, store)
+    app.command(name="config")(show_config)
+    app.command()(doctor)
+    return app
+
+
+def _add_run(app: typer.Typer) -> None:
+    @app.command(context_settings=PASS_ON, epilog=RUN_EPILOG, options_metavar=RUN_USAGE)
+    def run(  # noqa: PLR0913 (one parameter is one documented option)
+        context: typer.Context,
+        project: Annotated[str | None, typer.Option(help="Project the job belongs to.")] = None,
+        name: Annotated[str | None, typer.Option(help="Job name (default: the command's).")] = None,
+        unit: Annotated[str | None, typer.Option(help="Functional unit R, such as image.")] = None,
+        region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None,
+        zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
+        server: Annotated[str | None, typer.Option(help="Send the journal to this URL.")] = None,
+        json_summary: Annotated[
+            Path | None, typer.Option(help="Write the job document to this file.")
+        ] = None,
+        strict: Annotated[
+            bool, typer.Option("--strict", help="Refuse to start without a working meter.")
+        ] = False,
+        pue: Annotated[float | None, typer.Option(help="The facility's PUE, 1 to 5.")] = None,
+        kind: Annotated[
+            str | None,
+            typer.Option(help="training, fine-tuning, inference, evaluation, data-prep or other."),
+        ] = None,
+        tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+    ) -> None:
+        """Run a command, measure it, and say what it cost (on stderr, at the end).
+
+        Example: gramwatt run --zone FR --unit image -- python train.py --epochs 3
+        """
+        args: dict[str, Any] = {
+            "project": project,
+            "name": name,
+            "unit": unit,
+            "region": region,
+            "zone": zone,
+        }
+        args |= {"server": server, "pue": pue, "kind": kind, "tags": tag or None}
+        sys.exit(run_command(context.args, args, strict, json_summary))
+
+
+def run_command(
+    command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
+) -> int:
+    """Check, measure, summarise; the exit code for the shell."""
+    if text := refused():
+        return _unmeasured(command, strict, text)
+    from gramwatt.collectors.cli import run
+
+    try:
+        config = _checked(command, args, strict, json_summary)
+    except run.UsageError as error:
+        say(str(error))
+        return run.USAGE
+    given = {key: value for key, value in args.items() if value is not None}
+    if "tags" in given:
+        given["tags"] = dict(config.tags)
+    given["default_name"] = os.path.basename(command[0])
+    try:
+        job_id, outcome, measured = run.measure(command, given, strict)
+    except run.MeterError as error:
+        say(str(error))
+        return 1
+    if measured and not config.off:
+        try:
+            _conclude(job_id, config, json_summary)
+        except Exception as error:
+            say(f"the summary could not be made ({error!r}); see `gramwatt report job {job_id}`")
+    return outcome.exit_code
+
+
+def _unmeasured(command: list[str], strict: bool, why: str) -> int:
+    """What `run` does on a system that cannot measure: the command, and a line that says so."""
+    import subprocess
+
+    say(why)
+    if strict or not command:
+        return 1 if command else 2
+    try:
+        return subprocess.call(command)
+    except OSError as error:
+        say(f"cannot run {command[0]!r}: {error}")
+        return 127 if isinstance(error, FileNotFoundError) else 126
+
+
+def _checked(
+    command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
+) -> Config:
+    from gramwatt.collectors.cli.run import UsageError, check
+
+    if not command:
+        raise UsageError("no command given; write `gramwatt run [options] -- command args...`")
+    if json_summary is not None and (text := _unwritable(json_summary)):
+        raise UsageError(f"--json-summary: {text}")
+    return check(args, strict)
+
+
+def _unwritable(summary: Path) -> str | None:
+    """Why the job document cannot become this file; None when it can."""
+    if str(summary) == "-":
+        return "standard output belongs to the command; give a file"
+    if summary.is_dir():
+        return f"{summary} is a folder; give a file"
+    folder = summary.resolve().parent
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
+
+
+def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
+    from gramwatt.collectors.cli.summary import summary_lines
+
+    settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
+    patience_s = JSON_TIMEOUT_S if json_summary else SUMMARY_TIMEOUT_S
+    document, problem = job_document(job_id, patience_s, settings)
+    if document is None:
+        say(_unscored(job_id, config, problem))
+        if json_summary is not None:
+            say(f"{json_summary} was not written: there is no job document yet")
+        return
+    if json_summary is not None:
+        _replace(json_summary, json.dumps(document, indent=2) + "\n")
+    if not quiet():
+        where = (
+            f"{config.server}/jobs/{job_id}" if config.server else f"gramwatt report job {job_id}"
+        )
+        sys.stderr.write("\n".join(summary_lines(document, where)) + "\n")
+        sys.stderr.flush()
+
+
+def _unscored(job_id: str, config: Config, problem: str | None) -> str:
+    if _still_runs(job_id, config):
+        return (
+            f"this command is a part of job {job_id}, which still runs; it is scored when that ends"
+        )
+    if problem:
+        return f"{job_id} is not scored yet: {problem}"
+    if config.server:
+        return (
+            f"{config.server} has no score of {job_id} yet; sending goes on in the background, "
+            "and `gramwatt sync` sends what stays spooled"
+        )
+    if find_spec("sqlalchemy") is None:
+        return (
+            f"the journal of {job_id} is spooled in {config.home}; "
+            "pip install 'gramwatt[service]' or set GRAMWATT_SERVER to score it"
+        )
+    return f"{job_id} is not scored yet; `gramwatt report job {job_id}` scores and shows it"
+
+
+def _still_runs(job_id: str, config: Config) -> bool:
+    """Whether another meter of this job lives here: that of the run or `track` around this one."""
+    from gramwatt.collectors.journal import spool
+
+    try:
+        found = spool.folders(spool.usable_home(config.home), job_id)
+    except OSError:
+        return False
+    return any(folder.is_live() for folder in found)
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, "utf-8")
+    os.replace(beside, path)
+
+
+def quiet() -> bool:
+    """Whether GRAMWATT_QUIET asks for no summary."""
+    try:
+        return flag(os.environ.get("GRAMWATT_QUIET", ""))
+    except ValueError:
+        return True
+
+
+def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
+    @app.command()
+    def sync(
+        job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+        quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
+        summary_json: Annotated[
+            str | None, typer.Option(help="With --job: its document to this file, - for stdout.")
+        ] = None,
+    ) -> None:
+        """Close jobs that died, and send or score what is spooled."""
+        # `run` starts this with the signals blocked that belong to its command.
+        if text := refused():
+            say(text)
+            raise typer.Exit(1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        from gramwatt.collectors.journal.sync import sync as synchronise
+        from gramwatt.sci.base.errors import StoreError
+        from gramwatt.sci.catalog.overlay import OverlayError
+
+        config = resolve()
+        try:
+            done = synchronise(config, None if config.server else store(), job)
+        except OSError as error:
+            say(f"{error}; set GRAMWATT_HOME to a folder that can be written")
+            raise typer.Exit(1) from None
+        except (OverlayError, StoreError) as error:
+            say(error.message)
+            raise typer.Exit(1) from None
+        if summary_json and done.document is not None:
+            _emit(summary_json, json.dumps(done.document))
+        for text in [*([] if quiet else done.said), *done.problems]:
+            say(text)
+        if not quiet:
+            _report_sync(done, config)
+        raise typer.Exit(1 if done.problems else 0)
+
+
+def _emit(target: str, text: str) -> None:
+    if target != "-":
+        _replace(Path(target), text + "\n")
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the run that asked has gone on; the score is in the store
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report_sync(done: Any, config: Config) -> None:
+    for verb, jobs in (("closed", done.closed), ("sent", done.sent), ("scored", done.scored)):
+        for name in dict.fromkeys(jobs):
+            print(f"{verb} {name}")
+    if done.waiting:
+        say(
+            f"{len(done.waiting)} jobs stay spooled in {config.home}; "
+            "pip install 'gramwatt[service]' or set GRAMWATT_SERVER"
+        )
+
+
+def show_config(as_json: AsJson = False) -> None:
+    """Print every setting and where it comes from; exit 2 when a file or value is wrong."""
+    config = resolve()
+    shown = describe(config)
+    problems = [notice.message for notice in config.notices]
+    problems += place_problems(config).values()
+    if as_json:
+        print(json.dumps({"settings": shown, "problems": problems}, indent=2))
+    else:
+        width = max(map(len, shown))
+        for key, item in shown.items():
+            print(f"{key:<{width}}  {_plain(item['value']):<28}  {item['origin']}")
+    for text in problems:
+        say(text)
+    raise typer.Exit(2 if problems else 0)
+
+
+def _plain(value: Any) -> str:
+    if value is None or value in ([], {}):
+        return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={text}" for key, text in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Say what can be measured here, how well, what is missing, and the exact fix."""
+    from gramwatt.collectors.doctor.diagnosis import examine, lines
+
+    findings = examine(resolve())
+    if as_json:
+        print(json.dumps({"findings": [finding.to_doc() for finding in findings]}, indent=2))
+        return
+    print("\n".join(lines(findings, shutil.get_terminal_size((100, 24)).columns)))

@@ -1,0 +1,278 @@
+"""`gramwatt catalog hardware|cpus|instances|regions|intensity [NAME] [--json]`: list or look up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gramwatt.collectors.common.catalogs import user_catalog
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.base.units import kg_from_g
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.catalog.overlay import OverlayError
+
+Doc = Mapping[str, Any]
+WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")
+"""Columns that are never broken over lines, however narrow the terminal."""
+Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows without it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of row: how to list it, find one, write it as data and as a table line."""
+
+    command: str
+    rows: Callable[[Catalog], Sequence[Doc]]
+    find: Callable[[Catalog, str], Doc]
+    columns: Mapping[str, Callable[[Doc], str]]
+
+
+def add_catalog(app: typer.Typer) -> None:
+    """Add the `catalog` command with its five kinds to the product's command."""
+    catalog = typer.Typer(no_args_is_help=True, help="Look up hardware, regions and intensity.")
+
+    @catalog.command()
+    def hardware(name: Name = None, as_json: AsJson = False) -> None:
+        """Accelerators, per device as the driver lists them."""
+        show(HARDWARE, name, as_json)
+
+    @catalog.command()
+    def cpus(name: Name = None, as_json: AsJson = False) -> None:
+        """CPUs, per socket."""
+        show(CPUS, name, as_json)
+
+    @catalog.command()
+    def instances(name: Name = None, as_json: AsJson = False) -> None:
+        """Cloud instances as PROVIDER:NAME, or the members of a family."""
+        show(INSTANCES, name, as_json)
+
+    @catalog.command()
+    def regions(name: Name = None, as_json: AsJson = False) -> None:
+        """Cloud regions as PROVIDER:REGION, with grid zone and PUE."""
+        show(REGIONS, name, as_json)
+
+    @catalog.command()
+    def intensity(name: Name = None, as_json: AsJson = False) -> None:
+        """Annual grid intensity by ISO 3166 code or Electricity Maps zone."""
+        show(INTENSITY, name, as_json)
+
+    app.add_typer(catalog, name="catalog")
+
+
+def show(kind: Kind, name: str | None, as_json: bool) -> None:
+    """Print the rows of a kind, or those that a name means; exit 1 when it means none.
+
+    A name of another kind, such as a cloud service, is answered with what it runs on and a reason.
+    """
+    reason: str | None = None
+    try:
+        catalog = user_catalog()
+        matches, reason = (
+            (kind.rows(catalog), None) if name is None else _matches(kind, catalog, name)
+        )
+    except OverlayError as error:
+        typer.echo(f"gramwatt: {error.message}", err=True)
+        raise typer.Exit(2) from None
+    except LookupFailed as error:
+        _print_failure(kind, error, as_json=as_json)
+        raise typer.Exit(1) from None
+    if reason and not as_json:
+        typer.echo(reason, err=True)
+    if as_json:
+        _print_json({"matches": list(matches)} | ({"reason": reason} if reason else {}))
+    elif name is not None and len(matches) == 1:
+        _print_rows(("figure", "value"), list(_flat(matches[0])))
+    else:
+        lines = [[cell(doc) for cell in kind.columns.values()] for doc in matches]
+        _print_rows(tuple(kind.columns), lines)
+
+
+def _matches(kind: Kind, catalog: Catalog, name: str) -> tuple[Sequence[Doc], str | None]:
+    """The rows a name means, and why where it is a name of another kind."""
+    try:
+        return [kind.find(catalog, name)], None
+    except AmbiguousName as error:
+        return [kind.find(catalog, choice) for choice in error.choices], None
+    except LookupFailed as error:
+        if error.reason is None or not error.close:
+            raise
+        return [kind.find(catalog, one) for one in error.close], error.reason
+
+
+def _print_failure(kind: Kind, error: LookupFailed, *, as_json: bool) -> None:
+    if as_json:
+        document: dict[str, Any] = {"matches": [], "close": list(error.close)}
+        _print_json(document | ({"reason": error.reason} if error.reason else {}))
+    else:
+        typer.echo(f"{error.message}\n`gramwatt catalog {kind.command}` lists all.", err=True)
+
+
+def _print_json(document: Doc) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _print_rows(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """A table on a terminal; tab-separated lines in a pipe, so that nothing is cut."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        typer.echo("\n".join("\t".join(line) for line in (header, *lines)))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in header:
+        table.add_column(column, no_wrap=column in WHOLE, overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+
+
+def _flat(doc: Doc) -> Sequence[tuple[str, str]]:
+    """Each figure of one row with its text; nested documents become one line a field."""
+    found: list[tuple[str, str]] = []
+    for field, value in doc.items():
+        if isinstance(value, dict) and "low" not in value:
+            found += [(f"{field}.{inner}", text) for inner, text in _flat(value)]
+        else:
+            found.append((field, _text(value)))
+            if isinstance(value, dict):
+                found.append((f"{field}.source", str(value["source"])))
+    return found
+
+
+def _text(value: Any) -> str:
+    """A figure, list or word as people read it; 'not known' for None."""
+    if value is None:
+        return "not known"
+    if isinstance(value, dict):
+        if value["unit"] == "gCO2e":
+            return f"{_range(value, kg_from_g)} kgCO2e"
+        unit = "" if value["unit"] == "1" else f" {value['unit']}"
+        return f"{_range(value)}{unit}"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return f"{value:,.4g}" if isinstance(value, float) and value < 1000 else _whole(value)
+
+
+def _whole(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)
+
+
+def _range(figure: Doc, scale: Callable[[float], float] = float) -> str:
+    value, low, high = (scale(figure[end]) for end in ("value", "low", "high"))
+    return f"{_number(value)} ({_number(low)} to {_number(high)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _get(field: str) -> Callable[[Doc], str]:
+    return lambda doc: "-" if doc[field] is None else _text(doc[field])
+
+
+def _embodied_kg(doc: Doc) -> str:
+    return _range(doc["embodied_g"], kg_from_g) if doc["embodied_g"] else "-"
+
+
+def _tensor(doc: Doc) -> str:
+    peak = doc["peak_dense_tflops"]
+    best = peak["fp16_tensor"] if peak["fp16_tensor"] is not None else peak["bf16_tensor"]
+    return "-" if best is None else _text(best)
+
+
+def _pue(doc: Doc) -> str:
+    return "-" if doc["pue"] is None else f"{doc['pue']['value']:g}"
+
+
+def _devices(doc: Doc) -> str:
+    chosen = f"{doc['count_low']} to {doc['count_high']}"
+    return chosen if doc["count"] is None else str(doc["count"])
+
+
+def _price(doc: Doc) -> str:
+    dollars = doc["price_usd_per_hour"]
+    return "-" if dollars is None else f"{dollars:.2f} ({doc['price_date']})"
+
+
+def _zone_doc(catalog: Catalog, name: str) -> Doc:
+    world = name.strip().lower() == "world"
+    return (catalog.world() if world else catalog.zone(name)).to_doc()
+
+
+def _region_doc(catalog: Catalog, name: str) -> Doc:
+    region = catalog.region(name)
+    intensity = catalog.zone(region.zone).intensity.to_doc()
+    return region.to_doc() | {"intensity_g_per_kwh": intensity}
+
+
+HARDWARE = Kind(
+    "hardware",
+    lambda catalog: [part.to_doc() for part in catalog.all_hardware()],
+    lambda catalog, name: catalog.hardware(name).to_doc(),
+    {
+        "id": _get("id"),
+        "memory GB": _get("memory_gb"),
+        "TDP W": _get("tdp_w"),
+        "FP16 TFLOPS": _tensor,
+        "embodied kg": _embodied_kg,
+        "tier": _get("embodied_tier"),
+    },
+)
+CPUS = Kind(
+    "cpus",
+    lambda catalog: [cpu.to_doc() for cpu in catalog.all_cpus()],
+    lambda catalog, name: catalog.cpu(name).to_doc(),
+    {
+        "id": _get("id"),
+        "cores": _get("cores"),
+        "threads": _get("threads"),
+        "TDP W": _get("tdp_w"),
+        "embodied kg": _embodied_kg,
+        "tier": _get("embodied_tier"),
+    },
+)
+INSTANCES = Kind(
+    "instances",
+    lambda catalog: [found.to_doc() for found in catalog.all_instances()],
+    lambda catalog, name: catalog.instance(name).to_doc(),
+    {
+        "id": _get("id"),
+        "hardware": _get("hardware"),
+        "devices": _devices,
+        "share": _get("share"),
+        "vCPU": _get("vcpu"),
+        "memory GiB": _get("host_memory_gib"),
+        "USD/h": _price,
+    },
+)
+REGIONS = Kind(
+    "regions",
+    lambda catalog: [_region_doc(catalog, region.id) for region in catalog.all_regions()],
+    _region_doc,
+    {
+        "region": _get("id"),
+        "place": _get("place"),
+        "zone": _get("zone"),
+        "PUE": _pue,
+        "gCO2e/kWh": lambda doc: _range(doc["intensity_g_per_kwh"]),
+    },
+)
+INTENSITY = Kind(
+    "intensity",
+    lambda catalog: [zone.to_doc() for zone in (*catalog.all_zones(), catalog.world())],
+    _zone_doc,
+    {
+        "zone": _get("zone"),
+        "name": _get("name"),
+        "gCO2e/kWh": lambda doc: _range(doc["intensity_g_per_kwh"]),
+        "year": _get("year"),
+        "scope": _get("scope"),
+        "licence": _get("licence"),
+    },
+)

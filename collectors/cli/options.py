@@ -1,0 +1,67 @@
+"""Questions to the engine from the command line: one JSON document beside flags."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from gramwatt.sci.base.errors import AmbiguousName, GramwattError, LookupFailed
+
+
+def read_document(source: str | None) -> dict[str, Any]:
+    """The JSON object in a file, or on standard input for "-"; {} without a source.
+
+    Ends the command with exit 2 when it cannot be read or is no object.
+    """
+    if source is None:
+        return {}
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+        document = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        refuse(f"--input {source}: {error}")
+    if not isinstance(document, dict):
+        refuse(f"--input {source}: a question is a JSON object")
+    return document
+
+
+def with_flags(document: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with every flag that was given; a flag wins over the document."""
+    return {**document, **{name: value for name, value in flags.items() if value is not None}}
+
+
+def counts(pairs: list[str] | None) -> dict[str, float] | None:
+    """UNIT=COUNT pairs as a mapping; ends the command with exit 2 for anything else."""
+    if not pairs:
+        return None
+    found = {}
+    for pair in pairs:
+        unit, _, count = pair.partition("=")
+        try:
+            found[unit] = float(count)
+        except ValueError:
+            refuse(f"--unit {pair!r}: write UNIT=COUNT, such as token=1e9")
+    return found
+
+
+def refuse(message: str) -> NoReturn:
+    """Say what is wrong on stderr and end with exit 2."""
+    typer.echo(f"gramwatt: {message}", err=True)
+    raise typer.Exit(2)
+
+
+def refuse_error(error: GramwattError, *, as_json: bool) -> NoReturn:
+    """End with exit 2 for a question the engine refuses; as JSON with choices or close names."""
+    if as_json:
+        document: dict[str, Any] = {"code": error.code, "detail": error.message}
+        if isinstance(error, AmbiguousName):
+            document["choices"] = list(error.choices)
+        elif isinstance(error, LookupFailed):
+            document["close"] = list(error.close)
+        typer.echo(json.dumps(document, indent=2))
+    refuse(error.message)

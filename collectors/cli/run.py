@@ -1,0 +1,218 @@
+"""`gramwatt run`: start the meter, run the command untouched, close the job, say what it cost.
+
+The command shares our standard streams, process group and every inherited descriptor; nothing of
+ours is left open on them. Whatever fails on our side, the command runs and its exit code is ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gramwatt.collectors.client.client import Client, say, switched_off
+from gramwatt.collectors.common.config import Config, place_problems, resolve
+from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
+
+NOT_FOUND, NOT_EXECUTABLE, SIGNAL_BASE, USAGE = 127, 126, 128, 2
+"""Exit codes as POSIX shells give them (XCU 2.8.2) and, for wrong usage, as the command's own."""
+FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+SI_KERNEL = 0x80
+"""si_code of a signal that the kernel made, such as a terminal's Ctrl-C, which goes to the whole
+foreground process group and so has reached the command already (linux asm-generic/siginfo.h)."""
+POLL_INTERVAL_S = 5.0
+PENDING_INTERVAL_S = 0.05
+"""Between looks at signals and the command's end where a system cannot wait for both."""
+
+
+class UsageError(Exception):
+    """Arguments of our own that are wrong; nothing has been started."""
+
+
+class MeterError(Exception):
+    """The meter was required and is not to be had; nothing has been started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the command ended: `exit_code` is what we exit with, `signal` what it died of."""
+
+    exit_code: int
+    signal: int | None = None
+
+    @property
+    def state(self) -> str:
+        """The journal's word for this end."""
+        if self.signal is not None:
+            return "killed"
+        return "failed" if self.exit_code else "completed"
+
+
+def check(args: Mapping[str, Any], strict: bool) -> Config:
+    """The configuration for these arguments; raises UsageError when one of them is wrong.
+
+    With `strict` a wrong value from a file or the environment is refused as well.
+    """
+    config = resolve(args)
+    own = [n for n in config.notices if strict or n.message.startswith("argument: ")]
+    texts = (notice.message.removeprefix("argument: ") for notice in own)
+    problems = [
+        text.replace(" and is ignored: ", ": ").replace(" is ignored: ", ": ") for text in texts
+    ]
+    if args.get("zone") and args.get("region"):
+        problems.append("give --zone or --region, not both")
+    for key, text in place_problems(config).items():
+        origin = config.origins.get(key, "default")
+        if strict or origin == "argument":
+            problems.append(text)
+        else:
+            say(f"{origin}: {key} is ignored: {text} [argument-ignored]")
+    if problems:
+        raise UsageError("; ".join(problems))
+    return config
+
+
+def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[str, Outcome, bool]:
+    """Run `command` under the meter: (job id, outcome, whether there is anything to score).
+
+    From here on the signals in FORWARDED are the command's: they stay blocked for us to the end.
+    Raises MeterError when `strict` and the meter is not to be had, before the command starts.
+    """
+    name = job_id()[0]
+    client = None if switched_off() else Client(name, "command", args)
+    if client is not None:
+        client.start()  # before the signals are blocked, or the meter would have them blocked too
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
+    if client is None:
+        return name, _supervise(command, dict(os.environ), mask, None), False
+    if not client.wait_ready() and strict:
+        client.stop("failed", 1)
+        raise MeterError("the meter is not ready; `gramwatt doctor` says what is missing")
+    environ = {**os.environ, JOB_ID: name}
+    if args.get("unit"):  # what a script in the command counts without a name
+        environ[UNIT] = str(args["unit"])
+    outcome = _supervise(command, environ, mask, client)
+    client.stop(outcome.state, outcome.exit_code, outcome.signal)
+    return name, outcome, client.ready
+
+
+def _supervise(
+    command: list[str], environ: Mapping[str, str], mask: set[Any], client: Client | None
+) -> Outcome:
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit code away
+    try:
+        pid = _spawn(command, environ, mask)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
+        return _not_started(command[0], error)
+    if client is not None:
+        client.child(pid)
+    return _wait(pid, client)
+
+
+def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> int:
+    # posix_spawn keeps descriptors, group and session as they are, and can undo what Python set:
+    # our blocked signals, and SIGPIPE and SIGXFSZ, which the interpreter ignores for itself.
+    restored = (signal.SIGPIPE, signal.SIGXFSZ)
+    options: dict[str, Any] = {"setsigmask": mask, "setsigdef": restored}
+    try:
+        return os.posix_spawnp(command[0], command, environ, **options)
+    except OSError as error:
+        script = shutil.which(command[0])
+        if error.errno != errno.ENOEXEC or script is None:
+            raise
+        # A script without an interpreter line is the shell's, as with execvp.
+        return os.posix_spawn("/bin/sh", ["sh", script, *command[1:]], environ, **options)
+
+
+def _not_started(name: str, error: OSError | ValueError) -> Outcome:
+    missing = isinstance(error, FileNotFoundError)
+    say(f"cannot run {name!r}: {'command not found' if missing else error}")
+    return Outcome(NOT_FOUND if missing else NOT_EXECUTABLE)
+
+
+def _wait(pid: int, client: Client | None) -> Outcome:
+    polled_at = time.monotonic()
+    while True:
+        number = _next_signal()
+        if number is not None:
+            _forward(pid, number)
+        status = _reap(pid)
+        if status is not None:
+            return status
+        if client is not None and time.monotonic() - polled_at >= POLL_INTERVAL_S:
+            polled_at = time.monotonic()
+            client.poll()
+
+
+def _next_signal() -> int | None:
+    """Wait a while for a signal; its number when the command has not had it and is to get it."""
+    if not hasattr(signal, "sigtimedwait"):
+        return _next_signal_without_details()
+    info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, POLL_INTERVAL_S)
+    if info is None or info.si_signo not in FORWARDED or info.si_code == SI_KERNEL:
+        return None
+    return info.si_signo
+
+
+def _next_signal_without_details() -> int | None:
+    # macOS tells neither a time limit nor who sent it. A terminal sends Ctrl-C and Ctrl-\ to the
+    # whole foreground group, of which the command is one.
+    waiting = signal.sigpending() & set(FORWARDED)
+    if not waiting:
+        time.sleep(PENDING_INTERVAL_S)
+        return None
+    number = signal.sigwait(waiting)
+    typed = number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
+    return None if typed else number
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _forward(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError as error:  # gone already, or it changed its user
+        say(f"signal {number} could not be passed on: {error.strerror}")
+
+
+def _reap(pid: int) -> Outcome | None:
+    # As process 1 of a container we inherit orphans; they are collected on the way.
+    found: Outcome | None = None
+    while True:
+        try:
+            gone, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if gone == 0:
+            return found
+        if gone == pid:
+            found = _outcome(status)
+
+
+def _outcome(status: int) -> Outcome:
+    code = os.waitstatus_to_exitcode(status)
+    return Outcome(SIGNAL_BASE - code, -code) if code < 0 else Outcome(code)

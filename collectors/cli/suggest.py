@@ -1,0 +1,136 @@
+"""`gramwatt suggest`: what would emit less for the same work, and whether that is certain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gramwatt.collectors.cli.options import counts, read_document, refuse, refuse_error, with_flags
+from gramwatt.collectors.cli.summary import mass_text, significant
+from gramwatt.collectors.common.catalogs import user_catalog
+from gramwatt.sci.advice import AdviceDoc, SuggestionDoc, own_rows, parse_suggestion, suggest
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.quantity import QuantityDoc
+
+OTHER = ("source", "candidate", "unit", "own_file", "workload", "as_json")
+"""Parameters of the command that are no field of the question by that name."""
+
+
+FIRST = ("hardware-unstated", "memory-disagrees")
+"""Notices that say how to read the whole answer."""
+
+
+def add_suggest(app: typer.Typer) -> None:
+    """Add the `suggest` command to the product's command."""
+    app.command(name="suggest")(command)
+
+
+def command(  # noqa: PLR0913 (one parameter is one documented option)
+    source: Annotated[
+        str | None, typer.Option("--input", help="The question as JSON: a file, or - for stdin.")
+    ] = None,
+    hardware: Annotated[str | None, typer.Option(help="Present part: catalog id or name.")] = None,
+    instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
+    count: Annotated[float | None, typer.Option(help="Devices, as the driver lists them.")] = None,
+    hours: Annotated[float | None, typer.Option(help="Wall time of the run [h].")] = None,
+    kind: Annotated[str | None, typer.Option(help="training, fine-tuning, inference, ...")] = None,
+    workload_class: Annotated[
+        str | None,
+        typer.Option(help="training, batch-inference, decode, prefill, llm-serving, recsys, small"),
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="full, lora or qlora.")] = None,
+    model_parameters: Annotated[float | None, typer.Option(help="Size of the model.")] = None,
+    tokens: Annotated[float | None, typer.Option(help="Tokens to train on.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32, fp16, bf16, fp8, ...")] = None,
+    batch_size: Annotated[float | None, typer.Option(help="Batch, or sequences served.")] = None,
+    framework: Annotated[str | None, typer.Option(help="pytorch, jax, vllm, ...")] = None,
+    mean_power_w: Annotated[float | None, typer.Option(help="Of one device [W].")] = None,
+    peak_memory_gb: Annotated[float | None, typer.Option(help="Of one device [GiB].")] = None,
+    utilisation: Annotated[float | None, typer.Option(help="Busy share, 0 to 1.")] = None,
+    memory_bandwidth_utilisation: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Cloud provider: aws, gcp, azure.")] = None,
+    region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
+    candidate: Annotated[
+        list[str] | None, typer.Option(help="A part to judge; may be repeated.")
+    ] = None,
+    constraint: Annotated[str | None, typer.Option(help="none, offline or edge.")] = None,
+    lifetime_years: Annotated[float | None, typer.Option(help="Hardware life [years].")] = None,
+    unit: Annotated[
+        list[str] | None, typer.Option(help="UNIT=COUNT, such as token=1e9; may be repeated.")
+    ] = None,
+    own_file: Annotated[
+        str | None, typer.Option("--own", help="Own calibration rows, as JSON lines.")
+    ] = None,
+    workload: Annotated[str | None, typer.Option(help="Name of this work in the own rows.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Find what would emit less: other hardware, or another way to run.
+
+    Example: gramwatt suggest --hardware nvidia-v100-sxm2-16 --kind training --hours 100 --zone DE
+    """
+    flags = {name: value for name, value in locals().items() if name not in OTHER}
+    flags |= {"candidates": candidate or None, "units": counts(unit)}
+    document = with_flags(read_document(source), flags)
+    answer = _answer(document, own_file, workload, as_json=as_json)
+    typer.echo(json.dumps(answer, indent=2) if as_json else "\n".join(lines(answer)))
+
+
+def _answer(
+    document: dict[str, Any], own_file: str | None, workload: str | None, *, as_json: bool
+) -> AdviceDoc:
+    try:
+        catalog = user_catalog()
+        rows = own_rows(_json_lines(own_file), catalog) if own_file else []
+        return suggest(parse_suggestion(document), catalog, rows, workload)
+    except GramwattError as error:
+        refuse_error(error, as_json=as_json)
+
+
+def _json_lines(name: str) -> list[dict[str, Any]]:
+    try:
+        text = Path(name).read_text("utf-8")
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        refuse(f"--own {name}: {error}")
+
+
+def lines(answer: AdviceDoc) -> list[str]:
+    """The answer for people: verdict first, then the figures and the reasons."""
+    first = [notice for notice in answer["notices"] if notice["code"] in FIRST]
+    shown = [notice["message"] for notice in first]
+    for suggestion in answer["suggestions"]:
+        shown += _suggestion(suggestion)
+    later = [notice for notice in answer["notices"] if notice not in first]
+    shown += [f"Notice: {notice['message']}" for notice in later]
+    return shown or ["No suggestion."]
+
+
+def _suggestion(suggestion: SuggestionDoc) -> list[str]:
+    name = suggestion["action"].replace("-", " ")
+    target = f" to {suggestion['target']}" if suggestion["target"] else ""
+    devices = "device" if suggestion["count"] == 1 else "devices"
+    shown = [f"{suggestion['verdict']}: {name}{target}, {suggestion['count']} {devices}"]
+    figures = [
+        f"{label} x {_ratio(suggestion[key])}"  # type: ignore[literal-required]
+        for label, key in (
+            ("time", "time_ratio"),
+            ("energy", "energy_ratio"),
+            ("carbon", "carbon_ratio"),
+        )
+        if suggestion[key] is not None  # type: ignore[literal-required]
+    ]
+    if suggestion["saved_g"] is not None and suggestion["verdict"] == "lower":
+        figures.append(f"saves {mass_text(suggestion['saved_g'])}")
+    if figures:
+        shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
+    told = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]
+    return shown + [f"    - {reason}" for reason in told]
+
+
+def _ratio(figure: QuantityDoc) -> str:
+    low, high = significant(figure["low"], 2), significant(figure["high"], 2)
+    return f"{significant(figure['value'], 2)} ({low} to {high})"

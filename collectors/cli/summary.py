@@ -1,0 +1,92 @@
+"""The dozen lines that `gramwatt run` says about a scored job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gramwatt.sci.base import formatting
+from gramwatt.sci.base.quantity import QuantityDoc
+
+WORLD_LINE = "No grid zone was given: the world average intensity is used (say --zone or --region)."
+SYNTHETIC_LINE = "A synthetic or replayed meter was read, not hardware: this is not an SCI score."
+SHOWN_CODES = 4
+
+
+def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
+    """The summary of a job document, aligned; `where` says how to see its report."""
+    rows: list[tuple[str, str]] = [
+        ("Energy", energy_text(document.get("energy_kwh")) + _measured(document)),
+        ("Operational O", mass_text(document.get("operational_g"))),
+        ("Embodied M", mass_text(document.get("embodied_g"))),
+        ("Total O + M", mass_text(document.get("total_g"))),
+    ]
+    for item in document.get("sci") or []:
+        counted = f", {formatting.number(item['count'], 6)} counted"
+        rows.append((f"SCI per {item['unit']}", mass_text(item.get("g_per_unit")) + counted))
+    rows += [
+        ("Data quality", _grade(document)),
+        ("Conformance", _conformance(document)),
+        ("Notices", _notices(document.get("notices") or [])),
+        ("Report", where),
+    ]
+    width = max(len(label) for label, _ in rows)
+    lines = [*_head(document), *(f"  {label:<{width}}  {text}" for label, text in rows)]
+    return [_plain(line) for line in lines]
+
+
+def energy_text(doc: QuantityDoc | None) -> str:
+    """An energy with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
+    return _plain(formatting.text(doc))
+
+
+def mass_text(doc: QuantityDoc | None) -> str:
+    """A mass of CO2e with its range for a terminal, also per functional unit."""
+    return _plain(formatting.text(doc))
+
+
+def significant(value: float, digits: int) -> str:
+    """`value` with so many significant digits, for a terminal."""
+    return _plain(formatting.number(value, digits))
+
+
+def _plain(line: str) -> str:
+    # A terminal in an old locale shows typographic spaces and the micro sign as escapes.
+    return line.replace(formatting.NARROW_SPACE, " ").replace("\u00a0", " ").replace("µ", "u")
+
+
+def _measured(document: Mapping[str, Any]) -> str:
+    shares = (document.get("data_quality") or {}).get("energy") or {}
+    known = [f"{formatting.percent(share)} {kind}" for kind, share in shares.items() if share > 0]
+    unread = document.get("energy_kwh") is None  # shares are then of what was read
+    return "".join(f", {text}{' of what was read' if unread else ''}" for text in known)
+
+
+def _head(document: Mapping[str, Any]) -> list[str]:
+    name = document.get("name") or document.get("job_id")
+    took = document.get("duration_s")
+    lasted = "" if took is None else f" in {formatting.duration(float(took))}"
+    title = f"gramwatt: {name} ({document.get('project')}) {document.get('state')}{lasted}"
+    codes = {notice.get("code") for notice in document.get("notices") or []}
+    said = {"meter-synthetic": SYNTHETIC_LINE, "zone-unknown": WORLD_LINE}
+    return [*(f"gramwatt: {line}" for code, line in said.items() if code in codes), title]
+
+
+def _grade(document: Mapping[str, Any]) -> str:
+    grade = (document.get("data_quality") or {}).get("grade") or formatting.UNKNOWN
+    provisional = "; provisional" if document.get("provisional") else ""
+    return f"{grade} (A best, D worst){provisional}"
+
+
+def _conformance(document: Mapping[str, Any]) -> str:
+    deviations = document.get("deviations") or []
+    text = str(document.get("conformance"))
+    return f"{text} ({len(deviations)} listed in the report)" if deviations else text
+
+
+def _notices(notices: Sequence[Mapping[str, Any]]) -> str:
+    codes = list(dict.fromkeys(str(notice.get("code")) for notice in notices))
+    if not codes:
+        return "none"
+    more = ", ..." if len(codes) > SHOWN_CODES else ""
+    return f"{len(notices)} ({', '.join(codes[:SHOWN_CODES])}{more})"

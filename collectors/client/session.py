@@ -1,0 +1,176 @@
+"""The one running job of a training process: who entered it, how it ended, what a fork leaves.
+
+Nothing here raises into the user's code unless `strict` asks for it; what goes wrong is said once
+on stderr.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+
+from gramwatt.collectors.client.client import Client, say, switched_off
+from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
+from gramwatt.collectors.common.platform import refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from gramwatt.collectors.client.track import Opened
+
+SIGINT = 2
+_gate = threading.Lock()
+_current: Session | None = None
+_hooked = False
+
+
+class Session:
+    """A job that this process runs; nested and concurrent entries share it."""
+
+    def __init__(self, args: Mapping[str, Any]) -> None:
+        self.id, origin = job_id()
+        self.client = Client(self.id, "track", args)
+        self.windows: list[Opened] = []
+        self._depth = 0
+        self._outcome: tuple[str, int | None, int | None] | None = None
+        self._exported = {JOB_ID: self.id} if origin != "environment" else {}
+        unit = args.get("unit")
+        if isinstance(unit, str):
+            self._exported[UNIT] = unit
+        self._before: dict[str, str | None] = {}
+        self._error_before = _last_error()
+
+    def begin(self) -> None:
+        """Start the meter and let child processes join the job and count its unit."""
+        self._before = {name: os.environ.get(name) for name in self._exported}
+        os.environ.update(self._exported)
+        self.client.start()
+
+    def enter(self) -> bool:
+        """Count one more entry; True for the one that owns the job."""
+        self._depth += 1
+        return self._depth == 1
+
+    def leave(self, owner: bool, outcome: tuple[str, int | None, int | None]) -> bool:
+        """Count one entry less; the owner's outcome is the job's. True when none is left."""
+        self._depth -= 1
+        if owner or self._outcome is None:
+            self._outcome = outcome
+        return self._depth <= 0
+
+    def end(self) -> None:
+        """Close the job and take its id and unit back out of the environment."""
+        for name, value in self._exported.items():
+            before = self._before.get(name)
+            if os.environ.get(name) != value:
+                continue  # somebody else's by now
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+        state, exit_code, signal = self._outcome or ("completed", None, None)
+        self.client.stop(state, exit_code, signal)
+
+    def forgotten(self) -> None:
+        """Set the outcome of a job nobody ended: failed when the interpreter dies of an error."""
+        error = _last_error()
+        died = error is not None and error is not self._error_before
+        failed = died and not hasattr(sys, "ps1")  # at a prompt an error ends nothing
+        self._outcome = ("failed" if failed else "completed", None, None)
+
+
+def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session | None, bool]:
+    """Enter the running job, or start one; (None, False) when measuring is off or impossible.
+
+    With `strict` the latter raises RuntimeError. Off is the user's own wish and never an error.
+    """
+    global _current
+    if switched_off():
+        return None, False
+    if text := refused():
+        _give_up(text, strict)
+        return None, False
+    try:
+        _hook()
+        with _gate:
+            if _current is not None:
+                return _current, _current.enter()
+            session = Session(args)
+            owner = session.enter()
+            session.begin()
+            _current = session
+            return session, owner
+    except Exception as error:
+        went_on = "" if strict else "; the job goes on unmeasured"
+        _give_up(f"measuring could not start ({error!r}){went_on}", strict)
+        return None, False
+
+
+def _give_up(why: str, strict: bool) -> None:
+    if strict:
+        raise RuntimeError(why)
+    say(why)
+
+
+def close_session(session: Session | None, owner: bool, error: BaseException | None) -> None:
+    """Leave the job; the last one to leave ends it and waits for the final reading."""
+    global _current
+    if session is None or session is not _current:
+        return  # off, ended already, or a forked child that leaves its parent's block
+    try:
+        with _gate:
+            if not session.leave(owner, outcome_of(error)):
+                return
+            _current = None
+        session.end()
+    except Exception as problem:
+        say(f"measuring could not be ended ({problem!r}); the job goes on")
+
+
+def outcome_of(error: BaseException | None) -> tuple[str, int | None, int | None]:
+    """(state, exit code, signal) of a block that was left with `error`."""
+    if error is None or isinstance(error, GeneratorExit):
+        return "completed", None, None
+    if isinstance(error, KeyboardInterrupt):
+        return "killed", None, SIGINT
+    if isinstance(error, SystemExit):
+        code = error.code
+        number = code if isinstance(code, int) else int(code is not None)
+        return ("failed" if number else "completed"), int(number), None
+    return "failed", None, None
+
+
+def _last_error() -> BaseException | None:
+    # Set before sys.excepthook runs, so that atexit sees what the interpreter dies of.
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
+
+
+def _hook() -> None:
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        atexit.register(_at_exit)
+        os.register_at_fork(after_in_child=_in_child)
+
+
+def _at_exit() -> None:
+    global _current
+    session, _current = _current, None
+    if session is not None:
+        try:
+            session.forgotten()
+            session.end()
+        except Exception as problem:
+            say(f"measuring could not be ended ({problem!r})")
+
+
+def _in_child() -> None:
+    global _current, _gate
+    session, _current, _gate = _current, None, threading.Lock()
+    if session is not None:
+        session.client.abandon()

@@ -1,0 +1,295 @@
+"""`track`: measure a block or a function, as decorator or context manager.
+
+    @track                                  with track(unit="image") as job:
+    def train(): ...                            job.count(64)
+
+Standard library only: configuration, records and meters live in the meter process.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+import sys
+import time
+
+from gramwatt.collectors.client.client import say, switched_off
+from gramwatt.collectors.client.decorators import wrap
+from gramwatt.collectors.client.launch import job_document
+from gramwatt.collectors.client.session import Session, close_session, open_session
+from gramwatt.collectors.common.platform import refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Any, TypeVar, overload
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+RESULT_TIMEOUT_S = 10.0
+PATH_LENGTH = 512
+"""Longest name of a window with those around it: as long as a text of a record may be."""
+SHOWN = 40
+"""Characters of a wrong value that a message shows."""
+UNIT = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
+"""A unit's name, as sci.journal.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
+_OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
+
+
+class Job:
+    """What `with track() as job` gives: counts, windows, id and result. Nothing here raises."""
+
+    def __init__(self, session: Session | None, unit: str | None) -> None:
+        self._session = session
+        self._unit = unit
+        self._result: dict[str, Any] | None = None
+
+    @property
+    def id(self) -> str | None:
+        """The job's id; None when measuring is off."""
+        return self._session.id if self._session else None
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The job document (docs/python-api.md), scored now; about a second, once.
+
+        None while the job runs, when measuring is off, or when none can be had in RESULT_TIMEOUT_S.
+        """
+        if self._session is None:
+            return None
+        if self._result is None or self._result.get("provisional"):
+            self._session.client.poll()
+            self._result, problem = job_document(self._session.id, RESULT_TIMEOUT_S)
+            if self._result is None and problem:
+                say(f"{self._session.id} has no score yet: {problem}")
+        return self._result
+
+    def count(self, amount: float | None = None, /, **units: float) -> None:
+        """Add functional units: `count(64)` of the declared one, or `count(token=4096)`."""
+        if self._session is None:
+            return
+        try:
+            if amount is not None:
+                self._count(amount, self._unit)
+            for unit, number in units.items():
+                self._count(number, unit)
+        except Exception as error:
+            given = [*([] if amount is None else [_short(amount)]), *map(_named, units.items())]
+            self._ignored(f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}")
+
+    def window(self, name: str) -> Window:
+        """A block whose energy and counts are told apart; windows nest ("epoch-3/validation")."""
+        text = str(name).replace("\x00", "")  # nor halves of surrogate pairs, in any journal
+        return Window(self._session, text.encode("utf-8", "replace").decode("utf-8"))
+
+    def _count(self, amount: float, unit: str | None) -> None:
+        number = float(amount)
+        if not math.isfinite(number) or number < 0:
+            raise ValueError(f"an amount is a number from 0 up, not {_short(amount)}")
+        if unit is not None and not UNIT.fullmatch(unit):
+            raise ValueError(f"not a unit name: {_short(unit)}")
+        session = self._session
+        if session is not None:
+            opened = list(session.windows)
+            for window in opened:
+                window.counts[unit] = window.counts.get(unit, 0.0) + number
+            session.client.count(number, unit, _path(opened) or None)
+
+    def _ignored(self, text: str) -> None:
+        say(f"{text} [argument-ignored]")
+        if self._session is not None:
+            self._session.client.note(f"argument-ignored: {text}"[:512])
+
+
+def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
+    """A value as text for a message, however long or unprintable it is."""
+    try:
+        text = text_of(value)
+    except Exception:  # an integer of more digits than Python prints, or a __repr__ that fails
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _named(item: tuple[str, object]) -> str:
+    return f"{_short(item[0], str)}={_short(item[1])}"
+
+
+class Opened:
+    """One entry of a window: its whole name, when it began [ns], and what was counted since."""
+
+    __slots__ = ("counts", "label", "path", "start_ns")
+
+    def __init__(self, label: str, outer: list[Opened]) -> None:
+        self.label, self.start_ns = label, time.monotonic_ns()
+        self.counts: dict[str | None, float] = {}
+        self.path = _path([*outer, self])
+
+
+class Window:
+    """A named part of a job, such as an epoch; it may be entered again."""
+
+    def __init__(self, session: Session | None, name: str) -> None:
+        self._session, self._name = session, name
+        self._entries: list[Opened] = []
+
+    def __enter__(self) -> Window:
+        session = self._session
+        if session is not None:
+            opened = Opened(self._name, session.windows)
+            session.windows.append(opened)
+            self._entries.append(opened)
+            session.client.enter_window(opened.path, opened.start_ns)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        session = self._session
+        if session is not None and self._entries:
+            opened = self._entries.pop()
+            if opened in session.windows:  # they may overlap: each takes out itself
+                session.windows.remove(opened)
+            session.client.leave_window(opened.path, opened.start_ns, opened.counts)
+
+
+def _path(windows: list[Opened]) -> str:
+    return "/".join(opened.label for opened in windows)[:PATH_LENGTH]
+
+
+class Tracker:
+    """What `track(...)` gives: a decorator, and a context manager that may be entered again."""
+
+    def __init__(
+        self, options: Mapping[str, Any], strict: bool = False, default_name: str = ""
+    ) -> None:
+        self._default_name = default_name
+        self._options = {key: value for key, value in options.items() if value is not None}
+        self._strict = strict
+        self._entered: list[tuple[Job, Session | None, bool]] = []
+        unit = self._options.get("unit")
+        self._unit = unit if isinstance(unit, str) and UNIT.fullmatch(unit) else None
+        if strict:
+            _check(self._options)
+        else:
+            for key in self._options.keys() - _OPTIONS:  # in the meter's words, to be said once
+                say(f"argument: unknown key {key!r} is ignored [argument-ignored]")
+
+    def __call__(self, function: F) -> F:
+        """Decorate `function`: each of its runs is a job, or part of the job that is running."""
+        if not hasattr(function, "__call__") and not hasattr(function, "__func__"):  # noqa: B004
+            if self._strict:
+                raise TypeError(f"track decorates functions, not {function!r}")
+            say(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
+            return function
+        name = getattr(function, "__qualname__", None) or type(function).__name__
+        again = functools.partial(Tracker, self._options, self._strict, name)
+        return wrap(function, again)  # type: ignore[return-value]  # the same signature
+
+    def __enter__(self) -> Job:
+        options = {**self._options, "default_name": self._default_name or _script_name()}
+        session, owner = open_session(options, self._strict)
+        # A nested job counts its own unit by name: the meter knows the outer one's as declared.
+        job = Job(session, None if owner else self._unit)
+        self._entered.append((job, session, owner))
+        if self._strict and session is not None and not session.client.wait_ready():
+            self.__exit__(None, None, None)
+            raise RuntimeError("the meter is not ready; `gramwatt doctor` says what is missing")
+        return job
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if self._entered:
+            _, session, owner = self._entered.pop()
+            close_session(session, owner, error)
+
+    async def __aenter__(self) -> Job:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def start(self) -> Job:
+        """Begin without a block, for notebooks; end it with `stop()`, or the interpreter does."""
+        return self.__enter__()
+
+    def stop(self) -> None:
+        """End what `start()` began; does nothing when nothing runs."""
+        self.__exit__(None, None, None)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def track(function: F, /) -> F: ...
+    @overload
+    def track(
+        *,
+        project: str | None = None,
+        name: str | None = None,
+        unit: str | None = None,
+        region: str | None = None,
+        zone: str | None = None,
+        kind: str | None = None,
+        strict: bool = False,
+        **unknown: object,
+    ) -> Tracker: ...
+    def track(*_args: Any, **_options: Any) -> Any:
+        """Measure energy and carbon; the definition below is the real one."""
+
+else:
+
+    def track(  # noqa: PLR0913 (the public interface, fixed by design)
+        function=None,
+        /,
+        *,
+        project=None,
+        name=None,
+        unit=None,
+        region=None,
+        zone=None,
+        kind=None,
+        strict=False,
+        **unknown,
+    ):
+        """Measure energy and carbon of a function or a block, as decorator or context manager.
+
+        `unit` is the functional unit that `job.count` counts, `region` a cloud region such as
+        "aws:eu-west-1", `zone` a grid zone such as "FR", `kind` the job's kind ("training", ...).
+        Wrong arguments leave a notice and change nothing else; with `strict=True` they raise
+        TypeError or ValueError here, and so does a system that cannot measure, as RuntimeError;
+        a meter that is not to be had raises RuntimeError at the start.
+        """
+        options = {"project": project, "name": name, "unit": unit, "region": region}
+        options |= {"zone": zone, "kind": kind, **unknown}
+        tracker = Tracker(options, strict)
+        return tracker if function is None else tracker(function)
+
+
+def _script_name() -> str:
+    script = os.path.basename((getattr(sys, "argv", None) or [""])[0])
+    return "notebook" if "ipykernel" in script else script
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    if not switched_off() and (text := refused()):
+        raise RuntimeError(text)
+    unknown = sorted(options.keys() - _OPTIONS)
+    if unknown:
+        raise TypeError(f"track() has no argument {unknown[0]!r}")
+    from gramwatt.collectors.common.config import place_problems, resolve
+
+    config = resolve(options)
+    problems = [notice.message for notice in config.notices]
+    problems += place_problems(config).values()
+    if problems:
+        raise ValueError("; ".join(problems))

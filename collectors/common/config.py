@@ -1,0 +1,363 @@
+"""Configuration: defaults < user file < project file < environment < arguments, each value traced.
+
+The meter and the command resolve it; the training process never does. A broken file or value is
+a notice and the next lower value holds, because measuring must not stop anybody's job.
+docs/configuration.md lists every key.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.journal.records import JOB_KINDS, UNIT_PATTERN
+
+if TYPE_CHECKING:
+    from gramwatt.sci.catalog.catalog import Catalog
+
+PREFIX = "GRAMWATT_"
+TAGS_MAX = 64
+"""Tags of one job, of all places together."""
+PROJECT_FILE = "gramwatt.toml"
+SECRETS = frozenset({"api_key"})
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
+PUE_MAX = 5.0
+"""Highest PUE a journal record may carry (gramwatt.sci.journal.records refuses more)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every setting of one job with its origin; `notices` says what was wrong and ignored.
+
+    `units` are the declared functional units, `spool_limit_mb` the most the spool may hold [MB],
+    `lifetime_years` the devices' expected life EL [years], None for the engine's default,
+    `overlay` the file of the user's own catalog entries, None for overlay.toml in `home` if any.
+    """
+
+    project: str = "default"
+    name: str = ""
+    kind: str = "training"
+    units: tuple[str, ...] = ()
+    region: str | None = None
+    zone: str | None = None
+    pue: float | None = None
+    model_id: str | None = None
+    server: str | None = None
+    api_key: str | None = None
+    home: Path = field(default_factory=lambda: default_home(os.environ))
+    off: bool = False
+    allow_host_names: bool = False
+    spool_limit_mb: float = 512.0
+    lifetime_years: float | None = None
+    overlay: Path | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One place settings come from: its name for people, and what it holds under our keys."""
+
+    origin: str
+    values: Mapping[str, Any]
+    problems: tuple[str, ...] = ()
+
+
+def resolve(
+    args: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Config:
+    """The configuration that holds for these arguments, this environment and this folder.
+
+    `args` are values the user gave in the call; None means not given, and `default_name` a name
+    to use when no layer has one. Never raises for wrong content; Config.notices says it.
+    """
+    env = os.environ if environ is None else environ
+    given = {key: value for key, value in (args or {}).items() if value is not None}
+    default_name = given.pop("default_name", None)
+    layers = [*_file_layers(env, cwd), _environment_layer(env), Layer("argument", given)]
+    config = _merged(layers, Config(home=default_home(env)))
+    if default_name and not config.name:
+        config = replace(config, name=_encodable(str(default_name))[:512])
+    return config
+
+
+def known_places(config: Config, catalog: Catalog | None = None) -> Config:
+    """The same configuration without a zone or region that the catalog does not know, with notices.
+
+    A catalog that cannot be loaded changes nothing: measuring goes on and the engine decides.
+    """
+    problems = place_problems(config, catalog)
+    dropped: dict[str, Any] = dict.fromkeys(problems)
+    notices = tuple(Notice("argument-ignored", text, key) for key, text in problems.items())
+    return replace(config, **dropped, notices=config.notices + notices) if problems else config
+
+
+def place_problems(config: Config, catalog: Catalog | None = None) -> dict[str, str]:
+    """What is wrong with zone, region and overlay, by key: {"zone": "unknown zone 'XX'; ..."}."""
+    from gramwatt.collectors.common.catalogs import overlay_file
+
+    if config.zone is None and config.region is None and overlay_file(config) is None:
+        return {}
+    from gramwatt.sci.base.errors import LookupFailed
+
+    try:
+        known, found = (catalog, {}) if catalog else _user_catalog(config)
+    except Exception:  # a broken installation must not stop a job
+        return {}
+    for key, lookup in (("zone", known.zone), ("region", known.region)):
+        name = getattr(config, key)
+        try:
+            if name is not None:
+                lookup(name)
+        except LookupFailed as error:
+            found[key] = error.args[0]
+    return found
+
+
+def _user_catalog(config: Config) -> tuple[Catalog, dict[str, str]]:
+    """The catalog with the overlay, or without one that is broken and what is wrong with it."""
+    from gramwatt.collectors.common.catalogs import overlay_file, read_catalog
+    from gramwatt.sci.catalog.overlay import OverlayError
+
+    try:
+        return read_catalog(overlay_file(config)), {}
+    except OverlayError as error:
+        return read_catalog(None), {"overlay": error.message}
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """Where store and spool live unless told otherwise: gramwatt/ in the XDG data directory."""
+    base = environ.get("XDG_DATA_HOME") or "~/.local/share"
+    path = Path(os.path.expanduser(base))
+    if not path.is_absolute():  # no home directory at all: an unnamed user in a container
+        return Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"
+    return path / "gramwatt"
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """The user's own file: gramwatt/config.toml in the XDG config directory."""
+    base = environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(os.path.expanduser(base)) / "gramwatt" / "config.toml"
+
+
+def project_file(cwd: Path, home: Path) -> Path | None:
+    """The nearest gramwatt.toml from `cwd` up to the repository's root or the home directory.
+
+    Outside of both only `cwd` itself is looked at, so that nobody else's folder, such as a shared
+    /tmp, can set anything.
+    """
+    above = [cwd, *cwd.parents]
+    stops = (i for i, folder in enumerate(above) if folder == home or (folder / ".git").exists())
+    last = next(stops, 0)
+    found = (folder / PROJECT_FILE for folder in above[: last + 1])
+    return next((path for path in found if path.is_file()), None)
+
+
+def _file_layers(environ: Mapping[str, str], cwd: Path | None) -> list[Layer]:
+    try:
+        folder = (cwd or Path.cwd()).resolve()
+        nearest = project_file(folder, Path(os.path.expanduser("~")))
+    except OSError:  # the current folder is gone or not ours to read
+        nearest = None
+    paths = [path for path in (user_file(environ), nearest) if path is not None]
+    return [layer for path in paths if (layer := _file_layer(path)) is not None]
+
+
+def _file_layer(path: Path) -> Layer | None:
+    try:
+        with path.open("rb") as stream:
+            return Layer(str(path), tomllib.load(stream))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:  # TOMLDecodeError and bad UTF-8 are ValueErrors
+        return Layer(str(path), {}, (f"{path} cannot be read and is ignored: {error}",))
+
+
+def _environment_layer(environ: Mapping[str, str]) -> Layer:
+    values = {
+        key: environ[PREFIX + key.upper()] for key in PARSERS if environ.get(PREFIX + key.upper())
+    }
+    return Layer("environment", values)
+
+
+def _merged(layers: list[Layer], base: Config) -> Config:
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(PARSERS, "default")
+    problems: list[tuple[str, str | None]] = []
+    for layer in layers:
+        problems += [(text, None) for text in layer.problems]
+        accepted: dict[str, Any] = {}
+        for key, raw in layer.values.items():
+            try:
+                accepted[key] = PARSERS[key](raw)
+            except KeyError:
+                problems.append((f"{layer.origin}: unknown key {key!r} is ignored", None))
+            except (TypeError, ValueError) as error:
+                problems.append((f"{layer.origin}: {key} is ignored: {error}", key))
+        if len({**values.get("tags", {}), **accepted.get("tags", {})}) > TAGS_MAX:
+            text = f"at most {TAGS_MAX} tags with those of other places"
+            problems.append((f"{layer.origin}: tags is ignored: {text}", "tags"))
+            del accepted["tags"]
+        _overlay(values, origins, accepted, _origin(layer))
+    if "unit" in values:
+        values["units"] = values.pop("unit")
+    notices = tuple(Notice("argument-ignored", text, key) for text, key in problems)
+    return replace(base, **values, origins=origins, notices=notices)
+
+
+def _origin(layer: Layer) -> Callable[[str], str]:
+    if layer.origin == "environment":
+        return lambda key: f"environment {PREFIX}{key.upper()}"
+    return lambda _key: layer.origin
+
+
+def _overlay(
+    values: dict[str, Any],
+    origins: dict[str, str],
+    accepted: dict[str, Any],
+    origin: Callable[[str], str],
+) -> None:
+    # A place given closer to the job replaces the whole place: a region on the command line must
+    # not be scored with the zone of a file.
+    for key, other in (("zone", "region"), ("region", "zone")):
+        if key in accepted and other not in accepted and other in values:
+            del values[other]
+            origins[other] = f"default ({origin(key)} gives the {key})"
+    if "tags" in accepted:
+        accepted["tags"] = {**values.get("tags", {}), **accepted["tags"]}
+    values.update(accepted)
+    origins.update({key: origin(key) for key in accepted})
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 512 or "\x00" in value:
+        raise ValueError(f"not a text of 1 to 512 characters: {str(value)[:40]!r}")
+    return _encodable(value.strip())
+
+
+def _encodable(text: str) -> str:
+    # A name of bytes that are not UTF-8 reaches Python as halves of surrogate pairs, which no
+    # journal may hold.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _kind(value: Any) -> str:
+    if value not in JOB_KINDS:
+        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(JOB_KINDS)}")
+    return str(value)
+
+
+def _units(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, str | list | tuple):
+        raise ValueError(f"not a unit name or a list of them: {str(value)[:40]!r}")
+    parts = value.split(",") if isinstance(value, str) else list(value)
+    names = tuple(dict.fromkeys(str(part).strip() for part in parts))
+    bad = next((name for name in names if not UNIT_PATTERN.fullmatch(name)), None)
+    if bad is not None or not names:
+        raise ValueError(f"not a unit name (a letter, then letters, digits, space . _ -): {bad!r}")
+    return names
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError(f"not a number: {value!r}")
+    return float(value)
+
+
+def _pue(value: Any) -> float:
+    number = _number(value)
+    if not 1.0 <= number <= PUE_MAX:
+        raise ValueError(f"PUE {number} is outside 1 to {PUE_MAX:g}")
+    return number
+
+
+def _positive(value: Any) -> float:
+    number = _number(value)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"must be above zero: {value!r}")
+    return number
+
+
+def _url(value: Any) -> str:
+    text = _text(value).rstrip("/")
+    if not text.startswith(("http://", "https://")) or not text.partition("://")[2]:
+        raise ValueError(f"not an http:// or https:// address: {text[:80]!r}")
+    return text
+
+
+def _path(value: Any) -> Path:
+    path = Path(os.path.expanduser(str(value)))
+    if not str(value) or "\x00" in str(value):
+        raise ValueError("not a path")
+    return path if path.is_absolute() else Path.cwd() / path
+
+
+def flag(value: Any) -> bool:
+    """True or False for a switch: a boolean, or 1/true/yes/on and 0/false/no/off."""
+    word = str(value).strip().lower()
+    if word not in TRUE_WORDS | FALSE_WORDS:
+        raise ValueError(f"not true or false: {str(value)[:40]!r}")
+    return word in TRUE_WORDS
+
+
+def _tags(value: Any) -> dict[str, str]:
+    if isinstance(value, str):
+        value = [part for part in value.split(",") if part.strip()]
+    if not isinstance(value, Mapping):
+        pairs = [str(part).partition("=") for part in value]
+        if not all(key.strip() and equals for key, equals, _ in pairs):
+            raise ValueError("tags are written key=value")
+        value = {key.strip(): text.strip() for key, _, text in pairs}
+    if len(value) > TAGS_MAX:
+        raise ValueError(f"at most {TAGS_MAX} tags")
+    texts = {_text(key): str(text).replace("\x00", "")[:512] for key, text in value.items()}
+    return {key: _encodable(text) for key, text in texts.items()}
+
+
+PARSERS: dict[str, Callable[[Any], Any]] = {
+    "project": _text,
+    "name": _text,
+    "kind": _kind,
+    "unit": _units,
+    "region": _text,
+    "zone": _text,
+    "pue": _pue,
+    "model_id": _text,
+    "server": _url,
+    "api_key": _text,
+    "home": _path,
+    "off": flag,
+    "allow_host_names": flag,
+    "spool_limit_mb": _positive,
+    "lifetime_years": _positive,
+    "overlay": _path,
+    "tags": _tags,
+}
+"""Every key, in the order `gramwatt config` lists them, with the check of its value."""
+
+
+def describe(config: Config) -> dict[str, dict[str, Any]]:
+    """Every key with its value and origin, JSON-ready, secrets hidden."""
+    shown: dict[str, dict[str, Any]] = {}
+    for key in PARSERS:
+        value = getattr(config, "units" if key == "unit" else key)
+        if key in SECRETS and value is not None:
+            value = "(hidden)"
+        elif key == "unit":
+            value = list(value)
+        elif key in ("home", "overlay"):
+            value = None if value is None else str(value)
+        elif key == "tags":
+            value = dict(value)
+        shown[key] = {"value": value, "origin": config.origins.get(key, "default")}
+    return shown

@@ -1,0 +1,153 @@
+"""Who is running: job, node, rank and scheduler, all from the environment and never a subprocess.
+
+Imported by the training process too, so it needs `os`, `time` and `binascii` only.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from binascii import crc32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JOB_ID = "GRAMWATT_JOB_ID"
+UNIT = "GRAMWATT_UNIT"
+"""The declared unit, handed down with the job's id: what a child counts without a name is of it."""
+ID_LENGTH = 128
+"""Longest identifier a journal record may carry (gramwatt.sci.journal.records.ID_PATTERN)."""
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")
+_RANK_NAMES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
+_SIZE_NAMES = (("LOCAL_WORLD_SIZE", "LOCAL_RANK"), ("OMPI_COMM_WORLD_LOCAL_SIZE",) * 2)
+_SLURM = {
+    "slurm_cluster": "SLURM_CLUSTER_NAME",
+    "slurm_job_id": "SLURM_JOB_ID",
+    "slurm_array_job_id": "SLURM_ARRAY_JOB_ID",
+    "slurm_array_task_id": "SLURM_ARRAY_TASK_ID",
+    "slurm_step_id": "SLURM_STEP_ID",
+    "slurm_partition": "SLURM_JOB_PARTITION",
+    "slurm_nodes": "SLURM_JOB_NUM_NODES",
+}
+_KUBERNETES = {
+    "kubernetes_namespace": "POD_NAMESPACE",
+    "kubernetes_pod": "POD_NAME",
+    "kubernetes_pod_uid": "POD_UID",
+    "kubernetes_completion_index": "JOB_COMPLETION_INDEX",
+}
+_TORCHRUN = {
+    "torchrun_run_id": "TORCHELASTIC_RUN_ID",
+    "torchrun_restart": "TORCHELASTIC_RESTART_COUNT",
+    "world_size": "WORLD_SIZE",
+    "local_rank": "LOCAL_RANK",
+}
+
+
+def job_id(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """This process's job id and where it comes from: environment, slurm, torchrun, parent or new.
+
+    Ranks that share a launcher but were given no id of their own (torchrun's run id "none") share
+    one made from that launcher, so that they are one job.
+    """
+    env = os.environ if environ is None else environ
+    if env.get(JOB_ID, "").strip():
+        return safe_id(env[JOB_ID].strip()), "environment"
+    if env.get("SLURM_JOB_ID"):
+        return safe_id(_slurm_id(env)), "slurm"
+    if env.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none"):
+        return safe_id("torchrun-" + env["TORCHELASTIC_RUN_ID"]), "torchrun"
+    if any(_whole(env.get(size)) > 1 and env.get(rank) for size, rank in _SIZE_NAMES):
+        launcher = _launcher_id()
+        if launcher:
+            return launcher, "parent"
+    return new_job_id(), "new"
+
+
+def new_job_id() -> str:
+    """A fresh id that sorts by time and that a person can read: 20260501-083000-3fa9c21b04d7."""
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + os.urandom(6).hex()
+
+
+def safe_id(text: str) -> str:
+    """`text` as an identifier; where something had to change, a checksum keeps it distinct."""
+    clean = "".join(char if char in _SAFE else "-" for char in text)
+    if not clean[:1].isalnum():
+        clean = "j" + clean
+    if clean == text and len(clean) <= ID_LENGTH:
+        return clean
+    return f"{clean[: ID_LENGTH - 9]}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}"
+
+
+def rank(environ: Mapping[str, str] | None = None) -> int | None:
+    """This process's rank in the whole job, None when nothing says so."""
+    env = os.environ if environ is None else environ
+    found = (_whole(env.get(name)) for name in _RANK_NAMES)
+    return next((value for value in found if value >= 0), None)
+
+
+def scheduler_ids(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What Slurm, Kubernetes and torchrun call this job, as texts for the journal.
+
+    Node names are left out: host names are stored only when the user allows it.
+    """
+    env = os.environ if environ is None else environ
+    names: dict[str, str] = {}
+    if env.get("SLURM_JOB_ID"):
+        names.update(_SLURM)
+    if env.get("KUBERNETES_SERVICE_HOST") or env.get("POD_UID"):
+        names.update(_KUBERNETES)
+    if env.get("TORCHELASTIC_RUN_ID") or env.get("WORLD_SIZE"):
+        names.update(_TORCHRUN)
+    return {key: env[name][:512] for key, name in names.items() if env.get(name)}
+
+
+def node_id(allow_host_names: bool = False) -> str:
+    """A short stable id of this machine: hashed, or the host's name where that is allowed."""
+    if allow_host_names:
+        return safe_id(host_name() or "unnamed")
+    from hashlib import sha256  # not at import: it loads OpenSSL, and the client never asks
+
+    own = _first_line("/etc/machine-id") or host_name() or "unnamed"
+    return "n-" + sha256(own.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def host_name() -> str:
+    """The machine's name as the kernel has it; empty when it has none."""
+    try:
+        return os.uname().nodename
+    except (AttributeError, OSError):
+        return ""
+
+
+def _slurm_id(env: Mapping[str, str]) -> str:
+    parts = ["slurm", env.get("SLURM_CLUSTER_NAME", "")]
+    if env.get("SLURM_ARRAY_JOB_ID") and env.get("SLURM_ARRAY_TASK_ID"):
+        parts.append(f"{env['SLURM_ARRAY_JOB_ID']}_{env['SLURM_ARRAY_TASK_ID']}")
+    else:
+        parts.append(env["SLURM_JOB_ID"])
+    return "-".join(part for part in parts if part)
+
+
+def _launcher_id() -> str | None:
+    # The launcher's process id is unique only together with its start time and the boot.
+    parent = os.getppid()
+    boot = _first_line("/proc/sys/kernel/random/boot_id")
+    stat = _first_line(f"/proc/{parent}/stat")
+    if not boot or not stat:
+        return None
+    fields = stat.rpartition(")")[2].split()  # from field 3 on: a name may hold spaces
+    started = fields[19]  # field 22 of proc(5) stat
+    return f"ranks-{boot[:8]}-{parent}-{started}"
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.readline().strip()
+    except OSError:
+        return ""
+
+
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else -1

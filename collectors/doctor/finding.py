@@ -1,0 +1,89 @@
+"""One thing the doctor looked at, and the surroundings it looks in; tests fake the latter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gramwatt.collectors.devices.base import NvmlPort
+from gramwatt.collectors.sources.vendors import Place
+from gramwatt.sci.base.quantity import KINDS, Kind
+from gramwatt.sci.base.uncertainty import ENERGY_SPREADS
+
+State = Literal["ok", "limited", "missing", "off", "absent"]
+"""ok: works. limited: works in part. missing: would be needed. off: switched off. absent: this
+machine has none, and nothing is wrong with that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: its state, what was seen, and how to mend it.
+
+    `kind` is how good the energy from here is known, where it gives any; its range follows.
+    """
+
+    what: str
+    state: State
+    detail: str
+    fix: str | None = None
+    kind: Kind | None = None
+
+    @property
+    def spread(self) -> float | None:
+        """The relative range (a fraction, on either side) that energy of this kind is given."""
+        return ENERGY_SPREADS[self.kind].fraction if self.kind else None
+
+    def to_doc(self) -> dict[str, Any]:
+        """This finding as JSON-ready data."""
+        return {
+            "what": self.what,
+            "state": self.state,
+            "detail": self.detail,
+            "kind": self.kind,
+            "energy_spread": self.spread,
+            "energy_spread_source": ENERGY_SPREADS[self.kind].source if self.kind else None,
+            "fix": self.fix,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where the doctor looks: the machine's files and environment, and NVML."""
+
+    place: Place = field(default_factory=Place)
+    port: NvmlPort | None = None
+
+    @property
+    def root(self) -> Path:
+        """The root of the file system."""
+        return self.place.root
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment."""
+        return self.place.environ
+
+    @property
+    def in_container(self) -> bool:
+        """Whether this is a container, as its engine marks it."""
+        marks = (self.root / ".dockerenv", self.root / "run/.containerenv")
+        return "KUBERNETES_SERVICE_HOST" in self.environ or any(path.exists() for path in marks)
+
+    @property
+    def in_virtual_machine(self) -> bool:
+        """Whether the processor says that a hypervisor is below."""
+        flags = self._text("proc/cpuinfo")
+        return " hypervisor" in flags or "hypervisor" in self._text("sys/hypervisor/type")
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.root / name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+
+def known_kind(text: str) -> Kind | None:
+    """The kind of that name; None for another word."""
+    return next((kind for kind in KINDS if kind == text), None)

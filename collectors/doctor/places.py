@@ -1,0 +1,128 @@
+"""Where things go: switches and settings, the spool, the store, the server, the grid zone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from gramwatt.collectors.common.config import Config, place_problems
+from gramwatt.collectors.doctor.finding import Finding, Surroundings
+
+NETWORK = frozenset(
+    {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre"}
+    | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "smb3", "smbfs", "virtiofs", "wekafs"}
+)
+"""File system types that several machines write to (Linux kernel, fs/; vendors' mount types)."""
+TIMEOUT_S = 3.0
+Ask = Callable[[str, float], int]
+"""Ask a URL, with a limit [s]: the HTTP status; raises OSError when nobody answers."""
+
+
+def switch(config: Config) -> Finding:
+    """Whether measuring is switched on."""
+    if config.off:
+        origin = config.origins.get("off", "default")
+        return Finding("measuring", "off", f"switched off by {origin}", "unset GRAMWATT_OFF")
+    return Finding("measuring", "ok", "switched on")
+
+
+def settings(config: Config) -> list[Finding]:
+    """Every setting that was wrong and is ignored."""
+    texts = [notice.message for notice in config.notices] + [*place_problems(config).values()]
+    if not texts:
+        return [Finding("settings", "ok", "every file, variable and place is understood")]
+    fix = "`gramwatt config` shows where each value comes from"
+    return [Finding("settings", "limited", text, fix) for text in texts]
+
+
+def spool(config: Config, around: Surroundings) -> Finding:
+    """Where journals are kept: writable, on what, and how full."""
+    from gramwatt.collectors.journal.spool import folders, size_b
+
+    home = config.home
+    place = next(path for path in (home, *home.parents) if path.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        text = f"{home} cannot be written; a folder under the temporary directory is used"
+        return Finding("spool", "limited", text, "set GRAMWATT_HOME to a folder that outlives jobs")
+    used_mb, kept = size_b(home) / 1e6, folders(home)
+    detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
+    waiting = sum(1 for folder in kept if not folder.is_live())
+    detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
+    kind = _file_system(place.resolve(), around.root)
+    if used_mb > config.spool_limit_mb:
+        text = f"{detail}; over its limit, so intervals are 300 s long"
+        return Finding("spool", "limited", text, "gramwatt sync")
+    if kind in NETWORK:
+        text = (
+            f"{detail}; {kind} is shared by machines: journals are safe there, but whether a job "
+            "of another machine still lives is known only after 15 minutes without a line"
+        )
+        return Finding("spool", "limited", text, "set GRAMWATT_HOME to a local disk")
+    return Finding("spool", "ok", detail)
+
+
+def service(config: Config) -> Finding:
+    """Where jobs are scored: here, or on a server."""
+    if find_spec("sqlalchemy") is not None and find_spec("flask") is not None:
+        return Finding("service extra", "ok", "installed: jobs can be scored here")
+    if config.server:
+        return Finding("service extra", "absent", "not installed: jobs are scored by the server")
+    fix = "pip install 'gramwatt[service]', or set GRAMWATT_SERVER"
+    text = "not installed: jobs are spooled but not scored here"
+    return Finding("service extra", "missing", text, fix)
+
+
+def server(config: Config, ask: Ask | None = None) -> Finding:
+    """Whether the server that jobs are sent to answers."""
+    if not config.server:
+        return Finding("server", "absent", "none is set: jobs are scored and kept on this machine")
+    try:
+        status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)
+    except OSError as error:
+        reason = str(error).rpartition(": ")[2].strip("'\"() ")[:160]  # the innermost one
+        text = f"{config.server} does not answer ({reason}); journals stay spooled"
+        return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
+    if status == 200:
+        return Finding("server", "ok", f"{config.server} answers")
+    text = f"{config.server}/healthz says {status}; journals stay spooled until it takes them"
+    return Finding("server", "limited", text, "look at that server's log")
+
+
+def zone(config: Config) -> Finding:
+    """Whether the grid is known that the job's intensity comes from."""
+    place = config.zone or config.region
+    if place and not place_problems(config):
+        return Finding("grid zone", "ok", str(place))
+    text = f"{place} is not known" if place else "not set"
+    return Finding(
+        "grid zone",
+        "missing",
+        f"{text}: the world average is used and scores are not-sci",
+        "set GRAMWATT_ZONE, for example FR, or GRAMWATT_REGION, for example aws:eu-west-1",
+    )
+
+
+def _status(url: str, timeout_s: float) -> int:
+    import requests
+
+    return requests.get(url, timeout=timeout_s, allow_redirects=False).status_code
+
+
+def _file_system(path: Path, root: Path) -> str:
+    """Type of the file system that holds `path` (proc(5), mountinfo); empty when not known."""
+    try:
+        text = (root / "proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    best: tuple[int, str] = (0, "")
+    for line in text.splitlines():
+        fields, _, after = line.partition(" - ")
+        parts = fields.split()
+        if len(parts) < 5 or not after:
+            continue
+        point = Path(parts[4].replace("\\040", " "))
+        if path.is_relative_to(point) and len(point.parts) >= best[0]:
+            best = (len(point.parts), after.split()[0])
+    return best[1]

@@ -1,0 +1,123 @@
+"""Whether a board's energy counter and its power sensor tell the same story.
+
+The counter is what is billed; power is only compared with it. Where the driver gives the mean over
+each second, those means cover the time without a gap and are added up. Where it gives single
+moments, they are read at random times, because what is read on whole seconds would lock onto a
+periodic load, and the difference has to exceed what chance can do (empirical Bernstein bound:
+Maurer and Pontil, COLT 2009, theorem 4).
+"""
+
+from __future__ import annotations
+
+import math
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.sci.base.units import j_from_mj, w_from_mw
+
+TOLERANCE = 0.10
+"""Part of the counter's energy by which power may differ before it is said."""
+MEANS_LEAST_S = 60.0
+EDGE_S = 4.0
+"""Means are up to one second old at both ends, and a reading may be up to one second late."""
+REGULAR_S = (0.8, 1.2)
+"""A mean stands for its second; a span of another length is left out of both sums."""
+SAMPLES_LEAST = 32
+LOG_ODDS = math.log(2 / 1e-6)
+"""A false notice in one of a million looks; there is a look at each doubling of the samples."""
+LIMIT_SLACK, UNKNOWN_LIMIT_W = 1.5, 1500.0
+"""Momentary power exceeds the limit for short: as much as the glitch rule allows (gpu.py). Without
+a limit, one and a half times the rating of the largest board sold (1 000 W, B200)."""
+
+
+class CrossCheck:
+    """One board's two sums; `finding` is the sentence when they differ."""
+
+    __slots__ = (
+        *("_base", "_counter_j", "_due", "_mean_j", "_said", "_samples", "_span_s"),
+        *("_squares", "_sum_w", "_top_w", "_waiting_w", "has_means"),
+    )
+
+    def __init__(self) -> None:
+        self.has_means = False
+        self._base: tuple[int, float] | None = None
+        self._counter_j = self._mean_j = self._span_s = self._top_w = 0.0
+        self._samples, self._due = 0, SAMPLES_LEAST
+        self._sum_w = self._squares = 0.0
+        self._waiting_w: list[float] = []
+        self._said = False
+
+    def take(
+        self,
+        time_ns: int,
+        counter_mj: float | None,
+        mean_mw: float | None,
+        *,
+        believed: bool = True,
+    ) -> None:
+        """A reading on a whole second [ns]: the counter [mJ] and the second's mean power [mW].
+
+        A step that was not `believed` is no part of what is billed, nor of what is compared.
+        """
+        self.has_means = self.has_means or mean_mw is not None
+        base, self._base = self._base, None if counter_mj is None else (time_ns, counter_mj)
+        moments_w, self._waiting_w = self._waiting_w, []
+        if base is None or counter_mj is None:
+            return
+        span_s, step_mj = (time_ns - base[0]) / NS_PER_S, counter_mj - base[1]
+        if not believed or step_mj < 0 or not REGULAR_S[0] <= span_s <= REGULAR_S[1]:
+            return
+        if self.has_means:
+            if mean_mw is None:
+                return
+            self._mean_j += w_from_mw(mean_mw) * span_s
+            self._top_w = max(self._top_w, w_from_mw(mean_mw))
+        self._counter_j += j_from_mj(step_mj)
+        self._span_s += span_s
+        self._samples += len(moments_w)
+        self._sum_w += sum(moments_w)
+        self._squares += sum(power_w * power_w for power_w in moments_w)
+
+    def sample(self, power_mw: float) -> None:
+        """Power at a random moment [mW]; it counts if the counter's step around it does."""
+        self._waiting_w.append(w_from_mw(power_mw))
+
+    def finding(self, limit_w: float | None, *, final: bool = False) -> str | None:
+        """What is to be said, once; None while the two agree or too little is known."""
+        if self._said or self._span_s <= 0:
+            return None
+        counter_w = self._counter_j / self._span_s
+        power_w = (
+            self._by_means(counter_w)
+            if self.has_means
+            else self._by_chance(counter_w, limit_w, final=final)
+        )
+        if power_w is None:
+            return None
+        self._said = True
+        return (
+            f"over {self._span_s:.0f} s the energy counter says {counter_w:.0f} W on average, "
+            f"the power sensor {power_w:.0f} W; the counter is used."
+        )
+
+    def _by_means(self, counter_w: float) -> float | None:
+        """Mean power by the seconds' means [W], when it differs by more than the edges can."""
+        power_w, edge_w = self._mean_j / self._span_s, EDGE_S * self._top_w / self._span_s
+        known = self._span_s >= MEANS_LEAST_S
+        return power_w if known and _exceeds(power_w, counter_w, edge_w) else None
+
+    def _by_chance(self, counter_w: float, limit_w: float | None, *, final: bool) -> float | None:
+        """Mean power by random moments [W], when it differs by more than chance can."""
+        count = self._samples
+        if count < SAMPLES_LEAST or (count < self._due and not final):
+            return None
+        self._due = max(self._due, 2 * count)
+        power_w = self._sum_w / count
+        variance = max(0.0, self._squares - count * power_w * power_w) / (count - 1)
+        range_w = LIMIT_SLACK * limit_w if limit_w else UNKNOWN_LIMIT_W
+        chance_w = math.sqrt(2 * variance * LOG_ODDS / count)
+        chance_w += 7 * range_w * LOG_ODDS / (3 * (count - 1))
+        return power_w if _exceeds(power_w, counter_w, chance_w) else None
+
+
+def _exceeds(power_w: float, counter_w: float, slack_w: float) -> bool:
+    return abs(power_w - counter_w) > TOLERANCE * counter_w + slack_w

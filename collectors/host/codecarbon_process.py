@@ -1,0 +1,142 @@
+"""codecarbon in a process of its own: CPU and RAM energy as JSON lines on stdout.
+
+The only file that imports codecarbon. It is used through its public output handler, with every
+argument given, because anything left out is taken from the user's environment or files; a PUE
+there would multiply our energy. Its own durations are not used: the first holds its start-up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from importlib.metadata import version
+from typing import Any
+
+from gramwatt.collectors.host.rapl import find
+from gramwatt.sci.base.units import j_from_kwh
+
+MEASURE_EVERY_S = 2
+SKIPPED = 2
+"""Intervals left out at the start: the first holds milliseconds of energy over seconds of loading,
+the second the energy of some 0.2 s more than the time between its calls (seen with 3.3.2)."""
+FOREIGN = ("CODECARBON_", "codecarbon_", "SLURM_")
+"""Variables kept from it: its own settings, and Slurm's, which make it call a program that
+containers lack and then measure nothing."""
+
+
+def environment(environ: dict[str, str]) -> dict[str, str]:
+    """The environment codecarbon is given."""
+    return {key: value for key, value in environ.items() if not key.startswith(FOREIGN)}
+
+
+def main(every_s: float = MEASURE_EVERY_S) -> int:
+    """Measure every `every_s` [s] until the reader of stdout is gone.
+
+    Exit code 1 when codecarbon cannot be used.
+    """
+    _die_with_parent()
+    sys.modules["pynvml"] = None  # type: ignore[assignment]  # the meter reads the GPUs, once
+    try:
+        tracker, kind, release = _tracker(every_s)
+    except Exception as error:
+        _say({"absent": f"codecarbon cannot be used: {type(error).__name__}: {error}"})
+        return 1
+    _say({"started": True, "cpu_kind": kind, "version": release})
+    tracker.start()
+    while True:
+        time.sleep(3600)
+
+
+def _tracker(every_s: float) -> tuple[Any, str, str]:
+    os.environ["HOME"] = os.environ["USERPROFILE"] = os.devnull  # no ~/.codecarbon.config
+    from codecarbon import OfflineEmissionsTracker
+    from codecarbon.core import cpu
+
+    if not find().usable:  # it would take the packages that can be read for the whole processor
+        cpu.is_rapl_available = lambda *_: False
+    tracker = OfflineEmissionsTracker(
+        project_name="gramwatt",
+        measure_power_secs=every_s,
+        api_call_interval=1,
+        output_methods=[],
+        output_handlers=[_tap()],
+        output_dir=".",
+        tracking_mode="machine",
+        gpu_ids=[],
+        pue=1.0,
+        wue=0.0,
+        force_carbon_intensity_g_co2e_kwh=0.0,
+        force_cpu_power=None,
+        force_ram_power=None,
+        force_mode_cpu_load=False,
+        rapl_include_dram=False,
+        rapl_prefer_psys=False,
+        allow_multiple_runs=True,
+        emissions_endpoint=None,
+        electricitymaps_api_token=None,
+        country_iso_code=None,
+        region=None,
+        cloud_provider=None,
+        cloud_region=None,
+        log_level="critical",
+    )
+    kind = "measured" if cpu.is_rapl_available() else "estimated"
+    return tracker, kind, version("codecarbon")
+
+
+def _tap() -> Any:
+    from codecarbon.output_methods.base_output import BaseOutput
+
+    class Tap(BaseOutput):
+        """Hands on each interval's energy; never raises: that stops the tracker for good."""
+
+        def __init__(self) -> None:
+            self._since_ns = _now_ns()
+            self._calls = 0
+
+        def live_out(self, total: Any, delta: Any) -> None:
+            """One interval: from the call before to now [ns], CPU and RAM energy [J]."""
+            try:
+                now_ns, since_ns = _now_ns(), self._since_ns
+                cpu_j, ram_j = j_from_kwh(delta.cpu_energy), j_from_kwh(delta.ram_energy)
+                self._since_ns, self._calls = now_ns, self._calls + 1
+                if self._calls > SKIPPED:
+                    _say({"from_ns": since_ns, "to_ns": now_ns, "cpu_j": cpu_j, "ram_j": ram_j})
+            except Exception:  # an interval is lost; the meter fills it in
+                self._since_ns = _now_ns()
+
+        def out(self, total: Any, delta: Any) -> None:
+            """The end; the meter does not wait for it."""
+
+    return Tap()
+
+
+def _now_ns() -> int:
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _say(message: dict[str, Any]) -> None:
+    try:
+        os.write(1, json.dumps(message).encode() + b"\n")
+    except OSError:  # the meter is gone, and with it every reason to measure
+        os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to end this process with the meter, which may be killed without a word."""
+    parent = os.getppid()
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, prctl(2)
+    except (OSError, AttributeError, ImportError):
+        return
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(float, sys.argv[1:2])))

@@ -1,0 +1,126 @@
+"""Closing of jobs whose meter and process are both dead, at what they journaled last."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.common import files
+from gramwatt.collectors.common.identity import safe_id
+from gramwatt.collectors.journal.intervals import moment
+from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, WriterFile, acquire
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.journal.records import (
+    AnyRecord,
+    CountRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+    decode,
+    encode,
+)
+
+
+def close_dead(folder: SpoolFolder) -> bool:
+    """Write a recovery end for every dead writer that has none; whether the folder is closed now.
+
+    Nothing is written while anybody lives in the folder or another process is closing it. On
+    storage without locks two may close at once: both then write the same lines to the same file.
+    """
+    try:
+        lock = acquire(folder.path / LOCK)
+        if lock is None:
+            return False
+    except OSError:
+        lock = None
+    try:
+        if folder.is_live():
+            return False
+        records = _records(folder)
+        for dead in folder.unclosed():
+            _write_end(folder, dead, records)
+    except OSError:  # no room or no right to write: the next run tries again
+        return False
+    finally:
+        if lock is not None:
+            os.close(lock)
+    return True
+
+
+def _records(folder: SpoolFolder) -> list[AnyRecord]:
+    found = []
+    for line in folder.lines():
+        try:
+            found.append(decode(line))
+        except RecordError:  # a torn line in the middle, after a power cut
+            continue
+    return found
+
+
+def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) -> None:
+    writer = safe_id(f"r-{dead.writer}")
+    base: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node, "writer": writer}
+    own = [r for r in records if r.writer in (dead.writer, dead.writer + "-open")]
+    job = next((r for r in own if isinstance(r, JobRecord)), None)
+    last = _last_seen(own or records)
+    start = job.started_at if job else last
+    state = dead.state or {}
+    notices = tuple(str(text) for text in state.get("notices", ()))
+    opening: dict[str, Any] = {"started_at": start, "role": "recovery", "resumes": dead.writer}
+    if job is not None:
+        opening |= {"project": job.project, "name": job.name, "kind": job.kind, "units": job.units}
+    lines: list[AnyRecord] = [JobRecord(**base, seq=1, **opening)]
+    for unit, phase, amount, time_ns in pending_counts(dead):
+        fields: dict[str, Any] = {
+            "at": moment(time_ns),
+            "unit": unit,
+            "amount": amount,
+            "phase": phase,
+        }
+        lines.append(CountRecord(**base, seq=len(lines) + 1, **fields))
+    lost = f"job-lost: {CODES['job-lost']}"
+    closing: dict[str, Any] = {"ended_at": last, "state": "lost", "notices": (*notices[:63], lost)}
+    lines.append(EndRecord(**base, seq=len(lines) + 1, **closing))
+    _write_whole(folder.path / f"{writer}.jsonl", "".join(encode(line) + "\n" for line in lines))
+
+
+def pending_counts(dead: WriterFile) -> list[tuple[str, str | None, float, int]]:
+    """Counts a dead writer had taken in but not yet journaled: (unit, phase, amount, time [ns]).
+
+    They are in its state only until it journals them: a later count line holds them all.
+    """
+    state = dead.state or {}
+    if dead.count_seq > int(state.get("seq", 0)):
+        return []
+    counts = state.get("counts", [])
+    return [(unit, phase, float(amount), int(at_ns)) for unit, phase, amount, at_ns in counts]
+
+
+def _last_seen(records: list[AnyRecord]) -> datetime:
+    seen = [_time(record) for record in records]
+    return max(time for time in seen if time is not None)
+
+
+def _time(record: AnyRecord) -> datetime | None:
+    if isinstance(record, IntervalRecord):
+        return record.end
+    if isinstance(record, CountRecord):
+        return record.at
+    return record.started_at if isinstance(record, JobRecord) else None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """A file that appears complete or not at all; raises OSError."""
+    temporary = path.with_suffix(".tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", opener=files.opener) as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,335 @@
+"""The spool: one folder per job and node, what lives in it, and how dead jobs are closed.
+
+A writer holds an exclusive flock on its own file while it lives, so the kernel says who is dead,
+whatever killed it. docs/journal.md describes the files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from gramwatt.collectors.common import files
+from gramwatt.collectors.common.identity import node_id
+
+LOCK = "lock"
+SERVER = "server.json"
+FOREIGN_QUIET_S = 900.0
+"""On storage shared by nodes a lock may be invisible from here; a folder of another node that was
+written within three 5-minute intervals counts as live."""
+NEWBORN_S = 60.0
+"""A file without a line and without a lock may belong to a meter that is just starting."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterFile:
+    """What one writer has left: its final lines' facts and the state beside its open intervals."""
+
+    writer: str
+    path: Path
+    live: bool
+    ended: bool
+    lines: int
+    resumes: str | None
+    state: dict[str, Any] | None
+    count_seq: int
+    """Sequence number of the last count line, 0 for none: older pending counts are in it."""
+
+
+def spool_root(home: Path) -> Path:
+    """The folder that holds all jobs' spools."""
+    return home / "spool"
+
+
+def usable_home(home: Path) -> Path:
+    """`home` when it can be written, else a private folder in the temporary directory.
+
+    Raises OSError when neither can be had.
+    """
+    for path in (home, Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"):
+        try:
+            files.folder(path)
+            owner = path.stat().st_uid
+            if os.access(path, os.W_OK | os.X_OK) and (path == home or owner == os.getuid()):
+                return path
+        except OSError:
+            continue
+    raise OSError(f"neither {home} nor the temporary directory can be written")
+
+
+def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
+    """Every folder of the spool, or of one job, oldest change first; empty when there is none."""
+    root = os.fspath(spool_root(home))
+    jobs = [os.path.join(root, job_id)] if job_id else [job.path for job in _scanned(root)]
+    found = [
+        (_changed_at(node.path), SpoolFolder(Path(node.path)))
+        for job in jobs
+        for node in _scanned(job)
+        if node.is_dir()
+    ]
+    return [folder for _, folder in sorted(found, key=lambda item: (item[0], item[1].path))]
+
+
+def size_b(home: Path) -> int:
+    """Bytes in the spool [B]. Thousands of folders may wait, so it looks at each file once."""
+    jobs = _scanned(os.fspath(spool_root(home)))
+    files = (file for job in jobs for node in _scanned(job.path) for file in _scanned(node.path))
+    return sum(_stat(file, "st_size") for file in files)
+
+
+class SpoolFolder:
+    """One job's records of one node."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def job_id(self) -> str:
+        """The job."""
+        return self.path.parent.name
+
+    @property
+    def node(self) -> str:
+        """The node."""
+        return self.path.name
+
+    def changed_at(self) -> float:
+        """Unix time of the newest change in the folder [s]; 0 when it is gone."""
+        return _changed_at(os.fspath(self.path))
+
+    def size_b(self) -> int:
+        """Bytes in the folder [B]."""
+        return sum(_size(path) for path in _entries(self.path))
+
+    def is_live(self) -> bool:
+        """Whether a living process writes here, as far as this machine can tell."""
+        journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
+        if any(_held(path) for path in journals):
+            return True
+        now = time.time()
+        if any(_size(path) == 0 and now - _mtime(path) < NEWBORN_S for path in journals):
+            return True
+        ours = (node_id(False), node_id(True))
+        return self.node not in ours and now - self.changed_at() < FOREIGN_QUIET_S
+
+    def lines(self) -> Iterator[bytes]:
+        """Final lines of all writers, then open lines; a torn last line is left out."""
+        for suffix in (".jsonl", ".open"):
+            for path in _entries(self.path):
+                if path.suffix == suffix:
+                    yield from (ln for ln in _whole_lines(path) if not ln.startswith(b'{"state"'))
+
+    def server(self) -> str | None:
+        """Address of the server this folder's records belong to; None for the local store."""
+        try:
+            address = _parsed((self.path / SERVER).read_bytes()).get("server")
+        except OSError:
+            return None
+        return address if isinstance(address, str) and address else None
+
+    def writers(self) -> list[WriterFile]:
+        """What every writer has left here, by writer id."""
+        journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
+        return [_writer_file(path) for path in journals]
+
+    def live_states(self, but: str) -> list[dict[str, Any]]:
+        """The states of living writers other than `but`."""
+        opens = [p for p in _entries(self.path) if p.suffix == ".open" and p.stem != but]
+        states = [
+            _state_of(path.with_suffix(".jsonl"))
+            for path in opens
+            if _held(path.with_suffix(".jsonl"))
+        ]
+        return [state for state in states if state is not None]
+
+    def unclosed(self) -> list[WriterFile]:
+        """Dead writers without an end of their own or of one that resumes them."""
+        known = self.writers()
+        resumed = {item.resumes for item in known if item.resumes}
+        return [
+            item
+            for item in known
+            if not (item.live or item.ended or item.writer in resumed) and item.lines
+        ]
+
+
+def plain_address(address: str) -> str:
+    """A server's address without credentials."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def remember_server(folder: Path, address: str) -> bool:
+    """Leave in a folder where its records belong, without credentials; False when that failed."""
+    beside = folder / f"{SERVER}.{os.getpid()}"
+    try:
+        files.folder(folder)
+        files.write_text(beside, json.dumps({"server": plain_address(address)}) + "\n")
+        os.replace(beside, folder / SERVER)
+    except OSError:
+        return False
+    return True
+
+
+def close_dead(folder: SpoolFolder) -> bool:
+    """Close a folder whose meters are all dead, at their last journaled state (see recovery)."""
+    from gramwatt.collectors.journal import (
+        recovery,  # it reads records, which a look at the spool need not
+    )
+
+    return recovery.close_dead(folder)
+
+
+def remove(folder: SpoolFolder) -> None:
+    """Delete a folder whose records have been taken in, and the job's folder when it is empty."""
+    shutil.rmtree(folder.path, ignore_errors=True)
+    try:
+        folder.path.parent.rmdir()
+    except OSError:  # other nodes' folders are still there
+        return
+
+
+def reject(folder: SpoolFolder) -> Path:
+    """Put a folder whose lines the store refuses out of the way; returns its new place.
+
+    Raises OSError when it cannot be moved.
+    """
+    home = folder.path.parents[2]
+    target = home / "rejected" / folder.job_id / folder.node
+    files.folder(target.parent)
+    serial = 1
+    while target.exists():
+        serial += 1
+        target = target.with_name(f"{folder.node}.{serial}")
+    os.replace(folder.path, target)
+    return target
+
+
+def acquire(path: Path) -> int | None:
+    """An exclusive lock on `path` as an open file descriptor; None when somebody holds it.
+
+    Raises OSError where files cannot be made or locked at all.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _scanned(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _stat(entry: os.DirEntry[str], name: str) -> int:
+    try:
+        return int(getattr(entry.stat(), name))
+    except OSError:  # removed meanwhile
+        return 0
+
+
+def _changed_at(folder: str) -> float:
+    return max((_stat(entry, "st_mtime_ns") for entry in _scanned(folder)), default=0) / 1e9
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _held(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks: a recent change is the only sign of life
+        return time.time() - _mtime(path) < FOREIGN_QUIET_S
+    finally:
+        os.close(descriptor)
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                if line.endswith(b"\n") and len(line) > 1:
+                    yield line[:-1]
+    except OSError:
+        return
+
+
+def _writer_file(path: Path) -> WriterFile:
+    ended, lines, resumes, count_seq = False, 0, None, 0
+    for line in _whole_lines(path):
+        lines += 1
+        doc = _parsed(line)
+        kind = doc.get("type")
+        ended = ended or kind == "end"
+        resumes = doc.get("resumes", resumes) if kind == "job" else resumes
+        amount = kind == "count" and "since" not in doc
+        count_seq = int(doc.get("seq", 0)) if amount else count_seq
+    return WriterFile(
+        writer=path.stem,
+        path=path,
+        live=_held(path),
+        ended=ended,
+        lines=lines,
+        resumes=resumes,
+        state=_state_of(path),
+        count_seq=count_seq,
+    )
+
+
+def _state_of(path: Path) -> dict[str, Any] | None:
+    for line in _whole_lines(path.with_suffix(".open")):
+        state = _parsed(line).get("state")
+        if isinstance(state, dict):
+            return state
+    return None
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        doc = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return doc if isinstance(doc, dict) else {}
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

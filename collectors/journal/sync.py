@@ -1,0 +1,139 @@
+"""`gramwatt sync`: close what died, then send it to the server or hand it to the local store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.recovery import close_dead
+
+if TYPE_CHECKING:
+    from requests import Session
+
+NEIGHBOURS = 50
+"""Other jobs' folders that the sync of one job looks at, newest first: it must not take long."""
+
+TakeIn = Callable[[Path, str | None], list[str]]
+Document = Callable[[Path, str], dict[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The local store as the command sees it, injected by gramwatt.__main__ when it is installed.
+
+    `take_in(home, job_id)` scores closed spools and answers the scored job ids; `document(home,
+    job_id)` is one job's document, None when it is not stored.
+    """
+
+    take_in: TakeIn
+    document: Document
+
+
+@dataclass(slots=True)
+class Synced:
+    """What one sync did, by job id; `problems` are sentences, and any of them is exit code 1."""
+
+    closed: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    scored: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    document: dict[str, Any] | None = None
+
+
+def sync(config: Config, store: Store | None, job_id: str | None = None) -> Synced:
+    """Close dead folders, then upload, or score locally; of one job, or of all.
+
+    Raises OSError when no home can be had.
+    """
+    done = Synced()
+    home = spool.usable_home(config.home)
+    chosen = spool.folders(home, job_id)
+    for folder in chosen:
+        if folder.unclosed() and close_dead(folder):
+            done.closed.append(folder.job_id)
+    if job_id:
+        done.closed += _close_neighbours(home, job_id)
+    addressed = _by_server(config, chosen, done)
+    for server, theirs in addressed.items():
+        _send(config, server, theirs, done, job_id)
+    if config.server is not None or (job_id and addressed):
+        return done
+    if store is not None:
+        done.scored = store.take_in(home, job_id)
+        done.document = store.document(home, job_id) if job_id else None
+    else:
+        done.waiting = sorted({folder.job_id for folder in chosen if folder.server() is None})
+    return done
+
+
+def _by_server(
+    config: Config, chosen: list[spool.SpoolFolder], done: Synced
+) -> dict[str, list[spool.SpoolFolder]]:
+    """Folders by the server they go to: the environment's, their own, else the configured one."""
+    insists = config.origins.get("server", "").startswith("environment")
+    configured = spool.plain_address(config.server) if config.server else None
+    found: dict[str, list[spool.SpoolFolder]] = {config.server: []} if config.server else {}
+    elsewhere: dict[tuple[str, str], list[str]] = {}
+    for folder in chosen:
+        own = folder.server()
+        foreign = own is not None and own != configured
+        server = own if foreign and not insists else config.server
+        if server is not None:
+            found.setdefault(server, []).append(folder)
+        if foreign and own and server:
+            elsewhere.setdefault((own, spool.plain_address(server)), []).append(folder.job_id)
+    for (own, server), jobs in elsewhere.items():
+        target = "there" if server == own else f"to {server}, which GRAMWATT_SERVER names"
+        shown = ", ".join(sorted(set(jobs))[:5])
+        done.said.append(f"spooled for {own}, and sent {target}: {shown}")
+    return found
+
+
+def _close_neighbours(home: Path, job_id: str) -> list[str]:
+    """Close what other jobs' deaths have left on this node lately; the ids of those jobs."""
+    lately = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
+    return [folder.job_id for folder in lately if folder.unclosed() and close_dead(folder)]
+
+
+def _send(
+    config: Config,
+    server: str,
+    chosen: list[spool.SpoolFolder],
+    done: Synced,
+    job_id: str | None,
+) -> None:
+    from gramwatt.collectors.journal import (
+        uploader,  # not before it is needed: requests takes 0.1 s
+    )
+
+    with uploader.new_session(config.api_key) as session:
+        for folder in chosen:
+            try:
+                _send_folder(folder, server, session, done)
+            except uploader.ServerAway as error:
+                text = "the journal stays spooled and `gramwatt sync` sends it"
+                done.problems.append(f"{error}; {text}")
+                return
+            except uploader.ServerRefused as error:
+                done.problems.append(f"{error}; the journal stays spooled")
+        if job_id:
+            done.document = uploader.fetch_document(job_id, server, session)
+
+
+def _send_folder(folder: spool.SpoolFolder, server: str, session: Session, done: Synced) -> None:
+    from gramwatt.collectors.journal.uploader import upload
+
+    live = folder.is_live()
+    sent = upload(folder.path, folder.job_id, folder.lines(), server, session)
+    done.sent.append(folder.job_id)
+    if sent.rejected:
+        first = sent.rejected[0].get("message", "no reason given")
+        done.problems.append(f"{folder.job_id}: {len(sent.rejected)} lines refused: {first}")
+    if not live:
+        (spool.reject if sent.rejected else spool.remove)(folder)

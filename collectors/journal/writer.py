@@ -1,0 +1,203 @@
+"""The journal writer: append-only final lines, and one small file for what is still open.
+
+Order of writing: the `.open` file first, holding also the lines about to be appended, then the
+append. Whatever dies in between, each joule is in one of the two, and the merge counts it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.common import files
+from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, encode
+from gramwatt.sci.journal.telemetry import joined
+
+Draft = tuple[type[AnyRecord], dict[str, Any]]
+"""A record without its sequence number, which is only known when it is written."""
+
+SYNC_EVERY_S = 10.0
+SYNC_SHARE = 100.0
+"""fsync at most every 10 s, and never for more than 1 % of the time: on a disk where it takes a
+second, every 100 s. It guards against power cuts; a killed process loses nothing without it."""
+PENDING_MAX = 256
+"""Lines kept for a disk that does not take them before neighbouring intervals are merged."""
+
+
+class Journal:
+    """One writer's files in the spool folder of its job and node.
+
+    Nothing here raises for a disk that is full, gone or read-only: lines wait in memory, thinned
+    when they are many, and every later flush tries again.
+    """
+
+    def __init__(self, folder: Path, base: dict[str, Any], log: Callable[[str], None]) -> None:
+        self.folder, self.base, self.seq = folder, base, 0
+        self.thinned = False
+        self.pending: list[Draft] = []
+        self._log = log
+        self._file: int | None = None
+        self._size_b = 0
+        self._open_seq = 0
+        self._failing = ""
+        self._sync_at = [0.0, 0.0]
+
+    @property
+    def path(self) -> Path:
+        """The file of final lines."""
+        return self.folder / f"{self.base['writer']}.jsonl"
+
+    def put(self, record: type[AnyRecord], /, **fields: Any) -> None:
+        """Take in a final record; it is written at the next flush."""
+        self.pending.append((record, fields))
+        if len(self.pending) > PENDING_MAX and self._failing:
+            self.pending, before = thinned(self.pending), len(self.pending)
+            self.thinned = self.thinned or len(self.pending) < before
+
+    def flush(self) -> bool:
+        """Append everything that waits; whether it is on disk now."""
+        if not self.pending:
+            return True
+        lines = [
+            encode(kind(seq=self.seq + place, **self.base, **fields)).encode() + b"\n"
+            for place, (kind, fields) in enumerate(self.pending, start=1)
+        ]
+        try:
+            descriptor = self._opened()
+            self._append(descriptor, b"".join(lines))
+        except OSError as error:
+            self._fail(error)
+            return False
+        self.seq += len(lines)
+        self.pending.clear()
+        self._sync(descriptor, 0)
+        self._failing = ""
+        return True
+
+    def write_open(self, state: dict[str, Any], intervals: Sequence[dict[str, Any]]) -> bool:
+        """Replace the open file: the state for a successor, then the intervals not yet appended."""
+        waiting = [fields for kind, fields in self.pending if kind is IntervalRecord]
+        base = {**self.base, "writer": self.base["writer"] + "-open"}
+        lines = [json.dumps({"state": {**state, "seq": self.seq}}, separators=(",", ":"))]
+        for fields in (*waiting, *intervals):
+            self._open_seq += 1
+            lines.append(encode(IntervalRecord(seq=self._open_seq, **base, **fields)))
+        target = self.path.with_suffix(".open")
+        temporary = self.path.with_suffix(".tmp")
+        try:
+            self._opened()
+            self._replace(temporary, target, ("\n".join(lines) + "\n").encode())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            self._fail(error)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the lock: from here on this writer is dead or ended."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+            self._file = None
+
+    def _opened(self) -> int:
+        if self._file is not None:
+            return self._file
+        files.folder(self.folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self.path, flags, 0o600)
+        with contextlib.suppress(OSError):  # no locks on this file system: the folder's age decides
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._file, self._size_b = descriptor, os.fstat(descriptor).st_size
+        return descriptor
+
+    def _append(self, descriptor: int, data: bytes) -> None:
+        """Append all of `data` or, as far as anybody can see later, nothing; raises OSError."""
+        written = -1
+        try:
+            written = os.write(descriptor, data)
+        finally:
+            if written != len(data):
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, self._size_b)
+        if written != len(data):
+            raise OSError("the disk took a part of the lines only")
+        self._size_b += len(data)
+
+    def _replace(self, temporary: Path, target: Path, data: bytes) -> None:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(descriptor, data) != len(data):
+                raise OSError("the disk took a part of the open file only")
+            self._sync(descriptor, 1)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, target)
+
+    def _sync(self, descriptor: int, which: int) -> None:
+        started = time.monotonic()
+        if started < self._sync_at[which]:
+            return
+        with contextlib.suppress(OSError):
+            os.fdatasync(descriptor)
+        took_s = time.monotonic() - started
+        self._sync_at[which] = started + max(SYNC_EVERY_S, SYNC_SHARE * took_s) - 0.5
+
+    def _fail(self, error: OSError) -> None:
+        if self._failing != str(error):
+            self._failing = str(error)
+            self._log(f"the journal cannot be written, lines wait in memory: {error}")
+
+
+def thinned(drafts: list[Draft]) -> list[Draft]:
+    """The same energy in fewer lines: neighbouring intervals of a device and kind become one.
+
+    Within the hour, so that the join with hourly intensity stays right; nothing else is touched.
+    """
+    kept: list[Draft] = []
+    latest: dict[tuple[str, str], int] = {}
+    for kind, fields in drafts:
+        key = (fields.get("device_id", ""), fields.get("kind", ""))
+        place = latest.get(key) if kind is IntervalRecord else None
+        if place is not None and _neighbours(kept[place][1], fields):
+            kept[place] = (kind, _joined(kept[place][1], fields))
+            continue
+        if kind is IntervalRecord:
+            latest[key] = len(kept)
+        kept.append((kind, fields))
+    return kept
+
+
+def _neighbours(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    same_hour = (first["start"].date(), first["start"].hour) == (
+        second["start"].date(),
+        second["start"].hour,
+    )
+    return bool(first["end"] == second["start"] and same_hour)
+
+
+def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    tops = ("utilisation_max", "memory_peak_b", "power_max_w")
+    seen = {name: [f[name] for f in (first, second) if f[name] is not None] for name in tops}
+    spans_s = [(f["end"] - f["start"]).total_seconds() for f in (first, second)]
+    means = [f["utilisation_mean"] for f in (first, second)]
+    mean = None
+    if None not in means:
+        mean = sum(m * s for m, s in zip(means, spans_s, strict=True)) / sum(spans_s)
+    return {
+        **first,
+        "end": second["end"],
+        "energy_j": first["energy_j"] + second["energy_j"],
+        "utilisation_mean": mean,
+        **{name: max(values, default=None) for name, values in seen.items()},
+        "profile": joined(
+            zip([f.get("profile", {}) for f in (first, second)], spans_s, strict=True)
+        ),
+    }

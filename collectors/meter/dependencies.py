@@ -1,0 +1,110 @@
+"""What surrounds a meter: clock, environment, NVML, host, codecarbon; tests replace each."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id
+from gramwatt.collectors.devices.base import NvmlPort
+from gramwatt.collectors.host.machine import Machine, readable_rapl, this_machine
+from gramwatt.collectors.host.meter import HostProcess
+from gramwatt.collectors.host.rapl import Finding, find
+from gramwatt.collectors.meter.resume import process_began_ns
+from gramwatt.collectors.meter.source_choice import nvml_port
+from gramwatt.collectors.sources.vendor import VendorPort
+from gramwatt.collectors.sources.vendors import Place, ports
+
+HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
+"""Set to `model`, neither counters nor codecarbon are used, for machines where its 80 MB matter and
+for tests; set to `codecarbon`, the counters are left to it."""
+HOST_NICENESS = 10
+"""codecarbon gives way to the job: it is late rather than in the way."""
+
+
+@dataclass(slots=True)
+class Around:
+    """A meter's surroundings; the defaults are this machine's."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    clock: Clock = field(default_factory=SystemClock)
+    random: random.Random = field(default_factory=random.Random)
+    boot: str = field(default_factory=boot_id)
+    began_ns: Callable[[int], int | None] = process_began_ns
+    machine: Callable[[], Machine] = this_machine
+    rapl: Callable[[], bool] = readable_rapl
+    counters: Callable[[], Finding] = find
+    open_port: Callable[[], NvmlPort] | None = None
+    vendors: Callable[[Mapping[str, str]], list[VendorPort]] = lambda env: ports(Place(environ=env))
+    host_command: list[str] | None = None
+    """How codecarbon's process is started; None when it is not installed."""
+
+    def port(self) -> NvmlPort:
+        """An open NVML port; raises SourceAbsent."""
+        port = self.open_port() if self.open_port else nvml_port(self.environ, self.clock)
+        port.open()
+        return port
+
+
+def rapl_counters(around: Around) -> Finding | None:
+    """The host's energy counters, where they can be read and are not switched off."""
+    if around.environ.get(HOST_SOURCE) in ("model", "codecarbon") or not around.rapl():
+        return None
+    return around.counters()
+
+
+class PipedProcess:
+    """codecarbon's process, its output on a pipe that never blocks the reader."""
+
+    def __init__(self, command: list[str], environ: Mapping[str, str], folder: str) -> None:
+        import subprocess  # most jobs end before they need it
+
+        self.fd, writer = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # our own interpreter and module
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=subprocess.DEVNULL,
+                env=dict(environ),
+                cwd=folder if os.path.isdir(folder) else "/",
+            )
+        except OSError:
+            os.close(self.fd)
+            raise
+        finally:
+            os.close(writer)
+        os.set_blocking(self.fd, False)
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, HOST_NICENESS)
+
+    def kill(self) -> None:
+        """End it and collect it; its CPU time then counts as ours."""
+        self._process.kill()
+        os.close(self.fd)
+        self._process.wait(timeout=1)
+
+
+def host_command(environ: Mapping[str, str]) -> list[str] | None:
+    """How codecarbon is started here; None when it is not installed or switched off."""
+    try:
+        installed = find_spec("codecarbon") is not None  # without importing it
+    except (ImportError, ValueError):
+        installed = False
+    if not installed or environ.get(HOST_SOURCE) == "model":
+        return None
+    return [sys.executable, "-P", "-m", "gramwatt.collectors.host.codecarbon_process"]
+
+
+def starter(around: Around, folder: str) -> Callable[[], HostProcess] | None:
+    """A function that starts codecarbon in `folder`; None when it is not installed."""
+    command = around.host_command
+    if command is None:
+        return None
+    from gramwatt.collectors.host.codecarbon_process import environment
+
+    environ = environment(dict(around.environ))
+    return lambda: PipedProcess(command, environ, folder)

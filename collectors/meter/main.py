@@ -1,0 +1,290 @@
+"""The meter: `python -m gramwatt.collectors.meter.main`, one per client, one leader per node.
+
+One loop waits for the client's lines, the client's death, codecarbon's output and the next
+reading, whichever comes first. No threads, nothing inherited, nothing written to the job's output.
+docs/measuring.md describes the protocol.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.meter.dependencies import Around, host_command
+from gramwatt.collectors.meter.node_meter import NodeMeter
+
+FIRST_LINE_TIMEOUT_S = 30.0
+SYNC_EVERY_NS = 300 * NS_PER_S
+LONGEST_WAIT_S = 1.0
+LINE_LIMIT_B = 1 << 20
+
+
+class Channel:
+    """The client's lines on standard input, and replies on standard output."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._buffer = b""
+        for descriptor in (0, 1):
+            with contextlib.suppress(OSError):
+                os.set_blocking(descriptor, False)
+
+    def commands(self) -> list[dict[str, Any]]:
+        """What the client has sent; sets `ended` at the end of its stream."""
+        parts = [self._buffer]
+        try:
+            while part := os.read(0, 65536):
+                parts.append(part)
+            self.ended = True
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.ended = True
+        *lines, self._buffer = b"".join(parts)[-LINE_LIMIT_B:].split(b"\n")
+        return [command for line in lines if (command := _parsed(line)) is not None]
+
+    def reply(self, message: dict[str, Any]) -> None:
+        """Send one line; a client that is gone or does not listen is not waited for."""
+        with contextlib.suppress(OSError):
+            os.write(1, json.dumps(message).encode() + b"\n")
+
+
+class Loop:
+    """Waits for whatever comes first and hands it to the meter."""
+
+    def __init__(self, meter: NodeMeter, channel: Channel, parent: int | None) -> None:
+        self._meter, self._channel = meter, channel
+        self._parent_pid = parent
+        self._child_pid: int | None = None
+        self._selector = selectors.DefaultSelector()
+        self._pidfd: int | None = None
+        self._host_fd: int | None = None
+        self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
+        self._syncs: list[Any] = []
+        self._acknowledged = 0
+        self._watch_input()
+        self._watch_process()
+
+    def run(self) -> None:
+        """Until the job is closed."""
+        meter = self._meter
+        while not meter.closed:
+            self._watch_host()
+            wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
+            events = self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S)))
+            for key, _ in events:
+                self._hand_over(key)
+            if not meter.closed:
+                self._timers()
+
+    def _hand_over(self, key: selectors.SelectorKey) -> None:
+        # An earlier event of the same look may have closed the job or taken this descriptor away.
+        if not self._meter.closed and self._selector.get_map().get(key.fd) is key:
+            key.data()
+
+    def sync(self) -> None:
+        """Start a process that sends what is spooled, and leave it to itself."""
+        import subprocess
+
+        command = [sys.executable, "-P", "-m", "gramwatt", "sync", "--quiet", "--job"]
+        null = subprocess.DEVNULL
+        server = self._meter.config.server
+        with contextlib.suppress(OSError):
+            process = subprocess.Popen(  # our own interpreter and module
+                [*command, self._meter.job_id],
+                stdin=null,
+                stdout=null,
+                stderr=null,
+                env={**os.environ, **({"GRAMWATT_SERVER": server} if server else {})},
+                start_new_session=True,
+            )
+            self._syncs.append(process)
+
+    def _timers(self) -> None:
+        meter = self._meter
+        try:
+            meter.tick()
+        except Exception as error:
+            meter.log.say(f"a tick failed: {error!r}")
+        if meter.unsaid:
+            self._channel.reply({"reply": "notice", "notices": meter.fresh_notices()})
+        if meter.counts.saved > self._acknowledged:
+            self._acknowledged = meter.counts.saved
+            self._channel.reply({"reply": "saved", "n": self._acknowledged})
+        if self._pidfd is None and not _exists(self._parent_pid):
+            self._parent_ended()
+        now_ns = meter.timeline.now_ns()
+        if meter.config.server and now_ns >= self._sync_at_ns:
+            self._sync_at_ns = now_ns + SYNC_EVERY_NS
+            self._syncs = [process for process in self._syncs if process.poll() is None]
+            self.sync()
+
+    def take(self, commands: list[dict[str, Any]]) -> None:
+        """Act on lines that have been read already, and on the end of the client's stream."""
+        for command in commands:
+            if not self._meter.closed:
+                self._handle(command)
+        if self._channel.ended and not self._meter.closed:
+            self._client_gone()
+
+    def _watch_process(self) -> None:
+        self._pidfd = _pidfd(self._parent_pid)
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ, self._parent_ended)
+
+    def _watch_input(self) -> None:
+        # A file or a terminal as input cannot be polled; then the parent's end is all there is.
+        with contextlib.suppress(OSError, ValueError):
+            self._selector.register(0, selectors.EVENT_READ, self._on_input)
+
+    def _on_input(self) -> None:
+        self.take(self._channel.commands())
+
+    def _handle(self, command: dict[str, Any]) -> None:
+        try:
+            if command.get("cmd") == "child":
+                self._child_pid = int(command.get("pid") or 0) or None
+            self._meter.handle(command)
+        except Exception as error:
+            self._meter.log.say(f"a line of the client failed: {error!r}")
+
+    def _parent_ended(self) -> None:
+        self._on_input()  # a stop line may have been its last act
+        if not self._meter.closed and not self._channel.ended:
+            self._client_gone()
+
+    def _client_gone(self) -> None:
+        """Close the job, or go on with the command that a killed wrapper has left behind."""
+        pid, self._child_pid = self._child_pid, None
+        if pid is None or not _exists(pid):
+            self._meter.close({"state": "killed"})
+            return
+        self._meter.log.say(f"the wrapper is gone; its command {pid} goes on")
+        for watched in (0, self._pidfd):
+            if watched is not None:
+                with contextlib.suppress(KeyError, ValueError, OSError):
+                    self._selector.unregister(watched)
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        self._parent_pid = pid
+        self._watch_process()
+
+    def _watch_host(self) -> None:
+        host = self._meter.lead.host if self._meter.lead else None
+        fd = host.process.fd if host and host.process else None
+        if fd == self._host_fd:
+            return
+        if self._host_fd is not None:
+            with contextlib.suppress(KeyError, ValueError, OSError):
+                self._selector.unregister(self._host_fd)
+        if fd is not None and host is not None:
+            self._selector.register(fd, selectors.EVENT_READ, host.on_output)
+        self._host_fd = fd
+
+
+def main() -> int:
+    """Run one meter from its start line to its closed reply."""
+    _close_inherited()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    channel = Channel()
+    start, early = _first_command(channel)
+    if start is None:
+        return 2
+    around = Around()
+    around.host_command = host_command(around.environ)
+    meter = NodeMeter(around, _config(start), start)
+    # The end of a cgroup or container begins with SIGTERM to everybody in it.
+    signal.signal(signal.SIGTERM, lambda *_: meter.save_soon())
+    channel.reply(meter.start())
+    loop = Loop(meter, channel, start.get("parent_pid"))
+    loop.take(early)
+    loop.run()
+    channel.reply({"reply": "closed", "notices": meter.fresh_notices()})
+    meter.release()
+    if meter.config.server and meter.role == "track":
+        loop.sync()
+    return 0
+
+
+def _first_command(channel: Channel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """The start line and whatever came right behind it; None when the client is gone or foreign."""
+    with selectors.DefaultSelector() as selector:
+        with contextlib.suppress(OSError, ValueError):
+            selector.register(0, selectors.EVENT_READ)
+        while selector.select(FIRST_LINE_TIMEOUT_S):
+            commands = channel.commands()
+            if commands:
+                first, *rest = commands
+                return (first if first.get("cmd") == "start" else None), rest
+            if channel.ended:
+                break
+    return None, []
+
+
+def _config(start: dict[str, Any]) -> Config:
+    try:
+        return resolve(start.get("args") or {}, dict(os.environ), _cwd())
+    except Exception:  # a setting must not cost the job its measurement
+        return Config()
+
+
+def _cwd() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def _close_inherited() -> None:
+    """Close every descriptor above stderr: nothing of ours may hold a pipe of the job open."""
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        os.closerange(3, 1024)
+        return
+    for number in numbers:
+        if number > 2:
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+def _pidfd(pid: int | None) -> int | None:
+    try:
+        return os.pidfd_open(pid) if pid else None
+    except (AttributeError, OSError):
+        return None
+
+
+def _exists(pid: int | None) -> bool:
+    if not pid:
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        command = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return command if isinstance(command, dict) else None
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout = None
+    os._exit(status)  # nothing is buffered, and the client waits for no interpreter to wind down

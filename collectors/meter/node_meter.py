@@ -1,0 +1,368 @@
+"""One meter's life: leader or relay, marks in, journal out. No waiting and no reading of pipes.
+
+`meter.py` drives it with real time and real pipes, the tests with a virtual clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from gramwatt import __version__
+from gramwatt.collectors.common import files, identity
+from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.gpu.boundaries import EDGE_LIMIT_NS
+from gramwatt.collectors.journal.intervals import Schedule, moment
+from gramwatt.collectors.journal.spool import (
+    LOCK,
+    SpoolFolder,
+    acquire,
+    remember_server,
+    size_b,
+    spool_root,
+    usable_home,
+)
+from gramwatt.collectors.journal.writer import Journal
+from gramwatt.collectors.meter.count_buffer import Counts, is_amount, waiting
+from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.device_manager import Lead
+from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.resume import Predecessors
+from gramwatt.collectors.meter.self_usage import own_cost
+from gramwatt.collectors.meter.windows import Windows
+from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.journal.records import EndRecord, JobRecord
+
+OPEN_EVERY_NS = 10 * NS_PER_S
+RELAY_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
+RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * NS_PER_S
+"""Other ranks, which may see other GPUs, mostly join in the first half minute."""
+SIZE_EVERY_NS = 600 * NS_PER_S
+NOTICES_MAX = 64
+
+
+class NodeMeter:
+    """The meter of one client: `start` once, then `handle`, `tick` and at last `close`."""
+
+    def __init__(self, around: Around, config: Config, start: dict[str, Any]) -> None:
+        self.around, self.config, self.command = around, config, start
+        self.job_id = identity.safe_id(str(start.get("job_id") or identity.new_job_id()))
+        self.node = identity.node_id(config.allow_host_names)
+        self.role = "command" if start.get("role") == "command" else "track"
+        self.closed = False
+        self.lead: Lead | None = None
+        self.notices: list[str] = []
+        self.unsaid: list[str] = []
+        self.timeline = _timeline(around.clock, start)
+        self.mark_ns = self.timeline.start_ns
+        self.home, elsewhere = writable_home(config.home)
+        folder = spool_root(self.home) / self.job_id / self.node
+        self.log = Log(folder / "meter.log", around.clock)
+        if elsewhere:
+            self.notify("spool-elsewhere", elsewhere)
+        writer = os.urandom(6).hex()
+        base = {"job_id": self.job_id, "node": self.node, "writer": writer}
+        self.journal = Journal(folder, base, self.log.say)
+        self.counts = Counts(Schedule(self.mark_ns), config.units, self.notify)
+        self.windows = Windows(config.units, self.journal.put, self.notify)
+        self._predecessors = Predecessors(folder, start.get("parent_pid"), around)
+        self._lock: int | None = None
+        self._adopted = {tuple(sorted(visibility.relevant(around.environ).items()))}
+        self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
+        self._size_at_ns = self.mark_ns + 5 * NS_PER_S
+        self._addressed = config.server is None
+
+    def start(self) -> dict[str, Any]:
+        """Take the first reading, or find that another meter leads; returns the ready reply."""
+        for notice in self.config.notices:
+            self.notify(notice.code, notice.message)
+        predecessor = self._predecessors.own(self.timeline)
+        if self.command.get("restart"):
+            self.counts.taken = self._predecessors.counted(self._client_ns())
+        if predecessor:
+            self.counts.restore(self._predecessors.counts(predecessor))
+            self.log.say(f"resumes {predecessor.writer}")
+        self._put_job(predecessor.writer if predecessor else None)
+        relayed = predecessor and predecessor.state and not predecessor.state.get("leader")
+        self._try_to_lead(fresh=not relayed)
+        self._save()
+        self.save_soon()  # with the reading that spans a predecessor's gap
+        role = "leads" if self.lead else "relays"
+        self.log.say(f"{role} {self.job_id} for process {self.command.get('parent_pid')}")
+        return {"reply": "ready", "notices": self.fresh_notices(), "job_id": self.job_id}
+
+    def handle(self, command: dict[str, Any]) -> None:
+        """Act on one line of the client; an unknown one is ignored, for newer clients."""
+        name = command.get("cmd")
+        if name == "count":
+            mono_ns = command.get("mono_ns")
+            at_ns = (
+                self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+            )
+            self.counts.add(command, at_ns)
+        elif name == "window":
+            self._window(command)
+        elif name == "notice":
+            code, _, text = str(command.get("text", "")).partition(": ")
+            self.notify(code, text)
+        elif name == "stop":
+            self.close(command)
+
+    def due_ns(self) -> int:
+        """When `tick` has something to do next [ns on the timeline]."""
+        if self.lead is None:
+            return min(self._relay_at_ns, self._open_at_ns)
+        return min(self.lead.due_ns(), self._open_at_ns)
+
+    def tick(self) -> None:
+        """Read what is due, journal what is due."""
+        now_ns = self.timeline.now_ns()
+        if self.lead is not None:
+            at_edge = self.lead.at_edge
+            self.lead.tick()
+            if at_edge and not self.lead.at_edge:
+                self.save_soon()  # the first reading is better known now
+        elif now_ns >= self._relay_at_ns:
+            self._take_over()
+        if now_ns >= self._ranks_at_ns:
+            self._adopt_ranks(now_ns)
+        if now_ns >= self._open_at_ns:
+            self._watch_size(now_ns)
+            self._save()
+
+    def save_soon(self) -> None:
+        """Journal everything at the next tick, because the end may be near."""
+        self._open_at_ns = 0
+
+    def close(self, command: dict[str, Any]) -> None:
+        """The end as `command` (a stop line) tells it: final reading, end record, whole files."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.lead is None:  # the one who measured may have ended a moment ago
+            self._try_to_lead(fresh=False)
+        mono_ns = command.get("mono_ns")
+        stop_ns = self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+        if self.lead is not None:
+            self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
+        self.counts.flush(self.journal.put)
+        self.windows.close(self.timeline.at_mono, stop_ns)
+        if software := command.get("software"):
+            self._guarded("the list of software", lambda: self._put_job(None, software))
+        cpu_s, rss_b = own_cost()
+        self.journal.put(
+            EndRecord,
+            ended_at=moment(max(stop_ns, self.mark_ns)),
+            state=command.get("state", "killed"),
+            exit_code=command.get("exit_code"),
+            signal=command.get("signal"),
+            meter_cpu_s=cpu_s,
+            meter_rss_b=rss_b,
+            notices=tuple(self.notices),
+        )
+        self.journal.write_open(self._state(), [])
+        if self.journal.flush():
+            self.journal.write_open(self._state(), [])  # its intervals are final lines now
+        self.log.say(f"closed as {command.get('state')}, {cpu_s:.3f} s of processor time")
+
+    def release(self) -> None:
+        """Give up the locks: the folder is no longer live."""
+        self.journal.close()
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._lock)
+            self._lock = None
+
+    def notify(self, code: str, message: str) -> None:
+        """Leave a notice with the job, once."""
+        text = f"{code}: {message}"[:512]
+        if text not in self.notices and len(self.notices) < NOTICES_MAX:
+            self.notices.append(text)
+            self.unsaid.append(text)
+            self.log.say(text)
+
+    def fresh_notices(self) -> list[str]:
+        """Notices the client has not been told yet."""
+        found, self.unsaid = self.unsaid, []
+        return found
+
+    def _window(self, command: dict[str, Any]) -> None:
+        """An edge of a window: the readings at it, and at the end its line."""
+        start_ns = self.timeline.at_mono(int(command["start_ns"]))
+        mono_ns = command.get("mono_ns")
+        end_ns = None if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+        if self.lead is not None:
+            self.lead.mark(start_ns if end_ns is None else end_ns)
+        self.windows.take(command, start_ns, end_ns)
+
+    def _put_job(self, resumes: str | None, software: dict[str, Any] | None = None) -> None:
+        """What is known of the job; again at the end with the software its process had loaded."""
+        config, environ, said = self.config, self.around.environ, software or {}
+        versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
+        versions |= {
+            str(key)[:64]: str(text)[:64] for key, text in said.get("versions", {}).items()
+        }
+        framework = str(said["framework"])[:64] if said.get("framework") else None
+        self.journal.put(
+            JobRecord,
+            started_at=moment(self.mark_ns),
+            role=self.role,
+            resumes=resumes,
+            project=config.project,
+            name=config.name,
+            kind=config.kind,
+            units=tuple(config.units),
+            zone=config.zone,
+            region=config.region,
+            pue=config.pue,
+            model_id=config.model_id,
+            framework=framework,
+            rank=identity.rank(environ),
+            tags=dict(config.tags),
+            versions=versions,
+            scheduler=identity.scheduler_ids(environ),
+        )
+
+    def _try_to_lead(self, *, fresh: bool) -> None:
+        self._relay_at_ns = self.timeline.now_ns() + RELAY_EVERY_NS
+        try:
+            files.folder(self.journal.folder)
+            self._lock = acquire(self.journal.folder / LOCK)
+            if self._lock is None:
+                return
+        except OSError as error:  # no lock to be had: two sets of lines merge into one later
+            self.log.say(f"leads without a lock: {error}")
+        self._guarded("the first reading", lambda: self._begin_lead(fresh))
+        self.save_soon()
+
+    def _take_over(self) -> None:
+        self._try_to_lead(fresh=False)
+        if self.lead is not None:
+            self.lead.tick()  # the reading that spans the gap, before the state is saved
+
+    def _begin_lead(self, fresh: bool) -> None:
+        state = self._predecessors.leader_state(self.timeline, relayed=not fresh)
+        timeline = self._predecessors.in_order(self.timeline)
+        if state:
+            timeline = Timeline(timeline.clock, int(state["offset_ns"]), int(state["start_ns"]))
+            self.log.say("continues the readings of the meter before")
+        self.mark_ns += timeline.offset_ns - self.timeline.offset_ns
+        self.timeline = timeline
+        self.lead = Lead(self.around, timeline, self.node, self.journal.put, self.notify)
+        self.lead.pids.add(int(self.command.get("parent_pid") or -1))
+        mark_ns = self.mark_ns if fresh else timeline.now_ns()
+        self.lead.begin(state, mark_ns, str(self.journal.folder))
+
+    def _stop_lead(self, stop_ns: int) -> None:
+        lead = self.lead
+        if lead is None:
+            return
+        lead.stop(stop_ns)
+        resolution_s = 2 * (lead.coarsest_period_s() or EDGE_LIMIT_NS / NS_PER_S)
+        if lead.driver and (stop_ns - self.mark_ns) / NS_PER_S < resolution_s:
+            self.notify("below-resolution", CODES["below-resolution"])
+
+    def _save(self) -> None:
+        """Counts by their schedule, then the open file, then the final lines (docs/journal.md)."""
+        now_ns = self.timeline.now_ns()
+        self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
+        if not self._addressed and self.config.server:
+            self._addressed = remember_server(self.journal.folder, self.config.server)
+        opened = self.lead.settle() if self.lead else []
+        self._counts_back()
+        if self.counts.due(now_ns):
+            self.counts.flush(self.journal.put)
+        if self.journal.thinned:
+            self.notify("spool-resolution", CODES["spool-resolution"])
+        if not self.journal.write_open(self._state(), opened):
+            # A successor must not go on from a state older than the final lines.
+            self._open_at_ns = now_ns + RETRY_EVERY_NS
+            return
+        taken = self.counts.taken
+        if self.journal.flush():
+            self.counts.saved = taken
+
+    def _counts_back(self) -> None:
+        """Take back counts that the disk has not taken: they are appended all at once or not."""
+        late = waiting(self.journal.pending)
+        self.journal.pending = [d for d in self.journal.pending if not is_amount(d)]
+        self.counts.restore(late)
+
+    def _client_ns(self) -> int:
+        """What tells this client from others of its process: the mark of its start [ns]."""
+        return int(self.command.get("mono_ns") or 0)
+
+    def _state(self) -> dict[str, Any]:
+        state = {
+            "boot": self.around.boot,
+            "leader": self.lead is not None,
+            "parent_pid": self.command.get("parent_pid"),
+            "start_ns": self.timeline.start_ns,
+            "offset_ns": self.timeline.offset_ns,
+            "now_ns": self.timeline.now_ns(),
+            "counts": [*self.counts.state(), *waiting(self.journal.pending)],
+            "client_ns": self._client_ns(),
+            "counted": self.counts.taken,
+            "notices": self.notices,
+            "visible": visibility.relevant(self.around.environ),
+        }
+        return {**state, **self.lead.state()} if self.lead else state
+
+    def _adopt_ranks(self, now_ns: int) -> None:
+        """Measure what other ranks' meters see and this one does not."""
+        early = now_ns - self.mark_ns < RANKS_EARLY_NS
+        self._ranks_at_ns = now_ns + (RANKS_EVERY_NS if early else RANKS_LATER_NS)
+        lead = self.lead
+        if lead is None:
+            return
+        folder = SpoolFolder(self.journal.folder)
+        for state in folder.live_states(but=self.journal.base["writer"]):
+            lead.pids.add(int(state.get("parent_pid") or -1))
+            seen = tuple(sorted(state.get("visible", {}).items()))
+            if seen in self._adopted or state.get("boot") != self.around.boot:
+                continue
+            self._adopted.add(seen)
+            mark_ns = int(state["start_ns"] - state["offset_ns"]) + self.timeline.offset_ns
+            self._guarded("a rank's first reading", lambda: lead.adopt(dict(seen), mark_ns))  # noqa: B023
+
+    def _watch_size(self, now_ns: int) -> None:
+        if self.lead is None or now_ns < self._size_at_ns:
+            return
+        self._size_at_ns = now_ns + SIZE_EVERY_NS
+        full = size_b(self.home) > self.config.spool_limit_mb * 1e6
+        if full:
+            text = (
+                "the spool is over its size limit; run `gramwatt sync`. Intervals are 300 s long."
+            )
+            self.notify("spool-resolution", text)
+        self.lead.schedule.coarse = full
+
+    def _guarded(self, what: str, action: Any) -> None:
+        try:
+            action()
+        except Exception as error:  # a source or a disk may do anything; the job must not notice
+            self.log.say(f"{what} failed: {error!r}")
+            self.notify("meter-gap", f"{what} failed: {error}.")
+
+
+def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:
+    """The timeline of a start line's marks; what it lacks is now."""
+    mono_ns = int(start.get("mono_ns") or clock.mono_ns())
+    wall_ns = int(start.get("wall_ns") or clock.wall_ns())
+    return Timeline.from_mark(clock, mono_ns, wall_ns, start.get("boot_ns"))
+
+
+def writable_home(wanted: Path) -> tuple[Path, str | None]:
+    """The home to journal in, and what is to be said when it is not the wanted one."""
+    try:
+        home = usable_home(wanted)
+    except OSError as error:  # the journal stays in memory and tries again
+        return wanted, f"nothing can be journaled: {error}."
+    if home == wanted:
+        return home, None
+    return home, f"{wanted} cannot be written; the job is journaled in {home}."

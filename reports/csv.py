@@ -1,0 +1,125 @@
+"""Reports as CSV: one tidy table, a figure a line, with its range, unit, kind and source.
+
+Counts and shares are lines without range, kind and source.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+from gramwatt.reports.printable import clean
+from gramwatt.sci.base.document import DayDoc, JobDoc, JobHead, MonthDoc, MonthTotals, QualityDoc
+from gramwatt.sci.base.quantity import QuantityDoc
+
+HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")
+Line = tuple[str, str, str, QuantityDoc | float | None]
+
+
+def month_csv(document: MonthDoc) -> str:
+    """The month: totals, last month's, projects, days, top jobs, suggestions, states, quality."""
+    return _write(_month_lines(document))
+
+
+def job_csv(document: JobDoc) -> str:
+    """The job: terms, scores, devices, days and inputs."""
+    return _write(_job_lines(document))
+
+
+def _month_lines(document: MonthDoc) -> Iterable[Line]:
+    yield from _totals("total", document["month"], document["totals"])
+    if document["previous"] is not None:
+        yield from _totals("previous", document["month"], document["previous"])
+    for row in document["projects"]:
+        name = f"{row['project']}/{row['unit']}"
+        yield "project", name, "jobs", float(row["jobs"])
+        yield "project", name, "count", row["count"]
+        yield "project", name, "energy_kwh", row["energy_kwh"]
+        yield "project", name, "total_g", row["total_g"]
+        yield "project", name, "g_per_unit", row["g_per_unit"]
+    yield from _days(document["days"])
+    for job in document["top_jobs"]:
+        yield from _terms("job", job["job_id"], job)
+    for saving in document["suggestions"]:
+        what = f"{saving['job_id']}/{saving['action']}"
+        what += f"/{saving['target']}" if saving["target"] else ""
+        yield "suggestion", what, "saved_g", saving["saved_g"]
+        yield "suggestion", what, "carbon_ratio", saving["carbon_ratio"]
+    for state, totals in document["by_state"].items():
+        yield from _totals("state", state, totals)
+    for name, n in document["conformance"].items():
+        yield "conformance", name, "jobs", float(n)
+    for code, n in document["notice_counts"].items():
+        yield "notice", code, "jobs", float(n)
+    yield from _quality(document["data_quality"])
+
+
+def _totals(section: str, name: str, totals: MonthTotals) -> Iterable[Line]:
+    yield section, name, "jobs", float(totals["jobs"])
+    yield section, name, "jobs_unknown", float(totals["jobs_unknown"])
+    yield from _terms(section, name, totals)
+
+
+def _quality(quality: QualityDoc) -> Iterable[Line]:
+    for what, shares in (
+        ("energy", quality["energy"]),
+        ("intensity", quality["intensity"]),
+        ("embodied", quality["embodied"]),
+    ):
+        for name, share in shares.items():
+            yield "quality", what, name, share
+
+
+def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable[Line]:
+    yield section, name, "energy_kwh", document["energy_kwh"]
+    yield section, name, "operational_g", document["operational_g"]
+    yield section, name, "embodied_g", document["embodied_g"]
+    yield section, name, "total_g", document["total_g"]
+
+
+def _days(days: Iterable[DayDoc]) -> Iterable[Line]:
+    for day in days:
+        yield "day", day["day"], "energy_kwh", day["energy_kwh"]
+        yield "day", day["day"], "operational_g", day["operational_g"]
+        yield "day", day["day"], "embodied_g", day["embodied_g"]
+
+
+def _job_lines(document: JobDoc) -> Iterable[Line]:
+    yield from _terms("total", document["job_id"], document)
+    for row in document["sci"]:
+        yield "sci", row["unit"], "count", row["count"]
+        yield "sci", row["unit"], "g_per_unit", row["g_per_unit"]
+    for device in document["devices"]:
+        yield "device", device["device_id"], "energy_j", device["energy_j"]
+        yield "device", device["device_id"], "embodied_g", device["embodied_g"]
+    yield from _days(document["days"])
+    for item in document["method"]["inputs"]:
+        yield "input", item["what"], "", item["figure"]
+    yield from _quality(document["data_quality"])
+
+
+def _write(lines: Iterable[Line]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    for section, name, figure, quantity in lines:
+        shown = _fields(quantity)
+        writer.writerow((section, _inert(name), _inert(figure), *shown))
+    return out.getvalue()
+
+
+def _fields(quantity: QuantityDoc | float | None) -> tuple[str, ...]:
+    """Full precision; an unknown figure is an empty field, never 0."""
+    if quantity is None:
+        return ("", "", "", "", "unknown", "")
+    if isinstance(quantity, int | float):
+        return (repr(quantity), "", "", "1", "", "")
+    ends = (repr(quantity["value"]), repr(quantity["low"]), repr(quantity["high"]))
+    return (*ends, quantity["unit"], quantity["kind"], _inert(quantity["source"]))
+
+
+def _inert(text: str) -> str:
+    """A text that no spreadsheet runs as a formula, without control codes and half characters."""
+    name = clean(text)
+    return f"'{name}" if name.lstrip()[:1] in ("=", "+", "-", "@") else name

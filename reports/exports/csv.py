@@ -1,0 +1,105 @@
+"""A job as tidy CSV: one figure a row, with its range, kind and source."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+
+from gramwatt.sci.base.document import DeviceDoc, JobDoc
+from gramwatt.sci.base.quantity import QuantityDoc
+
+COLUMNS = (
+    "job_id",
+    "revision",
+    "level",
+    "device_id",
+    "class",
+    "name",
+    "start",
+    "end",
+    "figure",
+    "value",
+    "low",
+    "high",
+    "unit",
+    "kind",
+    "source",
+)
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a text that starts so for a formula; a quote before it keeps it a text."""
+STEP_KIND, STEP_SOURCE = "derived", "energy of the step, shared by time"
+
+Row = dict[str, object]
+
+
+def scicsv(document: JobDoc) -> str:
+    """The document as CSV text: the job's figures, then each device's, then energy by step.
+
+    An unknown figure is an empty cell, never 0.
+    """
+    target = io.StringIO()
+    writer = csv.DictWriter(target, COLUMNS, lineterminator="\r\n")
+    writer.writeheader()
+    same = {"job_id": document["job_id"], "revision": document["revision"]}
+    for row in _rows(document):
+        writer.writerow({name: _cell(value) for name, value in {**same, **row}.items()})
+    return target.getvalue()
+
+
+def _rows(document: JobDoc) -> Iterator[Row]:
+    span = {"start": document["started_at"], "end": document["ended_at"]}
+    for row in _job(document):
+        yield {"level": "job", "name": document["name"], **span, **row}
+    for device in document["devices"]:
+        for row in _device(device):
+            yield {"level": "device", **_who(device), **span, **row}
+    yield from _steps(document)
+
+
+def _job(document: JobDoc) -> Iterable[Row]:
+    method = document["method"]
+    yield _figure("energy", document["energy_kwh"])
+    yield _figure("operational", document["operational_g"])
+    yield _figure("embodied", document["embodied_g"])
+    yield _figure("total", document["total_g"])
+    yield _figure("pue", method["pue"])
+    yield _figure("intensity", method["intensity_g_per_kwh"])
+    yield _figure("lifetime", method["lifetime_years"])
+    for row in document["sci"]:
+        count = row["count"]
+        yield {"figure": "count", "value": count, "low": count, "high": count, "unit": row["unit"]}
+        yield _figure("sci", row["g_per_unit"])
+
+
+def _device(device: DeviceDoc) -> Iterable[Row]:
+    yield _figure("energy", device["energy_j"])
+    yield _figure("embodied", device["embodied_g"])
+
+
+def _steps(document: JobDoc) -> Iterator[Row]:
+    steps = document["steps"]
+    spans = list(zip(steps["edges"], steps["edges"][1:], strict=False))
+    known = {device["device_id"]: device for device in document["devices"]}
+    for device in steps["devices"]:
+        who = _who(known[device["device_id"]])
+        figures = zip(spans, device["energy_j"], device["intensity_g_per_kwh"], strict=True)
+        for (start, end), joules, intensity in figures:
+            common = {"level": "step", **who, "start": start, "end": end}
+            common |= {"kind": STEP_KIND, "source": STEP_SOURCE}
+            yield {**common, "figure": "energy", "value": joules, "unit": "J"}
+            yield {**common, "figure": "intensity", "value": intensity, "unit": "gCO2e/kWh"}
+
+
+def _who(device: DeviceDoc) -> Row:
+    return {"device_id": device["device_id"], "class": device["class"], "name": device["name"]}
+
+
+def _figure(name: str, figure: QuantityDoc | None) -> Row:
+    return {"figure": name, **(figure or {})}
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
+        return f"'{value}"
+    return value

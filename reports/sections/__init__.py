@@ -1,0 +1,1 @@
+"""Sections of reports: each function returns blocks of `reports.model`."""

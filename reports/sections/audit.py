@@ -1,0 +1,36 @@
+"""The self-audit as a section: a document's own figures against each other."""
+
+from __future__ import annotations
+
+from gramwatt.reports.model import Block, Column, Heading, Table, Text
+from gramwatt.sci.analysis.audit import AuditDoc, self_audit
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.formatting import UNKNOWN, number
+
+
+def audit_blocks(document: JobDoc) -> list[Block]:
+    """Every check with what was found; failed ones are named before the table."""
+    rows = self_audit(document)
+    failed = [row["check"] for row in rows if not row["passed"]]
+    said = f"These checks do not hold: {'; '.join(failed)}." if failed else "Every check holds."
+    columns = (
+        Column("Check", weight=2.2),
+        Column("Should be", "right"),
+        Column("Is", "right"),
+        Column("Limit", weight=1.6),
+        Column("Holds", weight=0.6),
+    )
+    table = Table("The figures of this report against each other", columns, tuple(map(_row, rows)))
+    return [Heading("Self-audit"), Text(said), table]
+
+
+def _row(row: AuditDoc) -> tuple[str, ...]:
+    # A range has no figure of its own to be; a calculation without one is not known.
+    calculated = row["limit"].endswith("%")
+    expected = _figure(row["expected"]) if calculated else ""
+    limit = f"within {row['limit']}" if calculated else row["limit"]
+    return (row["check"], expected, _figure(row["found"]), limit, "yes" if row["passed"] else "no")
+
+
+def _figure(value: float | None) -> str:
+    return UNKNOWN if value is None else number(value, 4)

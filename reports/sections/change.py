@@ -1,0 +1,74 @@
+"""This month against the month before: by how much, or that the ranges cannot tell."""
+
+from __future__ import annotations
+
+from gramwatt.reports.model import Block, Cell, Column, Pair, Table, Text
+from gramwatt.reports.sections.common import cell
+from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.base.formatting import NARROW_SPACE, UNKNOWN, number, value_text
+from gramwatt.sci.base.quantity import QuantityDoc
+
+NO_DIFFERENCE = "no reliable difference"
+MINUS = "\N{MINUS SIGN}"
+
+
+def change_table(document: MonthDoc) -> Block:
+    """Each term of both months, with its change; a sentence where there is no month before."""
+    now, before = document["totals"], document["previous"]
+    if before is None:
+        return Text("There is no month before to compare with.")
+    figures = (
+        ("Total carbon", now["total_g"], before["total_g"]),
+        ("Operational carbon", now["operational_g"], before["operational_g"]),
+        ("Embodied carbon", now["embodied_g"], before["embodied_g"]),
+        ("Energy", now["energy_kwh"], before["energy_kwh"]),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (name, cell(new), cell(old), change(new, old)) for name, new, old in figures
+    ]
+    more = now["jobs"] - before["jobs"]
+    rows.append(("Jobs", str(now["jobs"]), str(before["jobs"]), _signed(more, f"{abs(more)}")))
+    columns = (
+        Column("What", weight=1.2),
+        Column("This month", "right", 1.2),
+        Column("Month before", "right", 1.2),
+        Column("Change", "right", 1.4),
+    )
+    note = "A change is called one only where the ranges of the two months do not meet."
+    return Table("Against the month before", columns, tuple(rows), note)
+
+
+def change(new: QuantityDoc | None, old: QuantityDoc | None) -> Pair:
+    """The change in percent and as an amount, or that the ranges meet and none can be told."""
+    if new is None or old is None:
+        return Pair(UNKNOWN, "")
+    by = _amount(new, old)
+    if new["low"] <= old["high"] and old["low"] <= new["high"]:
+        return Pair(NO_DIFFERENCE, "" if by is None else f"the middles differ by {by}")
+    if old["value"] == 0:
+        return Pair(by or UNKNOWN, "from nothing")
+    share = new["value"] / old["value"] - 1
+    return Pair(_signed(share, f"{number(abs(share) * 100, 2)}{NARROW_SPACE}%"), by or "")
+
+
+def against(new: QuantityDoc | None, old: QuantityDoc | None) -> str:
+    """The change in one phrase."""
+    said = change(new, old)
+    if said.text == UNKNOWN:
+        return "change against the month before not known"
+    return f"{said.text} against the month before"
+
+
+def _amount(new: QuantityDoc, old: QuantityDoc) -> str | None:
+    """The difference of the values, with the digits that the difference's range supports."""
+    ends = (new["low"] - old["high"], new["high"] - old["low"])
+    by = new["value"] - old["value"]
+    if by == 0:
+        return None
+    low, high = (ends[0], ends[1]) if by > 0 else (-ends[1], -ends[0])
+    size: QuantityDoc = {**new, "value": abs(by), "low": low, "high": high}
+    return _signed(by, value_text(size))
+
+
+def _signed(amount: float, size: str) -> str:
+    return size if amount == 0 else f"{'+' if amount > 0 else MINUS}{size}"

@@ -1,0 +1,225 @@
+"""Sections that the job's and the month's report share: terms, quality, method and sources."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from gramwatt import __version__
+from gramwatt.reports.charts import chart, data_table, ranked
+from gramwatt.reports.model import (
+    Block,
+    Cell,
+    Column,
+    Facts,
+    Figure,
+    Heading,
+    Listing,
+    NoticeBlock,
+    Pair,
+    Table,
+    Text,
+)
+from gramwatt.sci.base.document import JobHead, MethodDoc, MonthTotals, QualityDoc
+from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, span_text, text, value_text
+from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.quantity import QuantityDoc
+
+WARNING_CODES = {
+    "zone-unknown",
+    "energy-unmeasured",
+    "embodied-unknown",
+    "meter-synthetic",
+    "job-lost",
+    "meter-gap",
+}
+"""Notices that change how a report may be used; the others explain."""
+STATUS = {
+    "conforming": "conforming",
+    "conforming-with-deviations": "conforming with deviations",
+    "not-sci": "not an SCI score",
+}
+DECLARED = "self-declared, computed to ISO/IEC 21031:2024 (SCI specification v1.1)"
+GRADES = {
+    "A": "measured energy, hourly intensity, published embodied carbon",
+    "B": "mostly measured energy and at least annual intensity of the zone",
+    "C": "every term known, at least half of the energy read from a meter",
+    "D": "mostly modelled, or a term not known",
+}
+UNREAD = "No energy of the job was read, so its energy is not known."
+PARTLY_READ = (
+    "The energy of some devices was not read, so that of the job is not known; shares of energy "
+    "and intensity are of what was read."
+)
+TIERS = (
+    "Tiers of embodied carbon: A first-party study, B independent study, C model with known "
+    "inputs, D model with assumed inputs."
+)
+RANGES = (
+    "Every range is meant to hold the true value eight times in ten. Ranges combine by interval "
+    "arithmetic, which is cautious: errors may all point the same way. Figures are printed with "
+    "the digits that their ranges support; JSON and CSV hold them in full."
+)
+SUPPLIES = {
+    "grid": "from the grid",
+    "off-grid": "own, not connected to a grid, with the factor declared for it",
+}
+_TERMS = (
+    ("energy_kwh", "Energy (E)"),
+    ("operational_g", "Operational carbon (O)"),
+    ("embodied_g", "Embodied carbon (M)"),
+    ("total_g", "Total carbon (O + M)"),
+)
+
+
+def headline(
+    label: str, figure: QuantityDoc | None, note: str = "", *, lead: bool = False
+) -> Figure:
+    """A headline figure: value, unit, range and how it is known, `UNKNOWN` for None."""
+    if figure is None:
+        return Figure(label, UNKNOWN, note=note, lead=lead)
+    printed = shown(figure)
+    unit = printed.unit.replace("/", " per ", 1)
+    span = f"range {printed.span}" if printed.span else "exact"
+    return Figure(label, printed.value, unit, span, note or figure["kind"], lead)
+
+
+def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
+    """The four terms as headline figures, by the name of their field; the total leads."""
+    figures: Mapping[str, QuantityDoc | None] = {
+        "energy_kwh": document["energy_kwh"],
+        "operational_g": document["operational_g"],
+        "embodied_g": document["embodied_g"],
+        "total_g": document["total_g"],
+    }
+    return {name: headline(label, figures[name], lead=name == "total_g") for name, label in _TERMS}
+
+
+def cell(figure: QuantityDoc | None) -> Cell:
+    """A figure in a table: the value with its unit, the range below it."""
+    return Pair(value_text(figure), shown(figure).span if figure else "")
+
+
+def status(conformance: str) -> str:
+    """The status as a phrase."""
+    return STATUS.get(conformance, conformance)
+
+
+def declared(conformance: str) -> str:
+    """The status with who says so, or why it says nothing about the standard."""
+    if conformance == "not-sci":
+        return f"{status(conformance)}: something the standard asks for is missing"
+    return f"{status(conformance)}; {DECLARED}"
+
+
+def reference(document: object, what: str) -> str:
+    """What stands on every page: maker, subject, and the first digits of the data's digest."""
+    data = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(data.encode("utf-8", "backslashreplace")).hexdigest()
+    return f"gramwatt {__version__} · {what} · data {digest[:12]}"
+
+
+def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
+    """Each notice as a block, warnings first."""
+    ordered = sorted(notices, key=lambda notice: notice["code"] not in WARNING_CODES)
+    return [
+        NoticeBlock(
+            "warning" if notice["code"] in WARNING_CODES else "info",
+            notice["code"],
+            notice["message"],
+        )
+        for notice in ordered
+    ]
+
+
+def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
+    """The grade, and shares of energy, intensity and embodied carbon by how they are known.
+
+    `whole` is false where the energy of part of the job is not known: shares are of the rest.
+    """
+    named = {
+        "Energy" if whole else "Energy that was read": quality["energy"],
+        "Intensity": quality["intensity"],
+        "Embodied carbon": {f"tier {tier}": s for tier, s in quality["embodied"].items()},
+    }
+    rows = [
+        (what, part, share)
+        for what, parts in named.items()
+        for part, share in sorted(parts.items(), key=lambda item: -item[1])
+    ]
+    grade = quality["grade"]
+    blocks: list[Block] = [
+        Heading("Data quality"),
+        Text(f"Grade {grade}: {GRADES.get(grade, 'no description')}. A is best, D is worst."),
+    ]
+    blocks += [] if whole else [Text(PARTLY_READ if quality["energy"] else UNREAD)]
+    if not rows:
+        return blocks
+    caption = "How the energy, the intensity and the embodied carbon are known"
+    bars = [(f"{what}: {part}", share, percent(share)) for what, part, share in rows]
+    table = data_table(
+        caption,
+        ("What", "Known as", "Share"),
+        [(what, part, percent(share)) for what, part, share in rows],
+    )
+    return [*blocks, share_chart(caption, bars, table), Text(TIERS)]
+
+
+def share_chart(caption: str, bars: Sequence[tuple[str, float, str]], data: Table) -> Block:
+    """Bars of shares: each a name, a share (0 to 1) and the text beside the bar."""
+    rows = [{"name": name, "share": share, "label": label} for name, share, label in bars]
+    said = ", ".join(f"{name} {label}" for name, _, label in bars)
+    return chart(caption, f"Bars of shares: {said}.", ranked(rows), data)
+
+
+def method_blocks(method: MethodDoc) -> list[Block]:
+    """Method and boundary: what a reader needs to repeat the score."""
+    intensity = method["intensity_g_per_kwh"]
+    facts = (
+        ("Standard", method["standard"]),
+        ("Formula", method["formula"]),
+        ("Grid intensity", f"{text(intensity)}, the mean weighted by energy"),
+        ("Its signal", f"{method['intensity_signal']}, {method['intensity_basis']}"),
+        ("Approach", method["intensity_approach"]),
+        ("Supply", SUPPLIES[method["supply"]]),
+        ("PUE", f"{text(method['pue'])}: {method['pue']['source']}"),
+        ("Hardware lifetime", text(method["lifetime_years"])),
+        ("Engine", f"gramwatt {__version__}, method version {method['engine_version']}"),
+        ("Catalog", method["catalog_version"]),
+    )
+    return [
+        Heading("Method and boundary"),
+        Facts(facts),
+        Heading("Inside the boundary", 2),
+        Listing(tuple(method["boundary_included"])),
+        Heading("Outside the boundary", 2),
+        Listing(tuple(method["boundary_excluded"])),
+        Heading("Ranges and digits", 2),
+        Text(RANGES),
+    ]
+
+
+def source_table(rows: Iterable[tuple[str, QuantityDoc]]) -> Table:
+    """Every input figure with its range, kind and source."""
+    columns = (
+        Column("Input", weight=1.7),
+        Column("Value", "right", 1.3),
+        Column("Kind", weight=0.9),
+        Column("Source", weight=2.6),
+    )
+    lines = []
+    for what, figure in rows:
+        value = Pair(value_text(figure), shown(figure).span or "exact")
+        lines.append((what, value, figure["kind"], figure["source"]))
+    return Table("Inputs of the score", columns, tuple(lines))
+
+
+def known_or(value: str | None, otherwise: str = UNKNOWN) -> str:
+    """The text, or what stands for a missing one."""
+    return value if value else otherwise
+
+
+def span_or(figure: QuantityDoc | None, otherwise: str = "") -> str:
+    """The range with its unit, or what stands for an exact or unknown one."""
+    return span_text(figure) or otherwise

@@ -1,0 +1,81 @@
+"""The month day by day: carbon of each day, every day of the month on the axis."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Sequence
+
+from gramwatt.reports.charts import chart, columns, data_table
+from gramwatt.reports.model import Block, Heading, Text
+from gramwatt.sci.base.document import DayDoc
+from gramwatt.sci.base.formatting import prefix, text
+
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+PARTS = ("operational", "embodied")
+
+
+def month_name(month: str) -> str:
+    """`2026-05` -> `May 2026`."""
+    year, number = month.split("-")
+    return f"{MONTHS[int(number) - 1]} {year}"
+
+
+def calendar_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
+    """A chart of operational and embodied carbon by day, with its data."""
+    heading = Heading("Day by day")
+    if not days:
+        return [heading, Text("No day has a figure.")]
+    year, number = (int(part) for part in month.split("-"))
+    names = [str(day) for day in range(1, monthrange(year, number)[1] + 1)]
+    most = max(days, key=_grams)
+    size, unit = prefix(_grams(most), "gCO2e")
+    rows = [
+        {
+            "name": str(int(day["day"][8:])),
+            "part": part,
+            "rank": PARTS.index(part),
+            "value": figure["value"] / size,
+        }
+        for day in days
+        for part, figure in zip(PARTS, (day["operational_g"], day["embodied_g"]), strict=True)
+        if figure is not None
+    ]
+    caption = "Carbon by day, operational and embodied"
+    table = data_table(caption, ("Day", "Energy", "Operational", "Embodied"), _lines(days))
+    spec = columns(
+        rows, x_title=f"day of {month_name(month)}", y_title=unit, parts=PARTS, names=names
+    )
+    alt = (
+        f"Stacked columns of operational and embodied carbon on {len(days)} days with jobs; most "
+        f"on {most['day']}."
+    )
+    return [heading, chart(caption, alt, spec, table)]
+
+
+def _lines(days: Sequence[DayDoc]) -> list[tuple[str, ...]]:
+    return [
+        (
+            day["day"],
+            text(day["energy_kwh"]),
+            text(day["operational_g"]),
+            text(day["embodied_g"]),
+        )
+        for day in days
+    ]
+
+
+def _grams(day: DayDoc) -> float:
+    return sum(figure["value"] for figure in (day["operational_g"], day["embodied_g"]) if figure)

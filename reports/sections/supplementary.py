@@ -1,0 +1,100 @@
+"""What a score's table leaves open: how units were converted, other lives, and contracts apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gramwatt.reports.model import Block, Column, Facts, Heading, Pair, Table, Text
+from gramwatt.sci.analysis.data_requests import data_gaps
+from gramwatt.sci.base.document import ConversionDoc, JobDoc, MemoDoc, SensitivityDoc
+from gramwatt.sci.base.formatting import UNKNOWN, count_text, number, prefix, text
+
+MODEL_DIGITS = 3
+"""Digits of figures that stand without a range: they show a direction, not a value."""
+
+
+def conversion_blocks(rows: Sequence[ConversionDoc]) -> list[Block]:
+    """The declared factors between units, with source and date; nothing where none was used."""
+    if not rows:
+        return []
+    columns = (Column("Factor", weight=1.6), Column("Counted", "right"), Column("Source", weight=2))
+    lines = tuple(
+        (
+            f"1 {row['unit']} = {number(row['factor'], 6)} {row['to']}",
+            f"{count_text(row['counted'])} {row['unit']}",
+            Pair(row["source"], row["date"]),
+        )
+        for row in rows
+    )
+    note = "Declared with the job. Amounts in these units are counted in the other unit, once."
+    return [
+        Heading("Conversion of units", 2),
+        Table("Factors between functional units", columns, lines, note),
+    ]
+
+
+def sensitivity_blocks(rows: Sequence[SensitivityDoc]) -> list[Block]:
+    """M, C and C per R for other expected lives of the hardware."""
+    if not rows:
+        return []
+    units = list(rows[0]["g_per_unit"])
+    columns = (
+        Column("EL", "right", 0.8),
+        Column("M", "right"),
+        Column("C = O + M", "right"),
+        *(Column(f"SCI per {unit}", "right", 1.4) for unit in units),
+    )
+    lines = tuple(
+        (
+            f"{row['lifetime_years']:g} years",
+            _grams(row["embodied_g"]),
+            _grams(row["total_g"]),
+            *(_grams(row["g_per_unit"][unit], f"/{unit}") for unit in units),
+        )
+        for row in rows
+    )
+    note = "All hardware of the job with one life; everything else as above. Middle values only."
+    return [
+        Heading("If the hardware lives shorter or longer", 2),
+        Table("Sensitivity to the expected life", columns, lines, note),
+    ]
+
+
+def memo_blocks(memo: MemoDoc | None) -> list[Block]:
+    """What a supply contract says, under a heading of its own; nothing where none was declared."""
+    if memo is None:
+        return []
+    contract = memo["contract_g_per_kwh"]
+    facts = (
+        ("Contract", f"{text(contract)}: {contract['source']}"),
+        ("Energy x PUE x contract", text(memo["contract_g"])),
+    )
+    return [Heading("Beside the score: what a contract says"), Text(memo["note"]), Facts(facts)]
+
+
+def gap_blocks(document: JobDoc) -> list[Block]:
+    """Whom to ask for better data; nothing where no figure has a gap."""
+    rows = tuple(tuple(gap) for gap in data_gaps(document))
+    if not rows:
+        return []
+    columns = (Column("Ask"), Column("For", weight=2), Column("Stands in until then", weight=1.4))
+    return [Heading("Data to ask for", 2), Table("Better data, by supplier", columns, rows)]
+
+
+def ai_facts(document: JobDoc) -> list[tuple[str, str]]:
+    """What SCI for AI wants said of the unit: persona and name, reason, which values."""
+    said = document["method"]["sci_for_ai"]
+    rows = [
+        ("SCI for AI", said["statement"]),
+        ("Why this unit", said["unit_rationale"]),
+        ("Values", said["unit_values"]),
+        ("Tokeniser", said["tokeniser"]),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def _grams(grams: float | None, per: str = "") -> str:
+    if grams is None:
+        return UNKNOWN
+    size, unit = prefix(grams, f"gCO2e{per}")
+    return f"{number(grams / size, MODEL_DIGITS)} {unit}"

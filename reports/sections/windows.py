@@ -1,0 +1,47 @@
+"""The section on windows: what each named part of a job used, and per unit done in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gramwatt.reports.model import Block, Cell, Column, Heading, Table
+from gramwatt.reports.sections.common import cell
+from gramwatt.sci.base.document import WindowDoc
+from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration
+from gramwatt.sci.journal.records import parse_time
+
+MAX_ROWS = 50
+SHORT = "below resolution"
+
+
+def window_blocks(windows: Sequence[WindowDoc]) -> list[Block]:
+    """A table of the windows in order of time; nothing for a job without any."""
+    if not windows:
+        return []
+    columns = (
+        Column("Window", weight=2.0),
+        Column("Took", "right", 0.8),
+        Column("Energy", "right", 1.2),
+        Column("Done", "right", 1.2),
+        Column("Energy per unit", "right", 1.4),
+    )
+    rows = tuple(_row(window) for window in windows[:MAX_ROWS])
+    left = len(windows) - len(rows)
+    note = f"The first {MAX_ROWS} of {len(windows)}; the job's JSON has all." if left else ""
+    return [Heading("Windows"), Table("Energy of the job's windows", columns, rows, note)]
+
+
+def _row(window: WindowDoc) -> tuple[Cell, ...]:
+    took_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
+    done = ", ".join(f"{count_text(n)} {unit}" for unit, n in window["counts"].items())
+    if window["energy_j"] is None:
+        missing = SHORT if window["below_resolution"] else UNKNOWN
+        return window["name"], duration(took_s), missing, done, ""
+    each = next((figure for figure in window["energy_j_per_unit"].values() if figure), None)
+    return (
+        window["name"],
+        duration(took_s),
+        cell(window["energy_j"]),
+        done,
+        cell(each) if each else "",
+    )

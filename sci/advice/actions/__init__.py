@@ -1,0 +1,1 @@
+"""The suggestions themselves: other hardware, sharing, tuning, ways of running, other regions."""

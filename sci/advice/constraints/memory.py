@@ -1,0 +1,131 @@
+"""Memory that a model needs, with its arithmetic: the hard filter of every hardware suggestion.
+
+Needs are low estimates, so that a refusal is certain and an acceptance is not: attention cache and
+activations beyond the margin are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from gramwatt.sci.advice.request import SuggestQuestion
+from gramwatt.sci.base.units import BYTES_PER_GIB
+from gramwatt.sci.catalog.catalog import Hardware
+
+BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+"""Bytes of one weight by precision."""
+TRAINING_BYTES = 16.0
+"""Full training with Adam: weights, gradients, two moments and, in mixed precision, a 32-bit copy
+(2 + 2 + 4 + 4 + 4, or 4 + 4 + 4 + 4 in single precision; arXiv:1910.02054 section 3.1)."""
+ADAPTER_SHARE = 0.01
+"""Trained share of weights in low-rank adaptation, an upper value (arXiv:2106.09685)."""
+MARGIN = 1.1
+"""On measured peaks and on sums: what the framework holds besides (survey, section 5)."""
+CONTEXT_TOKENS = 2048.0
+"""Context taken for the attention cache where none is known."""
+CACHE_BYTES_PER_LAYER_WIDTH = 4.0
+"""Keys and values of two bytes each."""
+WIDTH_PER_LAYER = 128.0
+"""Width over depth of published dense models: LLaMA 7B 4096/32, 13B 5120/40, GPT-3 12288/96."""
+GROUPED_QUERIES = 8.0
+"""Sharing of keys and values among query heads in current models; the low end of the cache."""
+ASSUMED_PRECISION = "bf16"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Memory needed [GiB]: of all devices together where weights can be split, else of each."""
+
+    total_gib: float | None
+    each_gib: float | None
+    arithmetic: str
+
+    def fits(self, memory_gb: float, count: float) -> bool:
+        """Whether that many devices of that memory hold it; marketed GB are GiB."""
+        return (
+            self.devices(memory_gb) <= count
+            if self.each_gib is None
+            else (self.each_gib <= memory_gb)
+        )
+
+    def devices(self, memory_gb: float) -> int:
+        """The least number of devices, where the need can be split among them."""
+        return math.ceil((self.total_gib or 0.0) / memory_gb) or 1
+
+
+def memory_need(question: SuggestQuestion) -> Need | None:
+    """The need: the measured peak before arithmetic on parameters; None where neither is known."""
+    if question.peak_memory_gb is not None:
+        need = question.peak_memory_gb * MARGIN
+        text = f"measured peak {question.peak_memory_gb:g} GiB x {MARGIN} = {need:.1f} GiB a device"
+        return Need(None, need, text)
+    if question.model_parameters is None:
+        return None
+    if question.kind in ("training", "fine-tuning") or question.method or question.tokens:
+        return _training(question, question.model_parameters)
+    return _inference(question, question.model_parameters)
+
+
+def estimated_need(question: SuggestQuestion) -> Need | None:
+    """The need by arithmetic on parameters alone, whatever was measured."""
+    return memory_need(replace(question, peak_memory_gb=None))
+
+
+def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:
+    """The arithmetic of a refusal, empty where the memory suffices or nothing is known."""
+    if need is None or target.memory_gb is None or need.fits(target.memory_gb, count):
+        return []
+    has = f"{count:g} x {target.memory_gb:g} GiB of {target.id}"
+    text = f"memory: {need.arithmetic}, more than {has}"
+    if need.each_gib is None:
+        text += f"; {need.devices(target.memory_gb)} of them would hold it"
+    return [text]
+
+
+def fitting(need: Need | None, target: Hardware, count: float) -> list[str]:
+    """The arithmetic where the memory suffices, or what is not known."""
+    if need is None:
+        return ["whether the job fits its memory is not known: give peak_memory_gb"]
+    if target.memory_gb is None:
+        return [f"the memory of {target.id} is not in the catalog"]
+    return [f"memory: {need.arithmetic}, within {count:g} x {target.memory_gb:g} GiB"]
+
+
+def _training(question: SuggestQuestion, parameters: float) -> Need:
+    if question.method in ("lora", "qlora"):
+        weight = 0.5 if question.method == "qlora" else _weight(question)
+        size = weight + ADAPTER_SHARE * TRAINING_BYTES
+        how = f"{weight:g} B weights + {ADAPTER_SHARE:.0%} adapters at {TRAINING_BYTES:g} B"
+    else:
+        size = TRAINING_BYTES
+        how = f"{TRAINING_BYTES:g} B of weights, gradients and optimizer states"
+    total = parameters * size / BYTES_PER_GIB * MARGIN
+    text = (
+        f"{parameters:.3g} parameters x ({how}) x {MARGIN} = {total:.1f} GiB, activations beyond "
+        "the margin not counted"
+    )
+    return Need(total, None, text)
+
+
+def _inference(question: SuggestQuestion, parameters: float) -> Need:
+    weight = _weight(question)
+    cache = _cache_gib(parameters) * (question.batch_size or 1.0)
+    total = (parameters * weight / BYTES_PER_GIB + cache) * MARGIN
+    text = (
+        f"({parameters:.3g} parameters x {weight:g} B + attention cache {cache:.2g} GiB) "
+        f"x {MARGIN} = {total:.1f} GiB"
+    )
+    return Need(total, None, text)
+
+
+def _cache_gib(parameters: float) -> float:
+    """Attention cache of one sequence [GiB]: parameters = 12 x layers x width^2."""
+    layers = math.cbrt(parameters / (12 * WIDTH_PER_LAYER**2))
+    width = WIDTH_PER_LAYER * layers
+    each = CACHE_BYTES_PER_LAYER_WIDTH * layers * width / GROUPED_QUERIES
+    return each * CONTEXT_TOKENS / BYTES_PER_GIB
+
+
+def _weight(question: SuggestQuestion) -> float:
+    return BYTES[question.precision or ASSUMED_PRECISION]

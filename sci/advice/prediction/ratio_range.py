@@ -1,0 +1,41 @@
+"""Ranges of ratios from several independent errors, combined on a scale of factors.
+
+A ratio of two runs of one job shares most of its inputs: the grid's intensity stands above and
+below the line. So each input is moved to its ends alone, and the moves of the logarithm add up as
+roots of sums of squares. The corners of all inputs at once would say nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from gramwatt.sci.base.quantity import Quantity, join_sources, weakest
+
+Formula = Callable[[Mapping[str, float]], float]
+
+
+def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "") -> Quantity:
+    """A positive ratio of the inputs with its 80 % range; `formula` takes their values by name."""
+    middles = {name: figure.value for name, figure in inputs.items()}
+    middle = formula(middles)
+    down = up = 0.0
+    for name, figure in inputs.items():
+        ends = [formula({**middles, name: end}) for end in (figure.low, figure.high)]
+        moves = [math.log(end / middle) for end in ends]
+        down += min(0.0, *moves) ** 2
+        up += max(0.0, *moves) ** 2
+    low, high = (middle * math.exp(-math.sqrt(down)), middle * math.exp(math.sqrt(up)))
+    kind = weakest(figure.kind for figure in inputs.values())
+    text = source or join_sources(figure.source for figure in inputs.values())
+    return Quantity(middle, min(low, middle), max(high, middle), "1", kind, text)
+
+
+def within(value: float, factor: float, source: str) -> Quantity:
+    """A ratio with a range of x/÷ `factor`."""
+    return Quantity(value, value / factor, value * factor, "1", "estimated", source)
+
+
+def one(source: str) -> Quantity:
+    """Exactly 1: the present run over itself."""
+    return Quantity.exact(1.0, "1", "derived", source)

@@ -1,0 +1,104 @@
+"""LLM serving from direct rows only: the same two parts, measured at the same operating point.
+
+Serving follows its software more than its hardware, so no model is fitted to it. Where the direct
+rows contradict each other, or are few, there is no answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gramwatt.sci.advice.prediction.replay import Pair
+from gramwatt.sci.advice.prediction.rows import Measurement
+
+FAMILIES_LEAST = 3
+"""Fewer model families than this are anecdotes."""
+ENERGY_FAMILIES_LEAST = 5
+"""Energy differs less between parts than time, so that chance misleads more easily."""
+UNSEEN = 1.1
+"""x/÷ on both ends of the direct rows: the next model may lie just outside them (estimate)."""
+SPREAD_MOST = 4.0
+"""Largest over smallest ratio beyond which rows of one operating point contradict each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """Direct ratios of two parts [target over now]: middle and range, or why there is none."""
+
+    time: tuple[float, float, float] | None
+    energy: tuple[float, float, float] | None
+    point: str
+    refusal: str | None
+    families: int
+    sources: tuple[str, ...]
+
+
+def serving_rows(rows: Iterable[Measurement]) -> list[Measurement]:
+    """The rows that direct answers rest on."""
+    return [row for row in rows if row.workload_class == "llm-serving" and row.use == "time"]
+
+
+def direct(every: Sequence[Pair], batch: float | None, count: float) -> Direct:
+    """What direct pairs of two parts say at that many concurrent sequences and devices.
+
+    The batch limit nearest on a scale of doublings is taken; rows at the same device count are
+    preferred. Without a batch only rows at full load (offline) count.
+    """
+    chosen = _nearest(every, batch)
+    same = [pair for pair in chosen if pair.now.count == count]
+    chosen = same if _families(same) >= FAMILIES_LEAST else chosen
+    point = _point(chosen)
+    families = _families(chosen)
+    sources = tuple(dict.fromkeys(pair.now.source for pair in chosen))
+    times = sorted(math.exp(pair.log_time) for pair in chosen)
+    refusal = _refusal(times, families, point, batch)
+    if refusal:
+        return Direct(None, None, point, refusal, families, sources)
+    metered = [pair for pair in chosen if pair.log_energy is not None]
+    joules = sorted(math.exp(pair.log_energy or 0.0) for pair in metered)
+    enough = _families(metered) >= ENERGY_FAMILIES_LEAST
+    energy = _widened(joules) if enough else None
+    return Direct(_widened(times), energy, point, None, families, sources)
+
+
+def _widened(ratios: Sequence[float]) -> tuple[float, float, float]:
+    return (ratios[0] / UNSEEN, median(ratios), ratios[-1] * UNSEEN)
+
+
+def _refusal(times: Sequence[float], families: int, point: str, batch: float | None) -> str | None:
+    if families < FAMILIES_LEAST:
+        hint = "" if batch else "; give batch_size, the number of concurrent sequences"
+        return (
+            f"LLM serving is answered from direct measurements only, and {families} model "
+            f"families were measured on both parts at a comparable point{hint}"
+        )
+    if times[-1] / times[0] > SPREAD_MOST:
+        return (
+            f"the direct measurements at {point} contradict each other: time ratios from "
+            f"{times[0]:.2f} to {times[-1]:.2f}; the serving software decides, not the part"
+        )
+    return None
+
+
+def _nearest(every: Sequence[Pair], batch: float | None) -> list[Pair]:
+    if batch is None:
+        return [pair for pair in every if pair.now.batch is None]
+    limits = {pair.now.batch for pair in every if pair.now.batch}
+    if not limits:
+        return []
+    near = min(sorted(limits), key=lambda limit: abs(math.log2(limit / batch)))
+    if abs(math.log2(near / batch)) > 1:
+        return []
+    return [pair for pair in every if pair.now.batch == near]
+
+
+def _families(chosen: Iterable[Pair]) -> int:
+    return len({pair.now.family for pair in chosen})
+
+
+def _point(chosen: Sequence[Pair]) -> str:
+    points = dict.fromkeys(pair.now.point for pair in chosen)
+    return " and ".join(points) if len(points) <= 2 else f"{next(iter(points))} and others"

@@ -1,0 +1,147 @@
+"""Figures as people read them: one prefix, the digits their range supports, never a bare zero.
+
+A figure is printed with two significant digits, three where its range is within 5 %, four where it
+is within half a percent: more would claim what the range denies. An unknown figure is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gramwatt.sci.base.quantity import QuantityDoc
+
+UNKNOWN = "not known"
+NARROW_SPACE = "\u202f"
+Steps = tuple[tuple[float, str], ...]
+"""Sizes in the base unit, greatest first, with the name each has."""
+
+_ENERGY: Steps = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"))
+_MASS: Steps = ((1e6, "t"), (1e3, "kg"), (1.0, "g"), (1e-3, "mg"), (1e-6, "µg"), (1e-9, "ng"))
+_POWER: Steps = ((1e6, "MW"), (1e3, "kW"), (1.0, "W"), (1e-3, "mW"))
+_JOULE: Steps = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure ready to print: all three numbers in one unit; `low` and `high` "" when exact."""
+
+    value: str
+    low: str
+    high: str
+    unit: str
+
+    @property
+    def span(self) -> str:
+        """The range, as "0.9 to 1.6", or "" for an exact figure."""
+        return f"{self.low} to {self.high}" if self.low else ""
+
+    def __str__(self) -> str:
+        unit = f"{NARROW_SPACE}{self.unit}" if self.unit else ""
+        return f"{self.value}{unit} ({self.span})" if self.low else f"{self.value}{unit}"
+
+
+def shown(figure: QuantityDoc) -> Shown:
+    """The figure in the prefix that suits its value, or its high end where the value is zero."""
+    size, unit = _scale(figure)
+    value, low, high = (figure[end] / size for end in ("value", "low", "high"))
+    digits = significant_digits(value, low, high)
+    exact = low == high
+    return Shown(
+        number(value, digits),
+        "" if exact else number(low, digits),
+        "" if exact else number(high, digits),
+        unit,
+    )
+
+
+def text(figure: QuantityDoc | None) -> str:
+    """The figure with its range and unit, `UNKNOWN` for None."""
+    return UNKNOWN if figure is None else str(shown(figure))
+
+
+def value_text(figure: QuantityDoc | None) -> str:
+    """The figure with its unit and without its range, `UNKNOWN` for None."""
+    if figure is None:
+        return UNKNOWN
+    printed = shown(figure)
+    return f"{printed.value}{NARROW_SPACE}{printed.unit}" if printed.unit else printed.value
+
+
+def span_text(figure: QuantityDoc | None) -> str:
+    """The range with its unit, "" for an exact or unknown figure."""
+    if figure is None or figure["low"] == figure["high"]:
+        return ""
+    printed = shown(figure)
+    return f"{printed.span}{NARROW_SPACE}{printed.unit}" if printed.unit else printed.span
+
+
+def significant_digits(value: float, low: float, high: float) -> int:
+    """How many significant digits a range supports: 2, 3 within 5 %, 4 within 0.5 %."""
+    if value == 0:
+        return 2
+    spread = (high - low) / 2 / abs(value)
+    return 4 if spread < 0.0051 else 3 if spread < 0.051 else 2
+
+
+def number(value: float, digits: int) -> str:
+    """`value` with so many significant digits; an exponent only below 1e-6 and from 1e12 on.
+
+    Thousands are set apart by a narrow space; zeros after the point that say nothing are dropped
+    from four digits on, where they would only repeat an exact input.
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    magnitude = math.floor(math.log10(abs(value)))
+    if not -6 <= magnitude < 12:
+        return f"{value:.{digits - 1}e}"
+    places = digits - 1 - magnitude
+    rounded = round(value, places)
+    printed = f"{rounded:,.{max(0, places)}f}".replace(",", NARROW_SPACE)
+    return printed.rstrip("0").rstrip(".") if digits >= 4 and "." in printed else printed
+
+
+def count_text(count: float) -> str:
+    """A count of functional units: every digit of a whole one, six of any other."""
+    if count == round(count) and abs(count) < 1e15:
+        return f"{count:,.0f}".replace(",", NARROW_SPACE)
+    return number(count, 6)
+
+
+def percent(share: float) -> str:
+    """A share (0 to 1) in percent; "<1 %" rather than a nought that would deny it."""
+    if 0 < share < 0.01:
+        return f"<1{NARROW_SPACE}%"
+    return f"{share * 100:.0f}{NARROW_SPACE}%"
+
+
+def duration(seconds: float | None) -> str:
+    """A duration [s] in its largest two units, `UNKNOWN` for None."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 60:
+        return f"{number(seconds, 3)}{NARROW_SPACE}s"
+    whole = round(seconds)
+    for size, unit, below, under in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // below} {under}"
+    return f"{whole // 60} min {whole % 60} s"
+
+
+def prefix(reference: float, unit: str) -> tuple[float, str]:
+    """The size [unit] of the prefix that suits `reference` [unit], and the unit's name with it."""
+    base, slash, per = unit.partition("/")
+    if unit in ("1", "gCO2e/kWh"):
+        return 1.0, "" if unit == "1" else "gCO2e/kWh"
+    steps, suffix = {
+        "kWh": (_ENERGY, ""),
+        "gCO2e": (_MASS, "\u00a0CO2e"),
+        "J": (_JOULE, ""),
+        "W": (_POWER, ""),
+    }.get(base, (((1.0, base),), ""))
+    size, name = next((step for step in steps if abs(reference) >= step[0]), steps[-1])
+    return size, f"{name}{suffix}{slash}{per}"
+
+
+def _scale(figure: QuantityDoc) -> tuple[float, str]:
+    return prefix(abs(figure["value"]) or abs(figure["high"]), figure["unit"])

@@ -1,0 +1,89 @@
+"""Notices: coded remarks that travel with a result, are stored and printed with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+
+class NoticeDoc(TypedDict):
+    """A `Notice` as JSON; `field` is the figure it touches, or null for the whole score."""
+
+    code: str
+    message: str
+    field: str | None
+
+
+CODES: dict[str, str] = {
+    "zone-unknown": "No grid zone was given, so the world average intensity is used.",
+    "pue-undeclared": "The facility's PUE was not declared.",
+    "intensity-annual": "Only an annual intensity is known for this zone and time.",
+    "intensity-older-year": "The intensity is that of an earlier year than the job.",
+    "region-unmapped": "The cloud region has no known grid zone of its own.",
+    "hardware-unknown": "A detected device has no row in the catalog.",
+    "hardware-ambiguous": "A detected device's name fits several rows of the catalog.",
+    "overlay-used": "A figure comes from the user's overlay, not from the packaged catalog.",
+    "embodied-modelled": "Embodied carbon is modelled, not taken from a published study.",
+    "lifetime-exceeded": "The job was longer than the hardware is expected to live.",
+    "embodied-unknown": "Embodied carbon of a device is not known.",
+    "host-modelled": "The host's embodied carbon is modelled from its size.",
+    "energy-unmeasured": "A device's energy was not measured.",
+    "energy-estimated": "Part of the energy is estimated by a model.",
+    "meter-cross-check": "Counter and integrated power differ by more than 10 %.",
+    "meter-remark": "A meter left a remark that this version has no code for.",
+    "meter-replaced": "A meter died and was replaced; no count is lost, a window may be.",
+    "meter-gap": "No reading exists for part of the job.",
+    "meter-counter-reset": "A device's energy counter was reset during the job.",
+    "meter-synthetic": "Readings come from a synthetic or replayed meter, not from hardware.",
+    "meter-source-absent": "A meter was not available on this machine.",
+    "device-visibility": "The visible devices could not be matched exactly.",
+    "overlap-removed": "Two writers covered the same device and time; it was counted once.",
+    "identity-conflict": "Two lines with the same identity disagree.",
+    "place-conflict": "A node's zone is told in two ways or not at all, or nodes differ in PUE.",
+    "zones-several": "Nodes of the job stand in different zones, each counted in its own.",
+    "job-lost": "The job's end was not seen; it was closed at its last reading.",
+    "unit-undeclared": "No functional unit was declared, so R is 1 job.",
+    "unit-not-counted": "A declared functional unit was never counted.",
+    "argument-ignored": "An argument was wrong and was ignored.",
+    "intensity-reused": "The intensity of a wider area or coarser time was used.",
+    "below-resolution": "The span is too short for the meter's resolution.",
+    "windows-left-out": "More windows were opened than can be measured; some are left out.",
+    "gpu-shared": "A GPU of the job is used by others too.",
+    "host-shared": "Other measured jobs ran on the host; what no cgroup limits is divided equally.",
+    "spool-elsewhere": "The journal is kept in another folder, as the usual one cannot be written.",
+    "spool-resolution": "The journal was thinned because the spool was full.",
+    "advice-policy": "A rule that no data can test; shown with its source, never counted.",
+    "advice-not-applicable": "The job gives no ground for suggestions.",
+    "candidates-shortened": "More parts were compared than are shown.",
+    "class-inferred": "The class of work was inferred from the job.",
+    "provider-unlisted": "The catalog lists no instances of the provider.",
+    "class-unknown": "The class of work is not known, so ranges cover all classes.",
+    "estimate-unavailable": "The question does not say enough for an estimate.",
+    "flag-idle": "Reserved devices were idle for a large part of the time.",
+    "flag-long-inefficient": "A long job used little of its devices.",
+    "flag-outdated": "The part is outdated for this class of work.",
+    "flag-over-provisioned": "The part is larger than the job needs.",
+    "flag-under-provisioned": "The job nearly fills its device's memory.",
+    "hardware-unstated": "No present hardware was named.",
+    "memory-disagrees": "By estimate the job does not fit its memory; the run shows it does.",
+}
+"""Every code the product may emit, with the sentence its documentation heading opens with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One remark: a code out of `CODES`, a sentence for people, and the figure it touches."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(
+                f"unknown notice code {self.code!r}; add it to gramwatt.sci.base.notices"
+            )
+
+    def to_doc(self) -> NoticeDoc:
+        """This notice as JSON-ready data."""
+        return {"code": self.code, "message": self.message, "field": self.field}

@@ -1,0 +1,249 @@
+"""The catalog: hardware, CPUs, cloud instances, regions and annual grid intensity, by name.
+
+Names match exactly or not at all (`sci.base.name_index`). Everything here is immutable; the data
+are the CSV files packaged beside this module, read once per process on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from gramwatt.sci.base.csv_data import rows
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.base.name_index import NameIndex, close_names, cpu_name
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.hardware import Cpu, Embodied, Hardware
+from gramwatt.sci.catalog.instances import Instance, InstanceIndex, host_share_of, parse_instance
+from gramwatt.sci.catalog.loader import (
+    Source,
+    aliases,
+    architectures,
+    close_regions,
+    cpus,
+    literal_names,
+    named,
+    pairs,
+    parts,
+    regions,
+    sources,
+)
+from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
+from gramwatt.sci.catalog.overlay_rows import instance_rows
+from gramwatt.sci.catalog.services import (
+    Meaning,
+    Service,
+    parse_service,
+    service_index,
+    service_key,
+)
+from gramwatt.sci.embodied.hosts import lifetime_years
+from gramwatt.sci.grid.annual import Grid
+from gramwatt.sci.grid.zones import Region, ZoneIntensity
+
+__all__ = [
+    "Catalog",
+    "Cpu",
+    "Hardware",
+    "Instance",
+    "Region",
+    "Source",
+    "ZoneIntensity",
+    "load_catalog",
+]
+
+
+class Catalog:
+    """Every row by every name it goes by. Build it with `load_catalog`."""
+
+    def __init__(self, overlay: Overlay | None = None) -> None:
+        """Read the packaged data, with the user's overlay over it.
+
+        `version` is the date of the data's last change, YYYY.MM.DD, and the overlay's digest.
+        Raises OverlayError for an overlay that does not fit the data.
+        """
+        self.overlay = overlay
+        self.version = rows("version.csv")[0].text("version")
+        self.version += f"+overlay.{overlay.digest[:8]}" if overlay else ""
+        self._hardware = {part.id: part for part in parts(overlay)}
+        self._cpus = {cpu.id: cpu for cpu in cpus()}
+        self._regions = {region.id: region for region in regions(overlay)}
+        boards, sockets = self._hardware.values(), self._cpus.values()
+        shared = aliases("hardware-shared")
+        self._hardware_names = NameIndex(
+            "hardware", named(boards), architectures(boards), shared=pairs(shared)
+        )
+        self._literal = literal_names(overlay)
+        self._cpu_names = NameIndex("cpu", named(sockets), architectures(sockets), cpu_name)
+        self._instances = {found.id: found for found in map(parse_instance, instance_rows(overlay))}
+        groups = [
+            (row.text("name"), row.listing("families")) for row in rows("instance_groups.csv")
+        ]
+        self._instance_names = InstanceIndex(
+            self._instances.values(), pairs(aliases("instance")), groups
+        )
+        self._services = service_index(map(parse_service, rows("services.csv")))
+        self._grid = Grid(overlay.zones if overlay else None)
+        self.sources: Mapping[str, Source] = {source.key: source for source in sources(overlay)}
+        if overlay:
+            self._check(overlay)
+
+    def with_overlay(self, text: str) -> Catalog:
+        """The packaged catalog with the entries of a TOML text; raises OverlayError."""
+        try:
+            return Catalog(parse_overlay(text))
+        except OverlayError:
+            raise
+        except ValueError as error:  # a name that another part bears
+            raise OverlayError(f"the overlay cannot be used: {error}") from None
+
+    def hardware(self, name: str) -> Hardware:
+        """An accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""
+        try:
+            return self._hardware[self._part(name)]
+        except LookupFailed as error:
+            # "GPU" is a word of several names, and yet no name of them.
+            several = isinstance(error, AmbiguousName) and service_key(name) not in self._services
+            meant = None if several else self.meaning(name)
+            if meant is None:
+                raise
+            raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
+
+    def cpu(self, name: str) -> Cpu:
+        """A CPU by id, name or alias; raises AmbiguousName or LookupFailed."""
+        return self._cpus[self._cpu_names.find(name)]
+
+    def instance(self, name: str) -> Instance:
+        """A cloud instance by id or name; raises AmbiguousName for a family, or LookupFailed."""
+        try:
+            return self._instances[self._instance_names.find(name)]
+        except AmbiguousName:
+            raise
+        except LookupFailed:
+            meant = self.meaning(name)
+            if meant is None:
+                raise
+            raise LookupFailed("instance", name, meant.instances, meant.reason) from None
+
+    def meaning(self, name: str) -> Meaning | None:
+        """What a name means that may be an instance, a service or hardware; None for nothing."""
+        members = self._instance_names.matches(name)
+        if members:
+            return self._of_instances(name, members)
+        service = self._services.get(service_key(name))
+        if service is not None:
+            return self._of_service(service)
+        try:
+            meant: Sequence[str] = (self._part(name),)
+        except AmbiguousName as error:
+            meant = error.choices
+        except LookupFailed:
+            return None
+        held = tuple(found.id for found in self._instances.values() if found.hardware in meant)
+        return Meaning(
+            tuple(meant), held, f"{name} is hardware, not an instance: {', '.join(meant)}"
+        )
+
+    def _part(self, name: str) -> str:
+        """The id of a part; names of cloud metadata count only letter by letter."""
+        return self._literal.get(name.strip().lower()) or self._hardware_names.find(name)
+
+    def _of_instances(self, name: str, members: Sequence[str]) -> Meaning:
+        boards = tuple(dict.fromkeys(self._instances[one].hardware for one in members))
+        what = "a cloud instance" if len(members) == 1 else "a family of cloud instances"
+        reason = f"{name} is {what} with {', '.join(boards)}: ask for it as instance"
+        return Meaning(boards, tuple(members), reason)
+
+    def _of_service(self, service: Service) -> Meaning:
+        held = [i for i in self._instances.values() if service.runs_on(i.provider, i.family)]
+        boards = dict.fromkeys((*service.hardware, *(found.hardware for found in held)))
+        return Meaning(tuple(boards), tuple(found.id for found in held), service.reason)
+
+    def host_share(self, instance: Instance) -> Embodied:
+        """TE of the host's share that goes with one device of an instance [gCO2e]."""
+        host = self._instances.get(instance.host or "")
+        cpu = self._cpus.get(host.cpu or "") if host else None
+        return host_share_of(instance, host, self._hardware[instance.hardware], cpu)
+
+    def lifetime(self, part: str | None = None) -> Quantity:
+        """EL of a part [years]: the overlay's, else its default, else 4 from 3 to 6."""
+        declared = self.overlay.lifetimes if self.overlay else {}
+        found = declared.get(part or "", declared.get("default"))
+        return found or lifetime_years()
+
+    def region(self, name: str) -> Region:
+        """A cloud region by "provider:region", in any case; raises LookupFailed."""
+        found = self._regions.get(name.strip().lower())
+        if found is None:
+            raise LookupFailed("region", name, close_regions(name, self._regions))
+        return found
+
+    def zone(self, key: str, year: int | None = None) -> ZoneIntensity:
+        """Annual intensity of a zone: ISO 3166 alpha-2 or alpha-3, or an Electricity Maps key.
+
+        A zone's own row wins over its country's. With `year`, that year's value where it is known;
+        else the newest. Raises LookupFailed for a key that is none of these.
+        """
+        return self._grid.zone(key, year)
+
+    def world(self) -> ZoneIntensity:
+        """The world mean [gCO2e/kWh], the stand-in for a zone that is not known."""
+        return self._grid.world
+
+    def all_hardware(self) -> Sequence[Hardware]:
+        """Every accelerator, in the order of the data file."""
+        return tuple(self._hardware.values())
+
+    def all_cpus(self) -> Sequence[Cpu]:
+        """Every CPU, in the order of the data file."""
+        return tuple(self._cpus.values())
+
+    def all_instances(self) -> Sequence[Instance]:
+        """Every cloud instance, in the order of the data file."""
+        return tuple(self._instances.values())
+
+    def all_regions(self) -> Sequence[Region]:
+        """Every cloud region, in the order of the data file."""
+        return tuple(self._regions.values())
+
+    def all_zones(self) -> Sequence[ZoneIntensity]:
+        """The newest value of every country and zone, by key."""
+        return self._grid.newest()
+
+    def _check(self, overlay: Overlay) -> None:
+        """Raise OverlayError where an entry names what is not there."""
+        for part in overlay.lifetimes:
+            if part != "default":
+                _known("lifetimes", part, self._hardware)
+        for region in overlay.pue:
+            _known("pue", region, self._regions)
+        for region in overlay.regions:
+            _resolved("regions", region, self.zone, self._regions[region].zone)
+        for key in overlay.instances:
+            found = self._instances[key]
+            _known("instances", key, self._hardware, found.hardware)
+            if found.host:
+                _known("instances", key, self._instances, found.host)
+
+
+@cache
+def load_catalog() -> Catalog:
+    """The packaged catalog, built once per process."""
+    return Catalog()
+
+
+def _known(kind: str, key: str, names: Mapping[str, object], name: str | None = None) -> None:
+    asked = key if name is None else name
+    if asked not in names:
+        close = close_names(asked, {known: known for known in names})
+        hint = f"; close matches: {', '.join(close)}" if close else ""
+        text = f'[{kind}."{key}"] names {asked!r}, which is not known{hint}'
+        raise OverlayError(f"the overlay cannot be used: {text}")
+
+
+def _resolved(kind: str, key: str, look_up: Callable[[str], object], name: str) -> None:
+    try:
+        look_up(name)
+    except LookupFailed as error:
+        text = f'[{kind}."{key}"] {error.message}'
+        raise OverlayError(f"the overlay cannot be used: {text}") from None

@@ -1,0 +1,217 @@
+"""Cloud instances: which accelerators they have, which share of them, and in which host.
+
+A name means an instance when it is its id ("aws:p4d.24xlarge"), its provider's name for it, or that
+with "ml." in front, as SageMaker writes it. A family ("P4", "NCasT4_v3") answers with its members.
+Case, spaces and punctuation do not matter; nothing else ever matches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
+from gramwatt.sci.base.name_index import CLOSE_MATCHES, all_words
+from gramwatt.sci.catalog.hardware import Cpu, Embodied, Hardware
+from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, host_te
+
+_AWS, _GOOGLE = frozenset({"aws"}), frozenset({"gcp", "google-colab"})
+PROVIDER_WORDS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("aws", "amazon", "ec2", "sagemaker", "ml"), _AWS),
+    **dict.fromkeys(("azure", "microsoft"), frozenset({"azure"})),
+    **dict.fromkeys(("google", "gcp", "gce"), _GOOGLE),
+    "snowflake": frozenset({"snowflake"}),
+    "coreweave": frozenset({"coreweave"}),
+}
+"""Words in front of a name that say whose it is; SageMaker's ml.TYPE runs on EC2's TYPE."""
+_TAIL = re.compile(r"(?<=.)(?:series|vms?|instances?|family)+$")
+"""Words behind the name of a family that do not change it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A list price on demand [USD/h], for display only: never part of a carbon figure."""
+
+    usd_per_hour: float
+    region: str
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One machine type; None where not known.
+
+    `count` devices as the system lists them, each a `share` (0 to 1] of the part `hardware`; None
+    where the user chooses it, between `count_low` and `count_high`. `host` is the instance that
+    takes up the whole machine, whose accelerators are ToR. Memory [GiB].
+    """
+
+    id: str
+    provider: str
+    name: str
+    family: str
+    hardware: str
+    count: int | None
+    count_low: int | None
+    count_high: int | None
+    share: float
+    host: str | None
+    vcpu: float | None
+    host_memory_gib: float | None
+    host_cpu: str | None
+    cpu: str | None
+    price: Price | None
+    price_note: str | None
+    sources: tuple[str, ...]
+    notes: str | None
+    overlay: str | None = None
+
+    @property
+    def cited(self) -> str:
+        """The id as figures cite it: with the overlay's source where it is from an overlay."""
+        return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
+
+    def devices(self, asked: float | None) -> float:
+        """How many devices a question means that names this instance.
+
+        `asked` counts devices: a whole multiple of a fixed `count` (several instances), or a number
+        in the range the user may choose from. Raises ScoreError for anything else.
+        """
+        if self.count is None:
+            ends = (self.count_low or 1, self.count_high or 1)
+            if asked is None or not ends[0] <= asked <= ends[1]:
+                text = f"{self.id} takes {ends[0]} to {ends[1]} devices: give that as count"
+                raise ScoreError(text, code="bad-count")
+            return asked
+        if asked is None:
+            return float(self.count)
+        if asked % self.count:
+            text = (
+                f"count counts devices and {self.id} has {self.count}: "
+                f"give a multiple of that, {3 * self.count} for three instances"
+            )
+            raise ScoreError(text, code="bad-count")
+        return asked
+
+    def to_doc(self) -> dict[str, Any]:
+        """This instance as JSON-ready data."""
+        doc = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        price = doc.pop("price")
+        doc["sources"] = list(self.sources)
+        doc["price_usd_per_hour"] = price.usd_per_hour if price else None
+        doc["price_region"] = price.region if price else None
+        doc["price_date"] = price.date if price else None
+        doc["price_source"] = price.source if price else None
+        return doc
+
+
+def parse_instance(row: Row) -> Instance:
+    """An instance from its line in instances.csv."""
+    dollars = row.number("price_usd_per_hour")
+    where = (row.text("price_region"), row.text("price_date"), row.text("price_source"))
+    return Instance(
+        id=row.text("id"),
+        provider=row.text("provider"),
+        name=row.text("name"),
+        family=row.text("family"),
+        hardware=row.text("hardware"),
+        count=row.integer("count"),
+        count_low=row.integer("count_low"),
+        count_high=row.integer("count_high"),
+        share=row.known("share"),
+        host=row.optional("host"),
+        vcpu=row.number("vcpu"),
+        host_memory_gib=row.number("host_memory_gib"),
+        host_cpu=row.optional("host_cpu"),
+        cpu=row.optional("cpu"),
+        price=None if dollars is None else Price(dollars, *where),
+        price_note=row.optional("price_note"),
+        sources=row.listing("sources"),
+        notes=row.optional("notes"),
+        overlay=row.overlay,
+    )
+
+
+def host_share_of(
+    instance: Instance, host: Instance | None, part: Hardware, cpu: Cpu | None
+) -> Embodied:
+    """TE of the host's share that goes with one device of an instance [gCO2e].
+
+    The whole host counts by its CPUs and memory, or as the published server of eight where the
+    part is sold in nothing else; one device reserves share/ToR of it. Where the host is not known,
+    a device's share of the server of eight stands in.
+    """
+    if host is None or host.count is None or part.in_server:
+        one = gpu_host_te_per_accelerator()
+        return Embodied(one.te_g.scaled(instance.share), one.tier, one.stages)
+    whole = host_te(cpu, host.vcpu, host.host_memory_gib)
+    share = instance.share / (host.count * host.share)
+    source = f"{share:.4g} of the host {host.cited}"
+    figure = whole.te_g.scaled(share).sourced(f"{source}, {whole.te_g.source}")
+    return Embodied(figure, whole.tier, whole.stages)
+
+
+def _parse(name: str) -> tuple[str, frozenset[str] | None]:
+    """What a name is looked up by, and the providers it names."""
+    found, providers = all_words(name), None
+    while len(found) > 1 and found[0] in PROVIDER_WORDS:
+        named = PROVIDER_WORDS[found[0]]
+        providers = named if providers is None else providers & named
+        found = found[1:]
+    return _TAIL.sub("", "".join(found)), providers
+
+
+class InstanceIndex:
+    """Instances by id, name and alias; families and groups of families by their names."""
+
+    def __init__(
+        self,
+        instances: Iterable[Instance],
+        aliases: Iterable[tuple[str, str]],
+        groups: Iterable[tuple[str, Sequence[str]]],
+    ) -> None:
+        """Index instances; aliases pair a name with an id, groups a name with families."""
+        self._providers = {item.id: item.provider for item in instances}
+        self._ids: dict[str, list[str]] = {}
+        members: dict[str, list[str]] = {}
+        for item in instances:
+            for name in {item.id, item.name, item.name.removeprefix("Standard_")}:
+                self._ids.setdefault(_parse(name)[0], []).append(item.id)
+            members.setdefault(item.family, []).append(item.id)
+        self._aliases = {"".join(all_words(name)): found for name, found in aliases}
+        self._groups = {_parse(family)[0]: ids for family, ids in members.items()}
+        for name, families in groups:
+            found = [one for family in families for one in members[family]]
+            self._groups[_parse(name)[0]] = found
+
+    def matches(self, name: str) -> tuple[str, ...]:
+        """Ids that a name means: one for an instance, all members for a family, else none."""
+        alias = self._aliases.get("".join(all_words(name)))
+        if alias:
+            return (alias,)
+        key, providers = _parse(name)
+        for index in (self._ids, self._groups):
+            found = dict.fromkeys(index.get(key, ()))
+            held = [one for one in found if providers is None or self._providers[one] in providers]
+            if held:
+                return tuple(held)
+        return ()
+
+    def find(self, name: str) -> str:
+        """The id of a name; raises AmbiguousName with the members, or LookupFailed."""
+        found = self.matches(name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise AmbiguousName("instance", name, found)
+        raise LookupFailed("instance", name, self._close(name))
+
+    def _close(self, name: str) -> list[str]:
+        from difflib import get_close_matches
+
+        near = get_close_matches(_parse(name)[0], self._ids, n=2 * CLOSE_MATCHES)
+        return list(dict.fromkeys(one for key in near for one in self._ids[key]))[:CLOSE_MATCHES]

@@ -1,0 +1,271 @@
+"""The user's overlay: a TOML text that adds or overrides catalog entries, each with its source.
+
+    [hardware.acme-x1]              parts: columns of hardware.csv, and embodied_kg
+    [instances."lab:node-a"]        machines: the columns of instances.csv
+    [zones.MY-GRID]                 annual intensity: g_per_kwh, low, high, year, country;
+                                    off_grid = true for a supply without a connection to a grid
+    [regions."lab:paris"]           places: zone, country, place
+    [pue."lab:paris"]               PUE of a region: value, low, high, year
+    [lifetimes.acme-x1]             EL: years, low, high; "default" is for every part
+
+Every entry needs `source`, which each figure out of it carries into every report. Parsing is pure;
+reading the file is the caller's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from gramwatt.sci.base.csv_data import LIST_SEPARATOR
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.name_index import close_names
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.grid.zones import ANNUAL_SPREAD, PUE_SPREAD, UNIT, ZoneIntensity
+
+Cells = Mapping[str, str]
+_NUMBERS = (
+    *("release_year", "process_nm", "die_area_mm2", "die_count", "devices_per_board", "tdp_w"),
+    *("idle_w", "idle_low_w", "idle_high_w", "fp64_tflops", "fp32_tflops", "tf32_tflops"),
+    *("fp16_tensor_tflops", "bf16_tensor_tflops", "fp8_tflops", "int8_tops", "memory_gb"),
+    *("memory_bandwidth_gbs", "interconnect_gbs"),
+    *("embodied_kg", "embodied_low_kg", "embodied_high_kg"),
+)
+_TEXTS = ("vendor", "name", "architecture", "form_factor", "memory_type", "idle_state", "status")
+_INTEGERS = ("release_year", "die_count", "devices_per_board", "count", "count_low", "count_high")
+CLASSES = ("gpu", "accelerator", "module")
+TIERS = ("A", "B", "C", "D")
+_MARKET = re.compile(
+    r"(?i:market-based|guarantees? of origin|energy certificates?|\boffsets?\b|carbon credits?)"
+    r"|\b(?:PPA|REC|EAC|GO)s?\b"
+)
+"""What a source may not rest on: SCI leaves contracts, certificates and offsets out of I and M."""
+
+
+class OverlayError(GramwattError, ValueError):
+    """An overlay that cannot be used; the message names every entry that is wrong."""
+
+    code = "bad-overlay"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A parsed overlay: cells of hardware and instances by id, figures of the rest by key."""
+
+    digest: str
+    hardware: Mapping[str, Cells]
+    instances: Mapping[str, Cells]
+    regions: Mapping[str, Cells]
+    zones: Mapping[str, ZoneIntensity]
+    pue: Mapping[str, tuple[Quantity, int | None]]
+    lifetimes: Mapping[str, Quantity]
+    sources: Mapping[str, str]
+    """The source of every entry by "kind id", such as "hardware acme-x1"."""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 500 or "\n" in value:
+        raise ValueError("must be one line of 1 to 500 characters")
+    return value.strip()
+
+
+def _positive(value: Any) -> str:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value <= 0:
+        raise ValueError("must be a number above 0")
+    return repr(value)
+
+
+def _whole(value: Any) -> str:
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError("must be a whole number above 0")
+    return str(value)
+
+
+def _share(value: Any) -> str:
+    if not 0 < float(_positive(value)) <= 1:
+        raise ValueError("must be above 0 and at most 1")
+    return repr(value)
+
+
+def _list(value: Any) -> str:
+    items = [_text(item) for item in value] if isinstance(value, list) else []
+    if not items or any(LIST_SEPARATOR in item for item in items):
+        raise ValueError(f"must be a list of texts without {LIST_SEPARATOR!r}")
+    return LIST_SEPARATOR.join(items)
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return check
+
+
+def _flag(value: Any) -> str:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return "1" if value else "0"
+
+
+_NUMERIC = {name: _whole if name in _INTEGERS else _positive for name in _NUMBERS}
+_PLACE = {"zone": _text, "country": _text, "place": _text, "notes": _text}
+_ZONE = {"name": _text, "country": _text}
+_FIGURE = {"low": _positive, "high": _positive}
+FIELDS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
+    "hardware": {
+        **dict.fromkeys(_TEXTS, _text),
+        **_NUMERIC,
+        "class": _one_of(CLASSES),
+        **dict.fromkeys(("software", "intended_use", "aliases"), _list),
+        "embodied_tier": _one_of(TIERS),
+        "embodied_includes_host": _flag,
+        "notes": _text,
+    },
+    "instances": {
+        **dict.fromkeys(("hardware", "host", "host_cpu", "cpu", "family", "notes"), _text),
+        **dict.fromkeys(("count", "count_low", "count_high"), _whole),
+        **dict.fromkeys(("vcpu", "host_memory_gib", "price_usd_per_hour"), _positive),
+        **dict.fromkeys(("price_region", "price_date"), _text),
+        "share": _share,
+    },
+    "regions": _PLACE,
+    "zones": {"g_per_kwh": _positive, "year": _whole, "off_grid": _flag, **_ZONE, **_FIGURE},
+    "pue": {"value": _positive, "year": _whole, **_FIGURE},
+    "lifetimes": {"years": _positive, **_FIGURE},
+}
+"""What each kind of entry may hold beside `source`, with the check of each value."""
+REQUIRED = {"zones": ("g_per_kwh", "year"), "pue": ("value",), "lifetimes": ("years",)}
+
+
+def parse_overlay(text: str) -> Overlay:
+    """The overlay in a TOML text; raises OverlayError that names every wrong entry."""
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OverlayError(f"the overlay is not TOML: {error}") from None
+    problems: list[str] = []
+    kinds = {kind: _entries(kind, document.pop(kind, {}), problems) for kind in FIELDS}
+    problems += [f"unknown table [{name}]; known: {', '.join(FIELDS)}" for name in document]
+    if problems:
+        raise OverlayError("the overlay cannot be used: " + "; ".join(problems))
+    return _assembled(kinds, sha256(text.encode()).hexdigest())
+
+
+def _assembled(kinds: Mapping[str, Mapping[str, Cells]], digest: str) -> Overlay:
+    pue = {key.lower(): _pue(key, cells) for key, cells in kinds["pue"].items()}
+    return Overlay(
+        digest=digest,
+        hardware=kinds["hardware"],
+        instances=kinds["instances"],
+        regions={key.lower(): cells for key, cells in kinds["regions"].items()},
+        zones={key.upper(): _zone(key.upper(), cells) for key, cells in kinds["zones"].items()},
+        pue=pue,
+        lifetimes={key: _lifetime(key, cells) for key, cells in kinds["lifetimes"].items()},
+        sources={
+            f"{kind} {_canonical(kind, key)}": cells["overlay"]
+            for kind, entries in kinds.items()
+            for key, cells in entries.items()
+        },
+    )
+
+
+def _canonical(kind: str, key: str) -> str:
+    if kind == "zones":
+        return key.upper()
+    return key.lower() if kind in ("regions", "pue") else key
+
+
+def _entries(kind: str, table: Any, problems: list[str]) -> dict[str, Cells]:
+    if not isinstance(table, dict):
+        problems.append(f"[{kind}] must be a table of entries")
+        return {}
+    found: dict[str, Cells] = {}
+    for key, entry in table.items():
+        where = f"[{kind}.{key}]"
+        if isinstance(entry, dict):
+            found[key] = _cells(kind, where, entry, problems)
+        else:
+            problems.append(f"{where} must be a table")
+    return found
+
+
+def _cells(kind: str, where: str, entry: Mapping[str, Any], problems: list[str]) -> Cells:
+    checks = {**FIELDS[kind], "source": _text}
+    cells: dict[str, str] = {}
+    for name, value in entry.items():
+        try:
+            cells[name] = checks[name](value)
+        except KeyError:
+            close = close_names(name, {known: known for known in checks}) or list(checks)
+            problems.append(f"{where} unknown key {name!r}; perhaps {', '.join(close)}")
+        except (TypeError, ValueError) as error:
+            problems.append(f"{where} {name} {error}")
+    missing = [name for name in ("source", *REQUIRED.get(kind, ())) if name not in entry]
+    problems += [f"{where} needs {name}" for name in missing]
+    problems += [f"{where} {text}" for text in _unordered(cells)]
+    if kind in ("zones", "hardware") and _MARKET.search(cells.get("source", "")):
+        problems.append(f"{where} source names a market-based instrument, which is no part of SCI")
+    cells["overlay"] = cells.pop("source", "")
+    return cells
+
+
+def _unordered(cells: Cells) -> Iterable[str]:
+    """What is wrong with the order of the figures of one entry: low <= value <= high."""
+    triples = [("idle_low_w", "idle_w", "idle_high_w"), ("count_low", "count_low", "count_high")]
+    triples.append(("embodied_low_kg", "embodied_kg", "embodied_high_kg"))
+    triples += [("low", name, "high") for name in ("g_per_kwh", "value", "years")]
+    for low, name, high in triples:
+        ends = [float(cells[part]) for part in (low, name, high) if part in cells]
+        if ends != sorted(ends):
+            yield f"{low}, {name} and {high} must rise in that order"
+    if float(cells.get("value", 1)) < 1:
+        yield "value must be at least 1"
+
+
+def _ranged(cells: Cells, name: str, unit: str, usual: tuple[float, float]) -> Quantity:
+    """A figure of an entry with its declared range, else the usual one, as shares of it."""
+    value = float(cells[name])
+    low = float(cells["low"]) if "low" in cells else min(value, value * usual[0])
+    high = float(cells["high"]) if "high" in cells else max(value, value * usual[1])
+    source = f"overlay: {cells['overlay']}"
+    return Quantity(value, low, high, unit, "declared", source)
+
+
+def _zone(key: str, cells: Cells) -> ZoneIntensity:
+    spread = (1 - ANNUAL_SPREAD, 1 + ANNUAL_SPREAD)
+    figure = _ranged(cells, "g_per_kwh", UNIT, spread)
+    return ZoneIntensity(
+        zone=key,
+        name=cells.get("name", key),
+        country=cells.get("country"),
+        intensity=figure.sourced(f"{key} {cells['year']}, annual mean, {figure.source}"),
+        year=int(cells["year"]),
+        basis="lifecycle",
+        signal="average",
+        scope="consumption",
+        source=f"overlay: {cells['overlay']}",
+        licence="of the user's own",
+        supply="off-grid" if cells.get("off_grid") == "1" else "grid",
+    )
+
+
+def _pue(key: str, cells: Cells) -> tuple[Quantity, int | None]:
+    value = float(cells["value"])
+    spread = (max(1.0, value - PUE_SPREAD) / value, (value + PUE_SPREAD) / value)
+    figure = _ranged(cells, "value", "1", spread)
+    year = int(cells["year"]) if "year" in cells else None
+    return figure.sourced(f"PUE of {key}, {figure.source}"), year
+
+
+def _lifetime(key: str, cells: Cells) -> Quantity:
+    figure = _ranged(cells, "years", "years", (1.0, 1.0))
+    return figure.sourced(f"EL of {'every part' if key == 'default' else key}, {figure.source}")

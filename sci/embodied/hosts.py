@@ -1,0 +1,147 @@
+"""Embodied carbon of hosts and of parts the catalog lacks: TE, the use phase excluded.
+
+Every parameter is a line of embodied_model.csv with its range and source. What a host does not
+state is never left out in silence: memory falls back on a usual amount a thread, an unknown CPU on
+a class default, an unknown host on published whole-server figures, each with the wider range.
+Storage of unknown size is the exception, and the stages say so.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.units import G_PER_KG
+from gramwatt.sci.catalog.hardware import Cpu, Embodied, Tier
+from gramwatt.sci.embodied.accelerators import parameters
+
+__all__ = [
+    "Cpu",
+    "Embodied",
+    "cpu_die_te",
+    "cpu_te",
+    "dram_te",
+    "gpu_host_te_per_accelerator",
+    "host_share_te",
+    "host_te",
+    "lifetime_years",
+    "ssd_te",
+    "unknown_accelerator_te",
+]
+
+MAKING = "manufacturing, use excluded"
+
+
+def lifetime_years() -> Quantity:
+    """EL, the expected life of hardware [years]: 4, from 3 to 6 by who states it."""
+    return parameters().quantity("lifetime")
+
+
+def unknown_accelerator_te() -> Embodied:
+    """TE of an accelerator that the catalog lacks: the generic figure of two published sources."""
+    return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MAKING}")
+
+
+def server_accelerators() -> float:
+    """Accelerators of the server whose embodied carbon is taken."""
+    return parameters()["gpu_host_devices"]
+
+
+def gpu_host_te_per_accelerator() -> Embodied:
+    """TE of one accelerator's share of its server: 5700 kg (3000 to 6500) over 8 [gCO2e]."""
+    return host_share_te(1.0)
+
+
+def host_share_te(accelerators: float) -> Embodied:
+    """TE of the server share that goes with that many accelerators [gCO2e]."""
+    devices = server_accelerators()
+    shares = f"{accelerators:g} {'share' if accelerators == 1 else 'shares'} of {devices:g}"
+    stages = f"server for {devices:g} accelerators without them, {shares}, {MAKING}"
+    return Embodied(_grams("gpu_host").scaled(accelerators / devices), "C", stages)
+
+
+def cpu_die_te(die_area_mm2: float | None) -> Embodied:
+    """TE of one packaged CPU [gCO2e] by its die area [mm2], a class default where not known."""
+    given = parameters()
+    if die_area_mm2 is None:
+        kilograms, source, tier = given.quantity("cpu_default"), "class default", "D"
+    else:
+        kilograms, source, tier = given.quantity("cpu_base"), "by die area", "C"
+        kilograms += given.quantity("cpu_per_mm2").scaled(die_area_mm2, "kg")
+    value_g = kilograms.scaled(G_PER_KG).value
+    low_g, high_g = (value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"])
+    text = f"embodied model v1, CPU {source}"
+    figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
+    known: Tier = "C" if tier == "C" else "D"
+    return Embodied(figure, known, f"packaged CPU, {MAKING}")
+
+
+def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
+    """TE of a host's CPUs [gCO2e].
+
+    A known CPU counts by threads: 32 threads of a 64-thread part are half a socket, 128 are two.
+    An unknown one is a whole package of the class default, and a slice of one at the low end.
+    """
+    socket = cpu.embodied if cpu else cpu_die_te(None)
+    return Embodied(socket.te_g.times(_sockets(cpu, threads), "gCO2e"), socket.tier, socket.stages)
+
+
+def dram_te(memory_gib: float) -> Embodied:
+    """TE of a host's memory [gCO2e]; marketed GB are GiB."""
+    return Embodied(_grams("dram").scaled(memory_gib), "C", f"DRAM, {MAKING}")
+
+
+def ssd_te(capacity_gb: float) -> Embodied:
+    """TE of a host's solid-state storage [gCO2e]."""
+    return Embodied(_grams("ssd").scaled(capacity_gb), "C", f"SSD, {MAKING}")
+
+
+def host_te(
+    cpu: Cpu | None, threads: float | None, memory_gib: float | None, ssd_gb: float | None = None
+) -> Embodied:
+    """TE of a machine without its accelerators [gCO2e]: CPUs, memory, storage, case, assembly.
+
+    A machine with fewer threads than one socket is taken as a slice of a server, case included.
+    """
+    if cpu is None and threads is None and memory_gib is None:
+        return Embodied(_grams("host_unknown"), "D", f"a server of unknown size, {MAKING}")
+    sockets = _sockets(cpu, threads)
+    parts = [cpu_te(cpu, threads), _memory_te(sockets, cpu, memory_gib)]
+    if ssd_gb is not None:
+        parts.append(ssd_te(ssd_gb))
+    case = (_grams("case") + _grams("assembly")).times(_at_most_one(sockets), "gCO2e")
+    figure = reduce(add, (part.te_g for part in parts), case)
+    tier: Tier = "D" if any(part.tier == "D" for part in parts) else "C"
+    without = "" if ssd_gb is not None else ", storage of unknown size left out"
+    return Embodied(figure, tier, f"CPU, DRAM, case and assembly, {MAKING}{without}")
+
+
+def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> Embodied:
+    if memory_gib is not None:
+        return dram_te(memory_gib)
+    per_socket = cpu.threads if cpu else parameters()["cpu_default_threads"]
+    gib = parameters().quantity("dram_gib_per_thread").times(sockets.scaled(per_socket), "GiB")
+    return Embodied(_grams("dram").times(gib, "gCO2e"), "D", f"DRAM of assumed size, {MAKING}")
+
+
+def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:
+    """How many sockets the host has, or which part of one."""
+    if cpu is not None:
+        count = 1.0 if threads is None else threads / cpu.threads
+        return Quantity.exact(count, "sockets", "derived", f"threads of {cpu.id}")
+    if threads is None:
+        return Quantity.exact(1.0, "sockets", "estimated", "one socket assumed")
+    share = threads / parameters()["cpu_default_threads"]
+    most = max(1.0, share)
+    return Quantity(most, share, most, "sockets", "estimated", "threads of an unknown CPU")
+
+
+def _at_most_one(sockets: Quantity) -> Quantity:
+    value, low, high = (min(1.0, end) for end in (sockets.value, sockets.low, sockets.high))
+    return Quantity(value, low, high, sockets.unit, sockets.kind, sockets.source)
+
+
+def _grams(key: str) -> Quantity:
+    """A parameter given in kilograms [gCO2e per the rest of its unit]."""
+    return parameters().quantity(key).scaled(G_PER_KG, "gCO2e")

@@ -1,0 +1,191 @@
+"""A score without measuring: the estimate of design section 9, every assumption in the open.
+
+Energy comes from what the question declares, else from the catalog's rated power times the share of
+it that such jobs draw; training time may come from 6 x N x D floating-point operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TypedDict
+
+from gramwatt.sci.base.document import SciDoc, SourceDoc
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.catalog.catalog import Catalog, Instance
+from gramwatt.sci.estimate.model import DECLARED, Assumptions
+from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.grid.intensity import IntensityLookup
+from gramwatt.sci.score.context import doc
+from gramwatt.sci.score.location import Place, locate, reused
+from gramwatt.sci.score.method import (
+    APPROACH,
+    ENGINE_VERSION,
+    FORMULA,
+    STANDARD,
+    SUPPLIES,
+    overlay_notices,
+)
+from gramwatt.sci.score.quality import Conformance, conformance
+from gramwatt.sci.score.score import per_unit
+
+REGION_PROVIDERS = ("aws", "azure", "gcp")
+"""Clouds whose regions the catalog knows by the provider of the instance."""
+
+
+class EstimateMethod(TypedDict):
+    """How an estimate came about."""
+
+    standard: str
+    formula: str
+    engine_version: str
+    catalog_version: str
+    intensity_approach: str
+    hardware: str | None
+    instance: str | None
+    inputs: list[SourceDoc]
+
+
+class EstimateDoc(TypedDict):
+    """The answer to an estimate's question (design section 9)."""
+
+    device_hours: QuantityDoc | None
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+    sci: list[SciDoc]
+    pue: QuantityDoc
+    intensity_g_per_kwh: QuantityDoc
+    conformance: str
+    deviations: list[str]
+    notices: list[NoticeDoc]
+    method: EstimateMethod
+
+
+def estimate(
+    question: EstimateQuestion, catalog: Catalog, intensity: IntensityLookup
+) -> EstimateDoc:
+    """The estimate; raises LookupFailed for unknown names, ScoreError where nothing is meant."""
+    machine = catalog.instance(question.instance) if question.instance else None
+    name = machine.hardware if machine else question.hardware
+    hardware = catalog.hardware(name) if name else None
+    question = placed(question, machine)
+    place = _place(question, catalog)
+    grid = _grid(question, place, intensity)
+    work = Assumptions(question, hardware, catalog, machine)
+    hours = work.device_hours()
+    energy, embodied = work.energy_kwh(hours), work.embodied_g(hours)
+    operational = energy.times(grid, "gCO2e").times(place.pue, "gCO2e") if energy else None
+    emitted = operational + embodied if operational and embodied else None
+    status = _status(question, place, energy, embodied)
+    supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
+    inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
+    return {
+        "device_hours": doc(hours),
+        "energy_kwh": doc(energy),
+        "operational_g": doc(operational),
+        "embodied_g": doc(embodied),
+        "total_g": doc(emitted),
+        "sci": _scores(question, emitted),
+        "pue": place.pue.to_doc(),
+        "intensity_g_per_kwh": grid.to_doc(),
+        "conformance": status.status,
+        "deviations": list(status.deviations),
+        "notices": [
+            *_place_notices(question, place, catalog),
+            *(
+                notice.to_doc()
+                for notice in (*work.notices, *overlay_notices(_inputs(inputs), catalog))
+            ),
+        ],
+        "method": _method(work, inputs),
+    }
+
+
+def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod:
+    return {
+        "standard": STANDARD,
+        "formula": FORMULA,
+        "engine_version": ENGINE_VERSION,
+        "catalog_version": work.catalog.version,
+        "intensity_approach": APPROACH,
+        "hardware": work.hardware.id if work.hardware else None,
+        "instance": work.instance.id if work.instance else None,
+        "inputs": _inputs(inputs),
+    }
+
+
+def placed(question: EstimateQuestion, machine: Instance | None) -> EstimateQuestion:
+    """The question with its region under the instance's provider.
+
+    Raises ScoreError when the region is another cloud's than the instance.
+    """
+    if machine is None or question.region is None:
+        return question
+    provider, colon, _ = question.region.partition(":")
+    cloud = machine.provider in REGION_PROVIDERS
+    if not colon:
+        return replace(question, region=f"{machine.provider}:{question.region}")
+    if cloud and provider.lower() in REGION_PROVIDERS and provider.lower() != machine.provider:
+        text = f"{machine.id} does not run in {question.region}: name a region of the same cloud"
+        raise ScoreError(text, code="conflicting-fields")
+    return question
+
+
+def _place(question: EstimateQuestion, catalog: Catalog) -> Place:
+    """Where it would run; a zone or region that the catalog does not know is an error here."""
+    if question.zone:
+        catalog.zone(question.zone)
+    if question.region:
+        catalog.region(question.region)
+    return locate(question.zone, question.region, question.pue, catalog)
+
+
+def _grid(question: EstimateQuestion, place: Place, intensity: IntensityLookup) -> Quantity:
+    """Intensity [gCO2e/kWh]: declared, else the annual mean of the zone."""
+    if question.intensity_g_per_kwh is not None:
+        return Quantity.exact(question.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
+    # A question does not say when the job runs, so the span is only there for form.
+    start = datetime(2000, 1, 1, tzinfo=UTC)
+    return intensity.points(place.zone, start, start + timedelta(hours=1))[0].intensity
+
+
+def _status(
+    question: EstimateQuestion,
+    place: Place,
+    energy: Quantity | None,
+    embodied: Quantity | None,
+) -> Conformance:
+    faults = list(place.faults) if question.intensity_g_per_kwh is None else []
+    named = {"energy": energy, "embodied carbon": embodied}
+    faults += [f"{name} is not known" for name, figure in named.items() if figure is None]
+    deviations = list(place.deviations)
+    if not question.host:
+        deviations.append("the host is left out of energy and embodied carbon, as asked")
+    return conformance(faults, deviations)
+
+
+def _place_notices(question: EstimateQuestion, place: Place, catalog: Catalog) -> list[NoticeDoc]:
+    if question.intensity_g_per_kwh is not None:
+        return [n.to_doc() for n in place.notices if n.code != "zone-unknown"]
+    return [n.to_doc() for n in (*place.notices, *reused(place.zone, catalog))]
+
+
+def _scores(question: EstimateQuestion, emitted: Quantity | None) -> list[SciDoc]:
+    units = dict(question.units) or {"job": 1.0}
+    return [
+        {
+            "unit": unit,
+            "count": count,
+            "g_per_unit": doc(per_unit(emitted, count, unit)) if emitted else None,
+        }
+        for unit, count in units.items()
+    ]
+
+
+def _inputs(inputs: Mapping[str, Quantity]) -> list[SourceDoc]:
+    return [{"what": what, "figure": figure.to_doc()} for what, figure in inputs.items()]

@@ -1,0 +1,199 @@
+"""What an estimate assumes where nothing was measured: device hours, power, host and embodied.
+
+Each figure it settles on is kept in `inputs` with its range and source, so that an answer can show
+all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.units import S_PER_HOUR, flop_per_s_from_tflops, g_from_kg
+from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
+from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator
+from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.score.allocation import embodied_share_g
+from gramwatt.sci.score.formula import training_device_hours
+
+DECLARED = "declared in the question"
+RATED_SHARE = Quantity(
+    0.70,
+    0.40,
+    0.93,
+    "1",
+    "derived",
+    "share of rated power drawn: dense training 0.5 to 0.9, LLM serving 0.4 to 0.93 with median "
+    "0.70 (ML.ENERGY leaderboard v3, Zeus trace, MLPerf)",
+)
+HOST_SHARE = Quantity(
+    0.45,
+    0.28,
+    0.82,
+    "1",
+    "estimated",
+    "host power over accelerator power: an 8x H100 node draws 7.16 kW on the wall against 5.6 kW "
+    "of GPU limits (MLPerf Training), or 76 % of 10.2 kW (arXiv:2506.14551)",
+)
+TRAINING_UTILISATION = Quantity(
+    0.35, 0.22, 0.48, "1", "estimated", "model FLOP utilisation of 22 published training runs"
+)
+USE_SPREAD = 0.35
+"""Power modelled by utilisation: 27 to 37 % error of rated-power models (arXiv:2506.14551)."""
+
+
+@dataclass(slots=True)
+class Assumptions:
+    """One question and its hardware worked out; figures are None where not known."""
+
+    question: EstimateQuestion
+    hardware: Hardware | None
+    catalog: Catalog
+    instance: Instance | None = None
+    inputs: dict[str, Quantity] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def with_host(self) -> bool:
+        """Whether a host stands beside the device: modules and whole systems are their own."""
+        beside = self.hardware is None or self.hardware.device_class in ("gpu", "accelerator")
+        return self.question.host and beside
+
+    @property
+    def share(self) -> float:
+        """Which part of each device the instance has, (0, 1]."""
+        return self.instance.share if self.instance else 1.0
+
+    def devices(self) -> float:
+        """How many devices are asked for: those of the instance, else `count`, else one."""
+        if self.instance is None:
+            return self.question.count or 1.0
+        count = self.instance.devices(self.question.count)
+        source = f"{self.instance.cited}, {self.share:.4g} of each"
+        self.inputs["devices"] = Quantity.exact(count, "1", "catalog", source)
+        return count
+
+    def device_hours(self) -> Quantity | None:
+        """Device hours [h]: declared, count x hours, or out of parameters and tokens."""
+        asked = self.question
+        if asked.device_hours is not None:
+            return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
+        if asked.hours is not None:
+            count = self.devices()
+            source = f"{DECLARED}: {asked.hours:g} h on {count:g} devices"
+            return Quantity.exact(asked.hours * count, "h", "declared", source)
+        if asked.model_parameters is None or asked.tokens is None:
+            return None
+        utilisation = TRAINING_UTILISATION
+        if asked.model_flop_utilisation is not None:
+            given = asked.model_flop_utilisation
+            utilisation = Quantity.exact(given, "1", "declared", DECLARED)
+        peak = self._peak()
+        self.inputs["model FLOP utilisation"] = utilisation
+        self.inputs["peak dense rate of a device"] = peak
+        # N is the activated parameters for a mixture of experts; less use takes more hours.
+        hours = [
+            training_device_hours(
+                asked.model_parameters, asked.tokens, flop_per_s_from_tflops(peak.value), share
+            )
+            for share in (utilisation.value, utilisation.high, utilisation.low)
+        ]
+        source = f"6 x N x D; {utilisation.source}; {peak.source}"
+        return Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
+
+    def energy_kwh(self, hours: Quantity | None) -> Quantity | None:
+        """IT energy [kWh]: declared, else power x device hours, with the host's beside it."""
+        if self.question.energy_kwh is not None:
+            return Quantity.exact(self.question.energy_kwh, "kWh", "declared", DECLARED)
+        power = self._power()
+        if power is None or hours is None:
+            name = self.hardware.id if self.hardware else "the hardware"
+            text = f"The catalog has no power of {name}; give power_w or energy_kwh."
+            self.notices.append(Notice("energy-unmeasured", text, "energy_kwh"))
+            return None
+        self.inputs["power of a device"] = power
+        devices = power.scaled(1e-3, "kW").times(hours, "kWh")
+        if not self.with_host:
+            return devices
+        self.inputs["host power over device power"] = HOST_SHARE
+        return devices + devices.times(HOST_SHARE, "kWh")
+
+    def embodied_g(self, hours: Quantity | None) -> Quantity | None:
+        """M [gCO2e] = TE x device hours / EL, with the host's share of TE."""
+        te = self._te()
+        if te is None or hours is None:
+            text = "Embodied carbon is not known; give embodied_kg_per_device and device_hours."
+            self.notices.append(Notice("embodied-unknown", text, "embodied_g"))
+            return None
+        life = self.catalog.lifetime(self.hardware.id if self.hardware else None)
+        if self.question.lifetime_years is not None:
+            given = self.question.lifetime_years
+            life = Quantity.exact(given, "years", "declared", DECLARED)
+        self.inputs["EL, expected lifetime"] = life
+        an_hour = embodied_share_g(te, S_PER_HOUR, life, 1.0)
+        return an_hour.times(hours.scaled(1.0, "1"), "gCO2e")
+
+    def _peak(self) -> Quantity:
+        """Peak dense rate [TFLOPS] of the asked precision: bf16 unless said, else fp16, fp32."""
+        if self.hardware is None:
+            raise ScoreError("training time needs hardware", code="missing-field")
+        peak = self.hardware.peak
+        rates = {
+            "bf16": peak.bf16_tensor,
+            "fp16": peak.fp16_tensor,
+            "tf32": peak.tf32,
+            "fp32": peak.fp32,
+            "fp8": peak.fp8,
+            "int8": peak.int8_tops,
+        }
+        asked = self.question.precision
+        wanted = (asked,) if asked else ("bf16", "fp16", "fp32")
+        for name in wanted:
+            rate = rates[name]
+            if rate:
+                source = f"peak dense {name} of {self._cited()}"
+                return Quantity.exact(rate * self.share, "TFLOPS", "catalog", source)
+        what = f"no {' or '.join(wanted)} rate of {self.hardware.id}"
+        raise ScoreError(f"the catalog has {what}; give hours or device_hours", code="rate-unknown")
+
+    def _power(self) -> Quantity | None:
+        """Mean power of a device [W]: declared, else from rated power by use or a usual share."""
+        if self.question.power_w is not None:
+            return Quantity.exact(self.question.power_w, "W", "declared", DECLARED)
+        if self.hardware is None or self.hardware.tdp_w is None:
+            return None
+        rated = Quantity.exact(
+            self.hardware.tdp_w * self.share, "W", "catalog", f"rated power of {self._cited()}"
+        )
+        used = self.question.utilisation
+        if used is None:
+            return rated.times(RATED_SHARE, "W")
+        idle = self.hardware.idle_w.value * self.share if self.hardware.idle_w else 0.0
+        mean = idle + (rated.value - idle) * used
+        source = f"between idle and rated power of {self._cited()} by declared utilisation"
+        spread = Quantity.around(mean, USE_SPREAD, "W", "derived", source)
+        return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
+
+    def _te(self) -> Quantity | None:
+        """TE of a device and its share of a host [gCO2e]; None where the catalog has none."""
+        part = self.hardware.embodied if self.hardware else None
+        te = part.te_g.scaled(self.share) if part else None
+        if self.question.embodied_kg_per_device is not None:
+            grams = g_from_kg(self.question.embodied_kg_per_device)
+            te = Quantity.exact(grams, "gCO2e", "declared", DECLARED)
+        if te is None:
+            return None
+        self.inputs["TE, embodied carbon of a device"] = te
+        if not self.with_host or (part is not None and part.includes_host):
+            return te
+        beside = gpu_host_te_per_accelerator()
+        host = (self.catalog.host_share(self.instance) if self.instance else beside).te_g
+        self.inputs["TE, host share of a device"] = host
+        return te + host
+
+    def _cited(self) -> str:
+        """The part as figures cite it, with the share of it that an instance has."""
+        named = self.hardware.cited if self.hardware else "the hardware"
+        return named if self.share == 1.0 else f"{self.share:.4g} of {named}"

@@ -1,0 +1,4 @@
+"""Grid carbon intensity: points over time, annual values, zones and cloud regions.
+
+Imports `base`.
+"""

@@ -1,0 +1,310 @@
+"""Many writers, ranks and nodes -> one job in which every device counts once.
+
+`merge` is a function of the *set* of records: duplicates, order, and uploads that overlap do not
+change its answer (property-tested). An interval is identified by (node, device, start); of several
+the one with the greatest end, then the greatest sequence number, stands. Intervals of one device
+that overlap under different starts, as when two nodes are containers of one host, are cut so that
+no instant counts twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.journal.records import (
+    AnyRecord,
+    CountRecord,
+    DeviceRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+    encode,
+)
+
+_SEVERITY = {"killed": 3, "failed": 2, "lost": 1, "completed": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class MergedDevice:
+    """One device and its non-overlapping intervals in time order."""
+
+    record: DeviceRecord
+    intervals: tuple[IntervalRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """Where the writers of one node say it stands; None where they do not.
+
+    `others` are zones and regions that writers of the deciding one's role say instead.
+    """
+
+    node: str
+    zone: str | None
+    region: str | None
+    pue: float | None
+    others: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MergedJob:
+    """Everything known of a job, each fact once."""
+
+    head: JobRecord
+    units: tuple[str, ...]
+    devices: tuple[MergedDevice, ...]
+    counts: tuple[CountRecord, ...]
+    windows: tuple[CountRecord, ...]
+    state: str
+    exit_code: int | None
+    started_at: datetime
+    ended_at: datetime | None
+    last_seen: datetime
+    nodes: tuple[str, ...]
+    places: tuple[NodePlace, ...]
+    writers: int
+    meter_cpu_s: float | None
+    meter_rss_b: float | None
+    notices: tuple[Notice, ...]
+
+    @property
+    def duration_s(self) -> float:
+        """Reserved time so far [s]: start to end, or to the last reading while it is open."""
+        return max(0.0, ((self.ended_at or self.last_seen) - self.started_at).total_seconds())
+
+
+def merge(records: Iterable[AnyRecord]) -> MergedJob:
+    """One job out of its journal lines; raises ScoreError without a job record or for two jobs."""
+    unique, notices = _deduplicate(records)
+    jobs = [r for r in unique if isinstance(r, JobRecord)]
+    if not jobs:
+        raise ScoreError("no job record: the journal does not say what ran", code="no-job-record")
+    if len({record.job_id for record in unique}) > 1:
+        raise ScoreError("records of several jobs cannot be merged", code="mixed-jobs")
+    devices, cut = _devices(unique, jobs)
+    ends = [r for r in unique if isinstance(r, EndRecord)]
+    counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
+    state, deciding = _state(jobs, ends)
+    started = min((j.started_at for j in jobs if j.role != "recovery"), default=jobs[0].started_at)
+    notices += [Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh")] if cut else []
+    if any(job.resumes and job.role != "recovery" for job in jobs):
+        notices.append(Notice("meter-replaced", CODES["meter-replaced"], "sci"))
+    notices += _spoken([*jobs, *ends])
+    return MergedJob(
+        head=_head(jobs),
+        units=tuple(dict.fromkeys(u for job in sorted(jobs, key=_job_key) for u in job.units)),
+        devices=devices,
+        counts=tuple(count for count in counts if count.since is None),
+        windows=tuple(count for count in counts if count.since is not None),
+        state=state,
+        exit_code=deciding.exit_code if deciding else None,
+        started_at=started,
+        ended_at=deciding.ended_at if deciding else None,
+        last_seen=_last_seen(unique, started),
+        nodes=tuple(sorted({record.node for record in jobs if record.role != "recovery"})),
+        places=_places(jobs),
+        writers=len({(r.node, r.writer) for r in jobs if r.role != "recovery"}),
+        meter_cpu_s=_sum_known(end.meter_cpu_s for end in ends),
+        meter_rss_b=max((end.meter_rss_b for end in ends if end.meter_rss_b), default=None),
+        notices=tuple(dict.fromkeys(notices)),
+    )
+
+
+def _deduplicate(records: Iterable[AnyRecord]) -> tuple[list[AnyRecord], list[Notice]]:
+    by_identity: dict[tuple[object, ...], AnyRecord] = {}
+    conflict = False
+    for record in records:
+        key = _identity(record)
+        known = by_identity.get(key)
+        if known is None or known == record:
+            by_identity[key] = record
+            continue
+        conflict = conflict or not isinstance(record, IntervalRecord)
+        by_identity[key] = max(known, record, key=_preference)
+    text = CODES["identity-conflict"]
+    return list(by_identity.values()), ([Notice("identity-conflict", text)] if conflict else [])
+
+
+def _identity(record: AnyRecord) -> tuple[object, ...]:
+    if isinstance(record, IntervalRecord):
+        return ("interval", record.job_id, record.node, record.device_id, record.start)
+    return (record.TYPE, record.job_id, record.node, record.writer, record.seq)
+
+
+def _preference(record: AnyRecord) -> tuple[object, ...]:
+    # The encoded text only breaks exact ties, so that the order of arrival cannot matter.
+    if isinstance(record, IntervalRecord):
+        return (record.end, record.seq, encode(record))
+    return (encode(record),)
+
+
+def _job_key(job: JobRecord) -> tuple[object, ...]:
+    # The wrapper knows what its user asked for; a recovery writer knows the least.
+    rank = {"command": 0, "track": 1, "recovery": 2}[job.role]
+    return (rank, job.started_at, job.node, job.writer, job.seq)
+
+
+def _count_key(count: CountRecord) -> tuple[object, ...]:
+    return (count.at, count.node, count.writer, count.seq)
+
+
+def _head(jobs: Sequence[JobRecord]) -> JobRecord:
+    """The first writer's record, its gaps filled from the others in order."""
+    first, *others = sorted(jobs, key=_job_key)
+    last_first = (*reversed(others), first)
+    tags = {key: value for job in last_first for key, value in job.tags.items()}
+    versions = {key: value for job in last_first for key, value in job.versions.items()}
+    known = _first_known((first, *others))
+    names = ("zone", "region", "pue", "model_id", "framework", "precision")
+    filled = {name: known(name) for name in names}
+    return replace(first, tags=tags, versions=versions, **filled)
+
+
+def _first_known(jobs: Sequence[JobRecord]) -> Callable[[str], Any]:
+    return lambda name: next((getattr(job, name) for job in jobs if getattr(job, name)), None)
+
+
+def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
+    """The place of each node whose writers name one, by the same precedence as the head."""
+    by_node: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in sorted(jobs, key=_job_key):
+        by_node[job.node].append(job)
+    found = []
+    for node, own in sorted(by_node.items()):
+        known = _first_known(own)
+        place = NodePlace(node, known("zone"), known("region"), known("pue"))
+        found.append(replace(place, others=_other_places(own, place)))
+    return tuple(place for place in found if place.zone or place.region or place.pue)
+
+
+def _other_places(own: Sequence[JobRecord], place: NodePlace) -> tuple[tuple[str, str], ...]:
+    """What a node's writers of one role say beside `place`; a wrapper's word stands over all."""
+    saying = [job for job in own if job.zone or job.region]
+    role = saying[0].role if saying else ""
+    said = {(job.zone or "", job.region or "") for job in saying if job.role == role}
+    return tuple(sorted(said - {(place.zone or "", place.region or "")}))
+
+
+def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, EndRecord | None]:
+    roles = {(job.node, job.writer): job.role for job in jobs}
+    by_command = [end for end in ends if roles.get((end.node, end.writer)) == "command"]
+    if by_command:
+        decision = max(by_command, key=_end_key)
+        return decision.state, decision
+    ended = {(end.node, end.writer) for end in ends}
+    resumed = {(job.node, job.resumes) for job in jobs if job.resumes and _closed(job, ends)}
+    if {key for key in roles if key not in ended and key not in resumed}:
+        return "running", None
+    worst = max(ends, key=lambda end: (_SEVERITY[end.state], end.exit_code or 0, _end_key(end)))
+    latest = max(ends, key=_end_key)
+    return worst.state, replace(worst, ended_at=latest.ended_at)
+
+
+def _closed(job: JobRecord, ends: Sequence[EndRecord]) -> bool:
+    """Whether a resuming writer carries the job: running or ended, it answers for the dead."""
+    return any((end.node, end.writer) == (job.node, job.writer) for end in ends) or (
+        job.role != "recovery"
+    )
+
+
+def _end_key(end: EndRecord) -> tuple[object, ...]:
+    return (end.ended_at, end.node, end.writer, end.seq)
+
+
+def _devices(
+    records: Sequence[AnyRecord], jobs: Sequence[JobRecord]
+) -> tuple[tuple[MergedDevice, ...], bool]:
+    opened = {(job.node, job.writer): job.started_at for job in jobs}
+    described: dict[str, DeviceRecord] = {}
+    spans: dict[str, list[IntervalRecord]] = defaultdict(list)
+    for record in records:
+        if isinstance(record, IntervalRecord):
+            spans[record.device_id].append(record)
+        elif isinstance(record, DeviceRecord):
+            known = described.get(record.device_id, record)
+            described[record.device_id] = max(known, record, key=lambda d: _device_key(d, opened))
+    merged, any_cut = [], False
+    for device_id in sorted(set(described) | set(spans)):
+        kept, cut = _without_overlap(spans[device_id])
+        any_cut = any_cut or cut
+        merged.append(MergedDevice(described.get(device_id) or _undescribed(kept[0]), kept))
+    return tuple(merged), any_cut
+
+
+def _device_key(
+    device: DeviceRecord, opened: dict[tuple[str, str], datetime]
+) -> tuple[object, ...]:
+    writer_opened = opened.get((device.node, device.writer))
+    stamp = writer_opened.timestamp() if writer_opened else 0.0
+    return (stamp, device.seq, device.node, device.writer)
+
+
+def _undescribed(interval: IntervalRecord) -> DeviceRecord:
+    """A device whose own line never arrived: its energy stands, under an unknown name."""
+    return DeviceRecord(
+        job_id=interval.job_id,
+        node=interval.node,
+        writer=interval.writer,
+        seq=interval.seq,
+        device_id=interval.device_id,
+        device_class="accelerator",
+        name="not described",
+        meter="not described",
+        kind=interval.kind,
+    )
+
+
+def _without_overlap(
+    intervals: Sequence[IntervalRecord],
+) -> tuple[tuple[IntervalRecord, ...], bool]:
+    kept: list[IntervalRecord] = []
+    cut = False
+    # Identities differ, so of two that start together the node decides: a total order.
+    order = sorted(intervals, key=lambda i: (i.start, -i.end.timestamp(), i.node))
+    for interval in order:
+        covered = kept[-1].end if kept else interval.start
+        if interval.end <= covered:
+            cut = True
+        elif interval.start >= covered:
+            kept.append(interval)
+        else:
+            cut = True
+            kept.append(_after(interval, covered))
+    return tuple(kept), cut
+
+
+def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
+    """The part of an interval after `moment`, its energy in proportion to time."""
+    fraction = (interval.end - moment) / (interval.end - interval.start)
+    return replace(interval, start=moment, energy_j=interval.energy_j * fraction)
+
+
+def _last_seen(records: Sequence[AnyRecord], started: datetime) -> datetime:
+    seen = [started]
+    for record in records:
+        if isinstance(record, IntervalRecord):
+            seen.append(record.end)
+        elif isinstance(record, CountRecord):
+            seen.append(record.at)
+    return max(seen)
+
+
+def _spoken(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:
+    """Notices the meters journaled, as 'code: sentence'; an unknown code keeps its words."""
+    found = []
+    for text in sorted({text for record in records for text in record.notices}):
+        code, _, message = text.partition(": ")
+        known = code in CODES
+        found.append(Notice(code if known else "meter-remark", message if known else text))
+    return found
+
+
+def _sum_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,382 @@
+"""The journal's five record types: the wire shape between meter, spool and service.
+
+A journal line is one JSON object with `v`, `type`, `job_id`, `node`, `writer` and `seq` (from 1,
+never reused by a writer), and the fields of its type below. Times are UTC, RFC 3339 with a
+trailing Z. docs/journal.md describes the format; `decode` is its only reader, `encode` its writer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Literal, get_args
+
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.base.quantity import KINDS
+from gramwatt.sci.journal.telemetry import NAMES
+
+VERSION = 1
+ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:\-]{0,127}")
+UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
+
+WINDOW_UNIT = "window"
+"""Unit of the line for a window in which nothing was counted (docs/journal.md, "Windows")."""
+
+JobKind = Literal["training", "fine-tuning", "inference", "evaluation", "data-prep", "other"]
+JOB_KINDS: tuple[str, ...] = get_args(JobKind)
+DeviceClass = Literal["gpu", "cpu", "ram", "accelerator", "module"]
+DEVICE_CLASSES: tuple[str, ...] = get_args(DeviceClass)
+Role = Literal["command", "track", "recovery"]
+ROLES: tuple[str, ...] = get_args(Role)
+EndState = Literal["completed", "failed", "killed", "lost"]
+END_STATES: tuple[str, ...] = get_args(EndState)
+
+SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})
+"""Values of a device's `meter` that are no hardware: what they read must never pass for real."""
+
+
+def format_time(when: datetime) -> str:
+    """UTC time as written in records: RFC 3339, microseconds, Z. Raises RecordError when naive."""
+    if when.tzinfo is None:
+        raise RecordError("a time without a zone has no meaning; give UTC", code="naive-time")
+    return when.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+def parse_time(text: str) -> datetime:
+    """The UTC time in an RFC 3339 text with Z or an offset; raises RecordError otherwise."""
+    try:
+        when = datetime.fromisoformat(text)
+    except (ValueError, TypeError):
+        raise RecordError(f"not an RFC 3339 time: {text!r}", code="bad-time") from None
+    if when.tzinfo is None:
+        raise RecordError(f"time {text!r} has no zone; write UTC with Z", code="naive-time")
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise RecordError(f"time {text!r} has no UTC year", code="bad-time") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What every journal line has."""
+
+    TYPE: ClassVar[str] = ""
+    job_id: str
+    node: str
+    writer: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord(Record):
+    """What a writer knows of the job when it opens; `resumes` names the writer it follows."""
+
+    TYPE: ClassVar[str] = "job"
+    started_at: datetime
+    role: str = "command"
+    resumes: str | None = None
+    project: str = "default"
+    name: str = ""
+    kind: str = "training"
+    units: tuple[str, ...] = ()
+    zone: str | None = None
+    region: str | None = None
+    pue: float | None = None
+    model_id: str | None = None
+    framework: str | None = None
+    precision: str | None = None
+    rank: int | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    scheduler: dict[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRecord(Record):
+    """One device billed to the job; `share` (0, 1] is the part of it that was reserved.
+
+    `meter` names the source of its readings, `kind` how good they are. `units_total` is how many
+    such devices (gpu: boards' devices; cpu: threads) the whole host has, `units` how many of them
+    this device stands for. `update_period_s` is how often its counter moves [s], as seen.
+    """
+
+    TYPE: ClassVar[str] = "device"
+    device_id: str
+    device_class: str
+    name: str
+    meter: str
+    kind: str
+    share: float = 1.0
+    memory_b: float | None = None
+    power_limit_w: float | None = None
+    units: float | None = None
+    units_total: float | None = None
+    includes_host: bool = False
+    update_period_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalRecord(Record):
+    """Energy of one device over [start, end); identity is (job, node, device, start).
+
+    `profile` holds how the device ran, by the names of sci/journal/telemetry.py.
+    """
+
+    TYPE: ClassVar[str] = "interval"
+    device_id: str
+    start: datetime
+    end: datetime
+    energy_j: float
+    kind: str
+    utilisation_mean: float | None = None
+    utilisation_max: float | None = None
+    memory_peak_b: float | None = None
+    power_max_w: float | None = None
+    profile: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRecord(Record):
+    """Functional units done since the writer's last count of the same unit.
+
+    With `since` the line is no new amount but a view of others: what was done in the window `phase`
+    over [since, at). R never adds it up; see docs/journal.md, "Windows".
+    """
+
+    TYPE: ClassVar[str] = "count"
+    at: datetime
+    unit: str
+    amount: float
+    phase: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRecord(Record):
+    """How a writer's part ended, and what the meter itself cost (CPU time [s], peak memory [B])."""
+
+    TYPE: ClassVar[str] = "end"
+    ended_at: datetime
+    state: str
+    exit_code: int | None = None
+    signal: int | None = None
+    meter_cpu_s: float | None = None
+    meter_rss_b: float | None = None
+    notices: tuple[str, ...] = ()
+
+
+AnyRecord = JobRecord | DeviceRecord | IntervalRecord | CountRecord | EndRecord
+TYPES: dict[str, type[AnyRecord]] = {
+    cls.TYPE: cls for cls in (JobRecord, DeviceRecord, IntervalRecord, CountRecord, EndRecord)
+}
+
+
+def encode(record: AnyRecord) -> str:
+    """The record as one line of JSON, without the newline; None fields are left out."""
+    doc: dict[str, Any] = {"v": VERSION, "type": record.TYPE}
+    for spec in fields(record):
+        value = getattr(record, spec.name)
+        if isinstance(value, datetime):
+            value = format_time(value)
+        if value is not None and value != () and value != {}:
+            doc["class" if spec.name == "device_class" else spec.name] = value
+    return json.dumps(doc, separators=(",", ":"), allow_nan=False)
+
+
+def decode(line: str | bytes) -> AnyRecord:
+    """The record in a journal line; raises RecordError with a stable `code` when it is not one."""
+    try:
+        doc = json.loads(line)
+    except (ValueError, RecursionError):
+        raise RecordError("not a JSON line (torn or foreign)", code="bad-json") from None
+    if not isinstance(doc, dict):
+        raise RecordError("a journal line is a JSON object", code="bad-json")
+    if doc.get("v") != VERSION:
+        raise RecordError(f"record version {doc.get('v')!r} is not {VERSION}", code="bad-version")
+    kind = doc.get("type")
+    cls = TYPES.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise RecordError(f"unknown record type {kind!r}", code="unknown-type")
+    values = {("device_class" if k == "class" else k): v for k, v in doc.items()}
+    record = _build(cls, {k: v for k, v in values.items() if k not in ("v", "type")})
+    _check_meaning(record)
+    return record
+
+
+def _build(cls: type[AnyRecord], values: dict[str, Any]) -> AnyRecord:
+    known = {spec.name for spec in fields(cls)}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise RecordError(
+            f"unknown field {unknown[0]!r} in a {cls.TYPE} record", code="unknown-field"
+        )
+    checks = _CHECKS | _CHECKS_BY_TYPE.get(cls.TYPE, {})
+    checked = {
+        name: _checked(checks.get(name, _text), name, value)
+        for name, value in values.items()
+        if value is not None
+    }
+    try:
+        return cls(**checked)
+    except TypeError as error:
+        missing = str(error).partition(": ")[2] or str(error)
+        raise RecordError(f"{cls.TYPE} record lacks {missing}", code="missing-field") from None
+
+
+def _checked(check: Callable[[Any], Any], name: str, value: Any) -> Any:
+    try:
+        return check(value)
+    except RecordError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RecordError(f"field {name!r}: {error}", code="bad-field") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 512:
+        raise ValueError(f"not a text of at most 512 characters: {str(value)[:40]!r}")
+    if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError("a text may not hold NUL or half of a surrogate pair")
+    return value
+
+
+def _moment(value: Any) -> datetime:
+    when = parse_time(value)
+    if not 2000 <= when.year < 2200:
+        raise RecordError(f"time {value!r} is outside 2000 to 2199", code="bad-time")
+    return when
+
+
+def _identifier(value: Any) -> str:
+    if not isinstance(value, str) or not ID_PATTERN.fullmatch(value):
+        raise ValueError(f"not an identifier (letters, digits, . _ : -): {str(value)[:40]!r}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"not a finite number: {str(value)[:40]!r}")
+    return float(value)
+
+
+def _at_least_zero(value: Any) -> float:
+    number = _number(value)
+    if number < 0:
+        raise ValueError(f"cannot be negative: {number}")
+    return number
+
+
+def _positive(value: Any) -> float:
+    number = _number(value)
+    if number <= 0:
+        raise ValueError(f"must be above zero: {number}")
+    return number
+
+
+def _fraction(value: Any) -> float:
+    number = _positive(value)
+    if number > 1:
+        raise ValueError(f"must be at most 1: {number}")
+    return number
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**53:
+        raise ValueError(f"not a whole number: {str(value)[:40]!r}")
+    return value
+
+
+def _sequence(value: Any) -> int:
+    number = _whole(value)
+    if number < 1:
+        raise ValueError(f"a sequence number starts at 1: {number}")
+    return number
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(allowed)}")
+        return str(value)
+
+    return check
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or len(value) > 64:
+        raise ValueError("not a list of at most 64 texts")
+    return tuple(_text(item) for item in value)
+
+
+def _text_map(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > 64:
+        raise ValueError("not an object of at most 64 texts")
+    return {_text(key): _text(item) for key, item in value.items()}
+
+
+def _profile(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict) or not set(value) <= set(NAMES):
+        raise ValueError(f"not an object of numbers by the names {', '.join(NAMES)}")
+    return {name: _number(item) for name, item in value.items()}
+
+
+def _unit(value: Any) -> str:
+    if not isinstance(value, str) or not UNIT_PATTERN.fullmatch(value):
+        raise ValueError(f"not a unit name: {str(value)[:40]!r}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("not true or false")
+    return value
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
+    **dict.fromkeys(("started_at", "start", "end", "at", "since", "ended_at"), _moment),
+    **dict.fromkeys(("energy_j", "memory_b", "power_limit_w", "memory_peak_b"), _at_least_zero),
+    **dict.fromkeys(("power_max_w", "meter_cpu_s", "meter_rss_b", "amount"), _at_least_zero),
+    **dict.fromkeys(("utilisation_mean", "utilisation_max"), _at_least_zero),
+    **dict.fromkeys(("units_total", "update_period_s"), _positive),
+    **dict.fromkeys(("exit_code", "signal", "rank"), _whole),
+    **dict.fromkeys(("tags", "versions", "scheduler"), _text_map),
+    "profile": _profile,
+    "seq": _sequence,
+    "share": _fraction,
+    "pue": _positive,
+    "unit": _unit,
+    "notices": _texts,
+    "includes_host": _flag,
+    "role": _one_of(*ROLES),
+    "state": _one_of(*END_STATES),
+    "device_class": _one_of(*DEVICE_CLASSES),
+}
+
+_CHECKS_BY_TYPE: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "job": {"kind": _one_of(*JOB_KINDS), "units": lambda value: tuple(map(_unit, _texts(value)))},
+    "device": {"kind": _one_of(*KINDS), "units": _positive},
+    "interval": {"kind": _one_of(*KINDS)},
+}
+
+
+def _check_meaning(record: AnyRecord) -> None:
+    if isinstance(record, IntervalRecord):
+        if record.end <= record.start:
+            raise RecordError("an interval ends after it starts", code="bad-interval")
+        if record.end - record.start > timedelta(days=1):
+            raise RecordError("an interval is at most a day long", code="bad-interval")
+    if isinstance(record, CountRecord) and record.since is not None:
+        _check_window(record, record.since)
+    if isinstance(record, JobRecord) and record.pue is not None and not 1 <= record.pue <= 5:
+        raise RecordError(f"PUE {record.pue} is outside 1 to 5", code="bad-pue")
+
+
+def _check_window(record: CountRecord, since: datetime) -> None:
+    if record.phase is None or record.at < since:
+        raise RecordError("a window has a name and ends after it starts", code="bad-window")

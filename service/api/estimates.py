@@ -1,0 +1,131 @@
+"""Estimates without measuring, and the catalog they rest on."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from pydantic import Field
+
+from gramwatt.sci.base.errors import AmbiguousName, GramwattError, LookupFailed
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.estimate.request import parse_question
+from gramwatt.service.api.problems import Problem
+from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.support import service
+
+routes = Routes("estimates")
+Amount = Field(None, gt=0, le=1e30)
+Name = Field(None, min_length=1, max_length=200)
+
+
+class EstimateBody(Strict):
+    """A score without measuring: what would run, for how long, where.
+
+    Energy [kWh] is that of all IT equipment, power [W] that of one device; `count` counts devices
+    as the driver lists them.
+    """
+
+    hardware: str | None = Name
+    instance: str | None = Name
+    count: float | None = Amount
+    hours: float | None = Amount
+    device_hours: float | None = Amount
+    power_w: float | None = Amount
+    energy_kwh: float | None = Amount
+    utilisation: float | None = Field(None, ge=0, le=1)
+    zone: str | None = Name
+    region: str | None = Name
+    intensity_g_per_kwh: float | None = Field(None, ge=0, le=5000)
+    pue: float | None = Field(None, ge=1, le=5)
+    lifetime_years: float | None = Field(None, gt=0, le=50)
+    embodied_kg_per_device: float | None = Field(None, gt=0, le=1e6)
+    host: bool = True
+    units: dict[str, float] | None = None
+    model_parameters: float | None = Amount
+    tokens: float | None = Amount
+    model_flop_utilisation: float | None = Field(None, gt=0, le=1)
+    precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"] | None = None
+
+
+KINDS = ("hardware", "cpus", "instances", "regions", "intensity")
+
+
+class CatalogPath(Strict):
+    """The kind of row in an address."""
+
+    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
+
+
+class CatalogQuery(Strict):
+    """A name to look up; every row without it."""
+
+    name: str | None = Name
+
+
+class CatalogAnswer(TypedDict):
+    """The rows that a name means: one, or several where it is ambiguous.
+
+    `reason` says why where the name is of another kind, such as a cloud service.
+    """
+
+    matches: list[dict[str, Any]]
+    reason: str | None
+
+
+@routes.post("/v1/estimates", "unanswerable")
+def make_estimate(body: EstimateBody) -> EstimateDoc:
+    """A score of hardware, time and place, with every assumption and its source."""
+    try:
+        catalog = service().catalog
+        question = parse_question(body.model_dump(exclude_none=True))
+        return estimate(question, catalog, AnnualIntensity(catalog))
+    except GramwattError as error:
+        raise unanswerable(error) from None
+
+
+@routes.get("/v1/catalog/<kind>", "unknown-name", "unanswerable")
+def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
+    """Rows of the catalog: all of a kind, or those that a name means."""
+    if path.kind not in KINDS:
+        text = f"the catalog has no kind {path.kind[:40]!r}; it has {', '.join(KINDS)}"
+        raise Problem("unknown-name", text, close=list(KINDS))
+    try:
+        return _matches(service().catalog, path.kind, query.name)
+    except LookupFailed as error:
+        raise Problem("unknown-name", error.message, close=list(error.close)) from None
+    except GramwattError as error:
+        raise unanswerable(error) from None
+
+
+def unanswerable(error: GramwattError) -> Problem:
+    """A question the engine refuses, with choices or close names where a name is the reason."""
+    members: dict[str, Any] = {"reason": error.code}
+    if isinstance(error, AmbiguousName):
+        members["choices"] = list(error.choices)
+    elif isinstance(error, LookupFailed):
+        members["close"] = list(error.close)
+    return Problem("unanswerable", error.message, **members)
+
+
+def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:
+    listings: dict[str, Any] = {
+        "hardware": (catalog.all_hardware, catalog.hardware),
+        "cpus": (catalog.all_cpus, catalog.cpu),
+        "instances": (catalog.all_instances, catalog.instance),
+        "regions": (catalog.all_regions, catalog.region),
+        "intensity": (catalog.all_zones, catalog.zone),
+    }
+    every, find = listings[kind]
+    if name is None:
+        return {"matches": [row.to_doc() for row in every()], "reason": None}
+    try:
+        return {"matches": [find(name).to_doc()], "reason": None}
+    except AmbiguousName as error:
+        return {"matches": [find(choice).to_doc() for choice in error.choices], "reason": None}
+    except LookupFailed as error:
+        if error.reason is None or not error.close:
+            raise
+        rows = [find(one).to_doc() for one in error.close]
+        return {"matches": rows, "reason": error.reason}

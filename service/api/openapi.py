@@ -1,0 +1,144 @@
+"""The OpenAPI 3.1 document, made from the routes' models and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Any, TypedDict
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from gramwatt import __version__
+from gramwatt.service.api.problems import CODES, MEDIA_TYPE
+from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
+from gramwatt.service.api.shapes import model_of
+
+_REF = "#/components/schemas/{model}"
+_ALWAYS = ("untrusted-host", "invalid", "internal")
+_WITH_BODY = ("bad-request", "body-too-large", "unsupported-media-type")
+
+
+class FieldError(TypedDict):
+    """One thing wrong with an input: where, a code and a sentence."""
+
+    where: str
+    code: str
+    message: str
+
+
+_PROBLEM = {
+    "title": "Problem",
+    "description": "An error (RFC 9457). `code` is stable across releases.",
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string", "enum": sorted(CODES)},
+        "detail": {"type": "string"},
+        "errors": {"type": "array", "items": {"$ref": "#/components/schemas/FieldError"}},
+    },
+}
+
+
+def document(groups: Iterable[Routes]) -> dict[str, Any]:
+    """The description of all routes of the groups."""
+    pairs = [(group.tag, operation) for group in groups for operation in group.operations]
+    refs, schemas = _schemas(operation for _, operation in pairs)
+    paths: dict[str, dict[str, Any]] = {}
+    for tag, operation in pairs:
+        path = re.sub(r"<([a-z_]+)>", r"{\1}", operation.rule)
+        described = _operation(operation, tag, refs)
+        paths.setdefault(path, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "gramwatt",
+            "version": __version__,
+            "description": "SCI scores and reports of AI jobs. Unknown parameters and fields are "
+            "refused; errors are problem documents; times are UTC.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+_Refs = dict[tuple[Any, JsonSchemaMode], dict[str, Any]]
+
+
+def _schemas(operations: Iterable[Operation]) -> tuple[_Refs, dict[str, Any]]:
+    wanted: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {
+        (model_of(FieldError), "serialization"): None
+    }
+    for operation in operations:
+        if operation.body is not None:
+            wanted[operation.body, "validation"] = None
+        for shape in operation.answers.values():
+            if shape is not None:
+                wanted[model_of(shape), "serialization"] = None
+    refs, definitions = models_json_schema(list(wanted), ref_template=_REF)
+    return refs, {**definitions["$defs"], "Problem": _PROBLEM}
+
+
+def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
+    summary, _, description = (inspect.getdoc(operation.view) or "").partition("\n\n")
+    described: dict[str, Any] = {
+        "operationId": operation.view.__name__,
+        "tags": [tag],
+        "summary": summary.replace("\n", " "),
+        "parameters": [
+            *_parameters(operation.path, "path"),
+            *_parameters(operation.query, "query"),
+        ],
+        "responses": _responses(operation, refs),
+    }
+    if description:
+        described["description"] = description
+    if operation.takes_lines:
+        text = {"type": "string", "description": "Journal lines, one JSON object each."}
+        described["requestBody"] = {"required": True, "content": {NDJSON: {"schema": text}}}
+    elif operation.body is not None:
+        content = {JSON: {"schema": refs[operation.body, "validation"]}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _parameters(model: type[BaseModel], place: str) -> list[dict[str, Any]]:
+    schema = model.model_json_schema(ref_template=_REF)
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": place, "required": name in required, "schema": _plain(value)}
+        for name, value in schema.get("properties", {}).items()
+    ]
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's schema without "or null": a parameter left out is how it is null."""
+    choices = [item for item in schema.get("anyOf", []) if item.get("type") != "null"]
+    kept = {k: v for k, v in schema.items() if k not in ("anyOf", "title", "default")}
+    if len(choices) == 1:
+        return {**kept, **choices[0]}
+    return {**kept, **({"default": schema["default"]} if schema.get("default") is not None else {})}
+
+
+def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:
+    content = {
+        media: {"schema": refs[model_of(shape), "serialization"]} if shape else {}
+        for media, shape in operation.answers.items()
+    }
+    codes = [*_ALWAYS, *operation.problems]
+    if operation.body is not None or operation.takes_lines:
+        codes += _WITH_BODY
+    by_status: dict[int, list[str]] = {}
+    for code in codes:
+        by_status.setdefault(CODES[code][0], []).append(CODES[code][1])
+    problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    responses: dict[str, Any] = {"200": {"description": "The answer.", "content": content}}
+    for status, texts in sorted(by_status.items()):
+        description = " ".join(dict.fromkeys(texts))
+        responses[str(status)] = {"description": description, "content": problem}
+    return responses

@@ -1,0 +1,127 @@
+"""Errors as `application/problem+json` (RFC 9457) with a stable `code`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from flask import Flask, Response
+from pydantic import ValidationError
+from werkzeug.exceptions import HTTPException
+
+from gramwatt.sci.base.errors import GramwattError
+
+MEDIA_TYPE = "application/problem+json"
+
+CODES: dict[str, tuple[int, str]] = {
+    "bad-request": (400, "The request cannot be understood."),
+    "bad-json": (400, "The body is not JSON."),
+    "unauthorised": (401, "A key is needed."),
+    "forbidden": (403, "The caller may not do this."),
+    "untrusted-host": (403, "The Host header names another site than this one."),
+    "not-loopback": (403, "Until keys exist, only this machine may ask."),
+    "not-found": (404, "There is no such page."),
+    "unknown-job": (404, "There is no such job."),
+    "unknown-revision": (404, "The job has no such revision."),
+    "no-data": (404, "Nothing was measured in that month."),
+    "unknown-name": (404, "The catalog has no row of that name."),
+    "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
+    "conflict": (409, "The request does not fit the state of what it names."),
+    "not-scorable": (409, "The job's records do not make a score yet."),
+    "body-too-large": (413, "The body is above the limit; send it in parts."),
+    "unsupported-media-type": (415, "The body's Content-Type or encoding is not accepted."),
+    "invalid": (422, "A parameter or field is unknown or has a value it may not have."),
+    "unanswerable": (422, "The question has no meaning, or names something unknown."),
+    "too-many-requests": (429, "Too many requests; see the Retry-After header."),
+    "internal": (500, "The service failed; its log says why."),
+    "not-ready": (503, "The service cannot answer yet."),
+}
+"""Every code with its status and the sentence its heading in docs/api.md opens with."""
+
+_BY_STATUS = {
+    400: "bad-request",
+    401: "unauthorised",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    409: "conflict",
+    413: "body-too-large",
+    415: "unsupported-media-type",
+    422: "invalid",
+    429: "too-many-requests",
+}
+
+_log = logging.getLogger("gramwatt.service")
+
+
+class Problem(Exception):
+    """An answer that is an error: a code out of `CODES` and what to do next."""
+
+    def __init__(self, code: str, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.code, self.detail, self.members = code, detail, members
+        self.status = CODES[code][0]
+
+
+def invalid(where: str, message: str, kind: str = "invalid") -> Problem:
+    """The problem of one parameter or field that has a value it may not have."""
+    error = {"where": where, "code": kind, "message": message}
+    return Problem("invalid", f"{where}: {message}", errors=[error])
+
+
+def from_validation(error: ValidationError, where: str) -> Problem:
+    """The problem of an input that its model refuses; the input itself is not echoed."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    if found[0]["type"] == "json_invalid":
+        return Problem("bad-json", f"{found[0]['msg']}; send one JSON document")
+    errors = [
+        {
+            "where": ".".join([where, *map(str, item["loc"])]),
+            "code": item["type"],
+            "message": item["msg"],
+        }
+        for item in found
+    ]
+    return Problem("invalid", f"{errors[0]['where']}: {errors[0]['message']}", errors=errors)
+
+
+def to_response(problem: Problem) -> Response:
+    """The problem as an answer."""
+    document = {
+        "type": "about:blank",
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "code": problem.code,
+        "detail": problem.detail,
+        **problem.members,
+    }
+    return Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
+
+
+def install(app: Flask) -> None:
+    """Answer every error of the app with a problem document."""
+    app.register_error_handler(Problem, to_response)
+    app.register_error_handler(GramwattError, _from_engine)
+    app.register_error_handler(HTTPException, _from_http)
+    app.register_error_handler(Exception, _from_bug)
+
+
+def _from_engine(error: GramwattError) -> Response:
+    return to_response(Problem("not-scorable", error.message, reason=error.code))
+
+
+def _from_http(error: HTTPException) -> Response:
+    status = error.code or 500
+    code = _BY_STATUS.get(status, "bad-request" if status < 500 else "internal")
+    response = to_response(Problem(code, error.description or CODES[code][1]))
+    for name, value in error.get_headers():
+        if name in ("Allow", "Retry-After", "Location"):
+            response.headers[name] = value
+    return response
+
+
+def _from_bug(error: Exception) -> Response:
+    _log.error("request failed", exc_info=error)
+    return to_response(Problem("internal", CODES["internal"][1]))

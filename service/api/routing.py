@@ -1,0 +1,172 @@
+"""Routes with typed inputs: the annotations of a view say what is parsed, strictly.
+
+A view takes keyword arguments out of `path`, `query` and `body`, each annotated with a pydantic
+model; what its models do not know is refused. It returns a TypedDict, or a `Response` of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+from flask import Flask, Response, request
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gramwatt.service.api.problems import Problem, from_validation, invalid
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+View = Callable[..., Any]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Base of every input: unknown fields are refused, types are not converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Nothing(Strict):
+    """An input without any field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one route, and everything its documentation needs."""
+
+    method: str
+    rule: str
+    view: View
+    answers: Mapping[str, type | None]
+    problems: tuple[str, ...]
+    takes_lines: bool = False
+    hints: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> type[BaseModel]:
+        """Model of the values in the path."""
+        return self.hints.get("path", Nothing)  # type: ignore[no-any-return]
+
+    @property
+    def query(self) -> type[BaseModel]:
+        """Model of the parameters after the question mark."""
+        return self.hints.get("query", Nothing)  # type: ignore[no-any-return]
+
+    @property
+    def body(self) -> type[BaseModel] | None:
+        """Model of the JSON body; None where the route takes none."""
+        return self.hints.get("body")
+
+    def respond(self, **path_values: str) -> Response:
+        """Parse the request, call the view and serialise what it returns."""
+        inputs: dict[str, Any] = {
+            "path": from_strings(self.path, path_values, "path"),
+            "query": from_strings(self.query, _parameters(), "query"),
+        }
+        if self.body is not None:
+            inputs["body"] = _from_body(self.body)
+        wanted = {name: value for name, value in inputs.items() if name in self.hints}
+        answer = self.view(**wanted)
+        return answer if isinstance(answer, Response) else json_response(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The operations of one subject; `install` puts them on an app."""
+
+    tag: str
+    operations: list[Operation] = field(default_factory=list)
+
+    def get(
+        self,
+        rule: str,
+        *problems: str,
+        media: Mapping[str, type | None] | None = None,
+    ) -> Callable[[View], View]:
+        """Declare a GET route, the problems it may answer with and its media types."""
+        return self._declare("GET", rule, problems, media)
+
+    def post(self, rule: str, *problems: str, lines: bool = False) -> Callable[[View], View]:
+        """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself."""
+        return self._declare("POST", rule, problems, None, lines=lines)
+
+    def _declare(
+        self,
+        method: str,
+        rule: str,
+        problems: tuple[str, ...],
+        media: Mapping[str, type | None] | None,
+        *,
+        lines: bool = False,
+    ) -> Callable[[View], View]:
+        def register(view: View) -> View:
+            hints = get_type_hints(view)
+            answers = media or {JSON: hints.pop("return", None)}
+            hints.pop("return", None)
+            self.operations.append(Operation(method, rule, view, answers, problems, lines, hints))
+            return view
+
+        return register
+
+    def install(self, app: Flask) -> None:
+        """Put the operations on the app."""
+        for operation in self.operations:
+            name = f"{self.tag}.{operation.view.__name__}"
+            app.add_url_rule(operation.rule, name, operation.respond, methods=[operation.method])
+
+
+def json_response(document: object, status: int = 200) -> Response:
+    """An answer in JSON; NaN and infinity have no place in it."""
+    return Response(json.dumps(document, allow_nan=False), status, content_type=JSON)
+
+
+def body_of_type(media_type: str) -> bytes:
+    """The request's body; raises Problem when it is of another type or compressed."""
+    if request.mimetype != media_type:
+        raise Problem("unsupported-media-type", f"send Content-Type: {media_type}")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise Problem("unsupported-media-type", "send the body uncompressed")
+    return request.get_data(cache=False)
+
+
+def _parameters() -> dict[str, str]:
+    for name in request.args:
+        if len(request.args.getlist(name)) > 1:
+            raise invalid(f"query.{name}", "given more than once", "repeated")
+    return request.args.to_dict()
+
+
+def from_strings(model: type[Model], values: Mapping[str, str], where: str) -> Model:
+    """The model of texts out of an address; raises Problem, naming `where`, for one it refuses."""
+    try:
+        return model.model_validate_strings(values)
+    except ValidationError as error:
+        raise from_validation(error, where) from None
+
+
+def _from_body(model: type[BaseModel]) -> BaseModel:
+    body = body_of_type(JSON)
+    try:
+        found = model.model_validate_json(body, strict=True)
+    except ValidationError as error:
+        raise from_validation(error, "body") from None
+    finally:
+        _refuse_repeated_keys(body)
+    return found
+
+
+def _refuse_repeated_keys(body: bytes) -> None:
+    """Raise Problem for an object that names a field twice: it has no one meaning."""
+    with suppress(ValueError, RecursionError):  # not JSON: pydantic has said so
+        json.loads(body, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise Problem("bad-json", f"the field {name[:40]!r} is given more than once")
+        seen.add(name)

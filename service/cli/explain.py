@@ -1,0 +1,212 @@
+"""How a figure of a job came to be: formula, inputs and sources, out of the stored document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypedDict
+
+from gramwatt.sci.base.document import DeviceDoc, EmbodiedTermDoc, JobDoc, SourceDoc
+from gramwatt.sci.base.formatting import UNKNOWN, text
+from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.service.pages.text import plain
+
+
+class Explained(TypedDict):
+    """A figure with its formula, the inputs that went in, what is noticed, and all as text."""
+
+    field: str
+    formula: str
+    figures: dict[str, QuantityDoc | None]
+    inputs: list[SourceDoc]
+    notices: list[NoticeDoc]
+    standard: str
+    engine_version: str
+    catalog_version: str
+    text: str
+
+
+class UnknownFieldError(LookupError):
+    """A name that is no figure of the job; the message lists those that are."""
+
+
+FORMULAS = {
+    "energy_kwh": "E = sum over devices and intervals of energy_j / 3 600 000",
+    "operational_g": "O = sum over intervals of E_k x I(zone, t_k) x PUE",
+    "embodied_g": "M = sum over devices and hosts of TE x TiR/EL x RR/ToR",
+    "total_g": "C = O + M",
+    "sci": "SCI = C / R = (O + M) / R",
+    "pue": "PUE = energy of the facility / energy of the IT equipment; multiplies E x I once",
+    "intensity_g_per_kwh": "I = sum over intervals of E_k x I(zone, t_k) / E",
+    "lifetime_years": "EL, how long the hardware is expected to be installed",
+}
+FIELDS = tuple(FORMULAS)
+DEVICE_FORMULAS = {
+    "energy_j": "E of a device = sum over its intervals of the energy read",
+    "embodied_g": "M of a device = TE x TiR/EL x RR/ToR",
+}
+PREFIX = "devices."
+INPUTS: dict[str, tuple[str, ...]] = {
+    "energy_kwh": ("energy of ",),
+    "intensity_g_per_kwh": ("carbon intensity",),
+    "pue": ("PUE",),
+    "operational_g": ("energy of ", "carbon intensity", "PUE"),
+    "lifetime_years": ("EL,",),
+    "embodied_g": ("TE,", "RR/ToR", "EL,", "TiR,"),
+}
+"""How the inputs of a figure begin; all inputs go into one that is not listed."""
+
+
+def known(field: str) -> str:
+    """The field's name; raises UnknownFieldError for what no job has."""
+    _, _, figure = field.removeprefix(PREFIX).rpartition(".")
+    if field in FORMULAS or (field.startswith(PREFIX) and figure in DEVICE_FORMULAS):
+        return field
+    of_devices = " and ".join(f"devices.ID.{name}" for name in DEVICE_FORMULAS)
+    names = f"{', '.join(FIELDS)}, {of_devices}"
+    raise UnknownFieldError(f"cannot explain {field!r}; known: {names}")
+
+
+def explained(document: JobDoc, field: str) -> Explained:
+    """The explanation of a figure; raises UnknownFieldError for another name or device."""
+    method = document["method"]
+    of_device = known(field).startswith(PREFIX)
+    formula = DEVICE_FORMULAS[field.rpartition(".")[2]] if of_device else FORMULAS[field]
+    found = _of_device(document, field) if of_device else _FIGURES[field](document)
+    answer: Explained = {
+        "field": field,
+        "formula": formula,
+        "figures": found,
+        "inputs": _inputs(document, field),
+        "notices": [n for n in document["notices"] if _touches(n, field)],
+        "standard": method["standard"],
+        "engine_version": method["engine_version"],
+        "catalog_version": method["catalog_version"],
+        "text": "",
+    }
+    answer["text"] = "\n".join(_lines(document, answer))
+    return answer
+
+
+def _lines(document: JobDoc, answer: Explained) -> Iterable[str]:
+    yield f"{answer['field']} of job {document['job_id']}, revision {document['revision']}"
+    yield answer["formula"]
+    yield ""
+    yield from (f"  {name:<32} {_shown(figure)}" for name, figure in answer["figures"].items())
+    yield from ("", "Inputs:")
+    yield from (f"  {row['what']:<32} {_shown(row['figure'])}" for row in answer["inputs"])
+    if answer["notices"]:
+        yield from ("", "Notices:")
+        yield from (f"  {n['code']}: {n['message']}" for n in answer["notices"])
+    yield ""
+    yield (
+        f"Engine {answer['engine_version']}, catalog {answer['catalog_version']}, "
+        f"{answer['standard']}"
+    )
+
+
+def _touches(notice: NoticeDoc, field: str) -> bool:
+    touched = notice["field"] or ""
+    if field.startswith(PREFIX):
+        return touched == field
+    return touched == field or (touched.startswith(PREFIX) and touched.endswith(f".{field}"))
+
+
+def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
+    rows = document["method"]["inputs"]
+    if not field.startswith(PREFIX):
+        return [row for row in rows if row["what"].startswith(INPUTS.get(field, ("",)))]
+    device = _device(document, field)
+    if field.endswith("energy_j"):
+        return [row for row in rows if row["what"].startswith(f"energy of {device['name']}")]
+    starts = (f"TE, embodied carbon of {device['name']}", f"RR/ToR, share of {device['name']}")
+    return [row for row in rows if row["what"].startswith((*starts, "EL,", "TiR,"))]
+
+
+def _device(document: JobDoc, field: str) -> DeviceDoc:
+    device_id = field.removeprefix(PREFIX).rpartition(".")[0]
+    row = next((row for row in document["devices"] if row["device_id"] == device_id), None)
+    if row is None:
+        ids = ", ".join(row["device_id"] for row in document["devices"])
+        raise UnknownFieldError(f"the job has no device {device_id!r}; it has {ids or 'none'}")
+    return row
+
+
+_Figures = dict[str, QuantityDoc | None]
+
+
+def _of_device(document: JobDoc, field: str) -> _Figures:
+    device = _device(document, field)
+    if field.endswith("energy_j"):
+        return {"E": device["energy_j"]}
+    terms = document["embodied_terms"]
+    term = next((row for row in terms if row["device_id"] == device["device_id"]), None)
+    return {**(_term(term) if term else {}), "M": device["embodied_g"]}
+
+
+def _term(term: EmbodiedTermDoc) -> _Figures:
+    rr, tor = f"reserved of {term['label']}", f"in total of {term['label']}"
+    rest = {
+        "TiR": Quantity.exact(term["time_reserved_s"], "s", "measured", "job start to end"),
+        "EL": Quantity.exact(term["lifetime_years"], "years", "catalog", "see the inputs"),
+        "RR": Quantity.exact(term["resources_reserved"], "1", "declared", rr),
+        "ToR": Quantity.exact(term["resources_total"], "1", "declared", tor),
+    }
+    plain_rest: _Figures = {name: figure.to_doc() for name, figure in rest.items()}
+    return {f"TE, tier {term['tier']}": term["te_g"], **plain_rest}
+
+
+def _energy(document: JobDoc) -> _Figures:
+    devices: _Figures = {
+        f"{row['class']} {row['device_id']}": row["energy_j"]
+        for row in document["devices"]
+        if row["class"] != "host"
+    }
+    return {**devices, "E": document["energy_kwh"]}
+
+
+def _operational(document: JobDoc) -> _Figures:
+    method = document["method"]
+    return {
+        "E": document["energy_kwh"],
+        "I, energy-weighted mean": method["intensity_g_per_kwh"],
+        "PUE": method["pue"],
+        "O": document["operational_g"],
+    }
+
+
+def _embodied(document: JobDoc) -> _Figures:
+    rows: _Figures = {row["device_id"]: row["embodied_g"] for row in document["embodied_terms"]}
+    return {**rows, "EL": document["method"]["lifetime_years"], "M": document["embodied_g"]}
+
+
+def _sci(document: JobDoc) -> _Figures:
+    rows: _Figures = {
+        f"SCI, R = {row['count']:g} {row['unit']}": row["g_per_unit"] for row in document["sci"]
+    }
+    return {"C": document["total_g"], **rows}
+
+
+_FIGURES: dict[str, Callable[[JobDoc], _Figures]] = {
+    "energy_kwh": _energy,
+    "intensity_g_per_kwh": lambda doc: {
+        "E": doc["energy_kwh"],
+        "I, energy-weighted mean": doc["method"]["intensity_g_per_kwh"],
+    },
+    "pue": lambda doc: {"PUE": doc["method"]["pue"]},
+    "operational_g": _operational,
+    "lifetime_years": lambda doc: {"EL": doc["method"]["lifetime_years"]},
+    "embodied_g": _embodied,
+    "total_g": lambda doc: {
+        "O": doc["operational_g"],
+        "M": doc["embodied_g"],
+        "C": doc["total_g"],
+    },
+    "sci": _sci,
+}
+
+
+def _shown(figure: QuantityDoc | None) -> str:
+    if figure is None:
+        return f"{UNKNOWN}; see the notices"
+    return plain(f"{text(figure)}  ({figure['kind']}; {figure['source']})")

@@ -1,1 +1,0 @@
-"""The thin HTTP layer: strict parsing, problem documents, OpenAPI, paging and ETags."""

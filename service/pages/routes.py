@@ -1,0 +1,146 @@
+"""The pages for people: server-rendered, nothing from outside, no script but on the API's page."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import sqlalchemy as sa
+from flask import Flask, Response, render_template, request
+
+from gramwatt.service.api import problems
+from gramwatt.service.api.paging import cut, decode_cursor
+from gramwatt.service.api.reports import job_response, month_response
+from gramwatt.service.api.routing import Model, from_strings
+from gramwatt.service.api.support import JobPath, JobState, MonthPath, ProjectQuery, service
+from gramwatt.service.metrics import STATES
+from gramwatt.service.pages.text import FILTERS
+from gramwatt.service.store.models import Job
+from gramwatt.service.usecases.month import months_with_data
+from gramwatt.service.usecases.read import find_job, head_of, jobs_after
+
+PAGE_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+PER_PAGE = 50
+
+
+class ListQuery(ProjectQuery):
+    """What the list of jobs is asked for."""
+
+    state: JobState | None = None
+    cursor: str | None = None
+
+
+def install(app: Flask) -> None:
+    """Put the pages and their text filters on the app."""
+    app.jinja_env.filters.update(FILTERS)
+    app.after_request(_for_people)
+    for rule, view in (
+        ("/", jobs),
+        ("/jobs/<job_id>", job),
+        ("/months", months),
+        ("/months/<month_name>", month),
+        ("/docs", docs),
+    ):
+        app.add_url_rule(rule, f"page.{view.__name__}", view)
+
+
+def jobs() -> Response:
+    """The list of jobs."""
+    asked = _asked(ListQuery)
+    position = decode_cursor(asked.cursor, int, int) if asked.cursor else None
+    chosen = {"project": asked.project, "state": asked.state}
+    with service().store.read() as session:
+        found = jobs_after(session, position, PER_PAGE + 1, only=chosen)
+        projects = list(session.scalars(sa.select(Job.project).distinct().order_by(Job.project)))
+    shown, following = cut(found, PER_PAGE, lambda row: (row.started_us, row.id))
+    return _page(
+        "jobs.html",
+        rows=[(head_of(row), row.grade, row.notices) for row in shown],
+        projects=projects,
+        states=STATES,
+        chosen=chosen,
+        next_cursor=following,
+        is_first=position is None,
+    )
+
+
+def job(job_id: str) -> Response:
+    """One job: its report, with links to its other forms."""
+    from_strings(JobPath, {"job_id": job_id}, "path")
+    with service().store.read() as session:
+        find_job(session, job_id)
+    here = f"/v1/jobs/{job_id}"
+    links = {
+        "PDF": f"{here}/report.pdf",
+        "JSON": f"{here}/report.json",
+        "Revisions": f"{here}/revisions",
+    }
+    return _report(job_response(job_id, None, "html"), links)
+
+
+def months() -> Response:
+    """The months that have data."""
+    with service().store.read() as session:
+        return _page("months.html", months=months_with_data(session))
+
+
+def month(month_name: str) -> Response:
+    """One month: its report, with links to its other forms."""
+    from_strings(MonthPath, {"month": month_name}, "path")
+    project = _asked(ProjectQuery).project
+    only = f"?{urlencode({'project': project})}" if project else ""
+    here = f"/v1/reports/monthly/{month_name}"
+    links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "csv", "json")}
+    return _report(month_response(month_name, project, "html"), links)
+
+
+def docs() -> Response:
+    """The API's documentation, by the Swagger UI that the package carries."""
+    return _page("docs.html", policy=DOCS_POLICY)
+
+
+def _asked(model: type[Model]) -> Model:
+    """The parameters that the model knows; an empty one is one that was not chosen."""
+    given = {name: request.args.get(name, "") for name in model.model_fields}
+    return from_strings(model, {name: text for name, text in given.items() if text}, "query")
+
+
+def _for_people(response: Response) -> Response:
+    """A refusal as a page, for a browser that asked for one."""
+    asked_page = (request.endpoint or "page.").startswith("page.")
+    best = request.accept_mimetypes.best_match([problems.MEDIA_TYPE, "text/html"])
+    if response.mimetype != problems.MEDIA_TYPE or not asked_page or best != "text/html":
+        return response
+    response.set_data(render_template("problem.html", problem=response.get_json()))
+    response.content_type = "text/html; charset=utf-8"
+    response.headers["Content-Security-Policy"] = PAGE_POLICY
+    response.headers["Vary"] = "Accept"
+    return response
+
+
+def _page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Response:
+    response = Response(
+        render_template(template, **values), content_type="text/html; charset=utf-8"
+    )
+    response.headers["Content-Security-Policy"] = policy
+    return response
+
+
+def _report(response: Response, links: dict[str, str]) -> Response:
+    """A report as a page of the site: a bar of links above it, no ETag, its own policy."""
+    head, bar = render_template("bar_head.html"), render_template("bar.html", links=links)
+    page = response.get_data(as_text=True).replace("</head>", f"{head}</head>", 1)
+    response.set_data(page.replace("<body>", f"<body>{bar}", 1))
+    response.headers.pop("ETag", None)
+    response.headers["Content-Security-Policy"] = REPORT_POLICY
+    return response

@@ -1,1 +1,0 @@
-"""The routes: parse, call one use case, serialise."""

@@ -1,0 +1,1 @@
+"""The database: typed models, migrations, sessions and upserts for SQLite and PostgreSQL."""

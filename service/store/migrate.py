@@ -1,0 +1,126 @@
+"""Bring the tables of a store up to date, from inside the installed package.
+
+Alembic is imported only when there is something to do: it costs more than a short command.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from gramwatt.collectors.common import files
+from gramwatt.sci.base.errors import StoreError
+from gramwatt.service.store.database import Store
+from gramwatt.service.store.migrations import HEAD
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+_ADVISORY_KEY = 0x6772616D77
+"""Key of the PostgreSQL lock that lets one process migrate at a time ("gramw" in ASCII)."""
+
+
+class SchemaError(StoreError):
+    """The tables are not those this release works with; the message says what to do."""
+
+
+def current(connection: Connection) -> str | None:
+    """The revision that the tables are at; None for an empty database."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    row = connection.execute(sa.text("SELECT version_num FROM alembic_version")).first()
+    return str(row[0]) if row else None
+
+
+def is_current(store: Store) -> bool:
+    """Whether the tables are those this release works with; asking makes no file."""
+    if store.path is not None and not store.path.exists():
+        return False
+    with store.engine.connect() as connection:
+        return current(connection) == HEAD
+
+
+def require_known(store: Store) -> None:
+    """Raise SchemaError when a newer release made the tables; asking makes no file."""
+    if store.path is not None and not store.path.exists():
+        return
+    with store.engine.connect() as connection:
+        _refuse_newer(store, current(connection))
+
+
+def upgrade(store: Store) -> bool:
+    """Create or upgrade the tables; safe from several processes at once. True if it changed any.
+
+    Raises SchemaError for tables that a newer release made, which stay as they are.
+    """
+    if store.path is not None:
+        _make_private(store.path)
+    if is_current(store):
+        return False
+    from alembic import command
+
+    with store.migrating() as connection:
+        if not store.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+        if (found := current(connection)) == HEAD:
+            return False
+        _refuse_newer(store, found)
+        command.upgrade(_config(connection), "head")
+        if (reached := current(connection)) != HEAD:
+            raise SchemaError(f"the migrations ended at {reached}, not at {HEAD}; install again")
+    return True
+
+
+def differences(store: Store) -> list[str]:
+    """What the tables have that the models lack, or the other way round; empty when equal."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from gramwatt.service.store.models import Base
+
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return [str(change) for change in compare_metadata(context, Base.metadata)]
+
+
+def _make_private(path: Path) -> None:
+    """An empty file of mode 0600 where there is none: SQLite would heed nothing but the umask.
+
+    What SQLite keeps beside it gets the file's mode (sqlite.org/src, findCreateFileMode).
+    """
+    files.folder(path.parent)
+    if not str(path).startswith(("file:", ":memory:")):
+        with suppress(OSError):  # it is there, or SQLite says what is wrong
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _refuse_newer(store: Store, revision: str | None) -> None:
+    known = {f"{number:04d}" for number in range(1, int(HEAD) + 1)}
+    if revision is None or revision in known:
+        return
+    other = (
+        "set GRAMWATT_HOME to another folder"
+        if store.is_sqlite
+        else "set GRAMWATT_DATABASE_URL to another database"
+    )
+    raise SchemaError(
+        f"the store was made by a newer gramwatt (revision {revision}); "
+        f"upgrade gramwatt, or {other}"
+    )
+
+
+def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option(
+        "script_location", str(resources.files("gramwatt.service.store") / "migrations")
+    )
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,1 @@
+"""Periodic work and the one leader that does it."""

@@ -1,0 +1,129 @@
+"""The shapes of the API's own answers, beside the documents of `gramwatt.sci.base.document`."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from gramwatt.sci.base.document import JobHead, ModelDoc
+from gramwatt.sci.base.quantity import QuantityDoc
+
+
+class Rejected(TypedDict):
+    """A journal line that was not taken: its number from 1, a code and a sentence."""
+
+    line: int
+    code: str
+    message: str
+
+
+class Acknowledged(TypedDict):
+    """Highest sequence number up to which every line of a writer has arrived; 0 for none."""
+
+    node: str
+    writer: str
+    seq: int
+
+
+class IngestAnswer(TypedDict):
+    """What became of an upload's lines."""
+
+    accepted: int
+    duplicate: int
+    rejected: list[Rejected]
+    acknowledged: list[Acknowledged]
+
+
+class JobsPage(TypedDict):
+    """A page of jobs, newest first; `next_cursor` is null at the end."""
+
+    jobs: list[JobHead]
+    next_cursor: str | None
+
+
+class JobsAnswer(JobsPage, total=False):
+    """A page of jobs; `model`, all runs of a model, is there when `model_id` was asked for."""
+
+    model: ModelDoc
+
+
+class Links(TypedDict):
+    """Where the rest of a job is."""
+
+    self: str
+    report: str
+    html: str
+    pdf: str
+    revisions: str
+    intervals: str
+
+
+class JobAnswer(JobHead):
+    """The head of a job, with its data-quality grade (null before it is scored) and links."""
+
+    grade: str | None
+    links: Links
+
+
+class RevisionRow(TypedDict):
+    """One score revision: when and why it was made, by which versions, and its main figures."""
+
+    revision: int
+    made_at: str
+    reason: str
+    engine_version: str
+    catalog_version: str
+    conformance: str
+    energy_kwh: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
+class RevisionsAnswer(TypedDict):
+    """A page of a job's revisions, newest first."""
+
+    revisions: list[RevisionRow]
+    next_cursor: str | None
+
+
+class IntervalRow(TypedDict):
+    """Energy [J] of one device over [start, end), as it stands after all uploads."""
+
+    node: str
+    device_id: str
+    start: str
+    end: str
+    energy_j: float
+    kind: str
+    utilisation_mean: float | None
+    utilisation_max: float | None
+    memory_peak_b: float | None
+    power_max_w: float | None
+    profile: dict[str, float]
+
+
+class IntervalsAnswer(TypedDict):
+    """A page of a job's intervals in order of time."""
+
+    intervals: list[IntervalRow]
+    next_cursor: str | None
+
+
+class ProjectSummary(TypedDict):
+    """One project: how many jobs it has, how many run, and when the newest started."""
+
+    project: str
+    jobs: int
+    running: int
+    last_started_at: str
+
+
+class ProjectsAnswer(TypedDict):
+    """A page of projects by name."""
+
+    projects: list[ProjectSummary]
+    next_cursor: str | None
+
+
+class StatusAnswer(TypedDict):
+    """The state of the service itself."""
+
+    status: str

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collectors.oddserver import OddServer
+
+RUN = [sys.executable, "-m", "gramwatt", "run"]
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A clean environment with a home of its own; meters left behind end with their parents."""
+    names = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
+    home = tmp_path / "home"
+    return names | {
+        "GRAMWATT_HOME": str(home),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "GRAMWATT_HOST_SOURCE": "model",
+        "GRAMWATT_SERVER": "http://127.0.0.1:9",  # nobody is there: scoring is tested elsewhere
+    }
+
+
+def run(
+    environ: dict[str, str], *command: str, options: tuple[str, ...] = (), **more: Any
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*RUN, *options, "--", *command],
+        capture_output=True,
+        env=environ,
+        timeout=60,
+        **more,
+    )
+
+
+def wait_for(path: Path) -> str:
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if path.exists() and (text := path.read_text()):
+            return text
+        time.sleep(0.01)
+    pytest.fail(f"{path.name} was not written in {WAIT_S} s")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("sh", "-c", "exit 0"), 0),
+        (("sh", "-c", "exit 7"), 7),
+        (("sh", "-c", "kill -TERM $$"), 143),
+        (("sh", "-c", "kill -KILL $$"), 137),
+        (("no-such-command-anywhere",), 127),
+        (("/",), 126),
+    ],
+)
+def test_the_exit_code_is_the_commands_own(
+    environ: dict[str, str], command: tuple[str, ...], code: int
+) -> None:
+    assert run(environ, *command).returncode == code
+
+
+def test_off_runs_the_command_and_nothing_else(environ: dict[str, str], tmp_path: Path) -> None:
+    done = run({**environ, "GRAMWATT_OFF": "1"}, "sh", "-c", "echo $GRAMWATT_JOB_ID; exit 9")
+    assert (done.returncode, done.stdout, done.stderr) == (9, b"\n", b"")
+    assert not (tmp_path / "home").exists()
+
+
+def test_stdout_and_stdin_pass_byte_for_byte_and_are_not_held_open(
+    environ: dict[str, str],
+) -> None:
+    payload = bytes(range(256)) * 4096
+    done = run(environ, "cat", input=payload)
+    assert done.returncode == 0
+    assert done.stdout == payload
+
+
+def test_the_command_gets_every_descriptor_the_group_and_the_job_id(
+    environ: dict[str, str],
+) -> None:
+    reading, writing = os.pipe()
+    code = (
+        "import json, os, signal\n"
+        f"os.write({writing}, b'through')\n"
+        "fds = sorted(int(n) for n in os.listdir('/proc/self/fd'))\n"
+        "blocked = [int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, ())]\n"
+        "ignored = int(open('/proc/self/status').read().split('SigIgn:')[1].split()[0], 16)\n"
+        "print(json.dumps([fds, os.getpgrp(), os.environ['GRAMWATT_JOB_ID'], blocked, ignored]))"
+    )
+    done = run(environ, "python3", "-S", "-c", code, pass_fds=(writing,), process_group=0)
+    os.close(writing)
+    assert os.read(reading, 100) == b"through"
+    os.close(reading)
+    fds, _group, job_id, blocked, ignored = json.loads(done.stdout)
+    assert set(fds) - {0, 1, 2, writing} <= {3}  # 3 is the listing's own
+    assert len(job_id) > 8
+    assert blocked == []
+    by_python = (1 << (signal.SIGPIPE - 1)) | (1 << (signal.SIGXFSZ - 1))
+    standard = (1 << 31) - 1  # 32 and 33 belong to glibc, which sets them when it spawns
+    before = int(Path("/proc/self/status").read_text().split("SigIgn:")[1].split()[0], 16)
+    assert ignored & standard & ~by_python == before & standard & ~by_python
+
+
+def test_the_command_shares_the_process_group(environ: dict[str, str]) -> None:
+    code = "import os; print(os.getpgrp() == os.getpgid(os.getppid()))"
+    assert run(environ, "python3", "-c", code, process_group=0).stdout == b"True\n"
+
+
+def test_sigpipe_ends_the_command_as_in_a_shell(environ: dict[str, str]) -> None:
+    line = shlex.join([*RUN, "--", "yes"])
+    done = subprocess.run(
+        ["bash", "-c", f"{line} | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        env=environ,
+        timeout=60,
+    )
+    assert done.stdout == b"y\n141\n"
+
+
+def test_an_unknown_zone_of_a_file_is_said_and_the_command_runs(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "gramwatt.toml"
+    file.write_text('zone = "Frnace"\n')
+    done = run(environ, "sh", "-c", "exit 7", cwd=tmp_path)
+    assert done.returncode == 7
+    said = f"gramwatt: {file}: zone is ignored: unknown zone 'Frnace'; close matches: FR"
+    assert said in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT]
+)
+def test_signals_to_the_wrapper_reach_the_command_once(
+    environ: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    code = (
+        "import pathlib, signal, sys, time\n"
+        "got = []\n"
+        f"signal.signal({int(number)}, lambda n, _: got.append(n))\n"
+        f"pathlib.Path({str(tmp_path / 'up')!r}).write_text('up')\n"
+        "while not got: time.sleep(0.01)\n"
+        "time.sleep(0.2)\n"
+        "sys.exit(40 + len(got))\n"
+    )
+    process = subprocess.Popen(
+        [*RUN, "--", sys.executable, "-c", code],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    wait_for(tmp_path / "up")
+    os.kill(process.pid, number)
+    process.communicate(timeout=60)
+    assert process.returncode == 41
+
+
+def test_a_command_that_dies_of_the_forwarded_signal_gives_143(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = f"echo up > {tmp_path / 'up'}; exec sleep 30"
+    process = subprocess.Popen([*RUN, "--", "sh", "-c", script], env=environ)
+    wait_for(tmp_path / "up")
+    process.terminate()
+    assert process.wait(30) == 143
+
+
+def test_a_terminals_interrupt_reaches_the_command_once(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    # Ctrl-C in a terminal is the kernel's signal to the whole group: here through a real one.
+    code = (
+        "import pathlib, signal, sys, time\n"
+        "got = []\n"
+        "signal.signal(signal.SIGINT, lambda n, _: got.append(n))\n"
+        f"pathlib.Path({str(tmp_path / 'up')!r}).write_text('up')\n"
+        "while not got: time.sleep(0.01)\n"
+        "time.sleep(0.3)\n"
+        "sys.exit(40 + len(got))\n"
+    )
+    (tmp_path / "child.py").write_text(code)
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        command = [*RUN, "--", sys.executable, str(tmp_path / "child.py")]
+        os.execve(sys.executable, command, environ)
+    wait_for(tmp_path / "up")
+    os.write(terminal, b"\x03")
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:  # the terminal's other side is closed
+        pass
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 41
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--zone", "Atlantis"), ["zone", "Atlantis"]),
+        (("--zone", "FR", "--region", "aws:eu-west-1"), ["--zone or --region, not both"]),
+        (("--region", "aws:eu-west-11"), ["region", "aws:eu-west-1"]),
+        (("--kind", "guessing"), ["kind", "training"]),
+        (("--pue", "0.5"), ["pue", "1 to 5"]),
+        (("--server", "ftp://x"), ["server", "http"]),
+        (("--json-summary", "/no/such/folder/x.json"), ["--json-summary"]),
+        (("--json-summary", "-"), ["--json-summary", "standard output belongs to the command"]),
+        (("--json-summary", "."), ["--json-summary", ". is a folder"]),
+        (("--projct", "x"), ["--projct"]),
+    ],
+)
+def test_wrong_arguments_stop_before_the_command_starts(
+    environ: dict[str, str], tmp_path: Path, options: tuple[str, ...], words: list[str]
+) -> None:
+    marker = tmp_path / "started"
+    done = run(environ, "touch", str(marker), options=options)
+    assert done.returncode == 2
+    assert not marker.exists()
+    assert done.stdout == b""
+    assert [word for word in words if word not in done.stderr.decode()] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<p>x", "answers 200, not as gramwatt does"),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "answers 500; the journal stays spooled"),
+    ],
+)
+def test_the_end_says_what_is_wrong_with_the_server(
+    environ: dict[str, str], tmp_path: Path, answer: bytes, words: str
+) -> None:
+    server = OddServer(answer)
+    environ["GRAMWATT_SERVER"] = server.url
+    summary = ("--json-summary", str(tmp_path / "x.json"))  # it waits 30 s for the score then
+    done = run(environ, "true", options=summary)
+    server.stop()
+    assert done.returncode == 0
+    assert f"is not scored yet: {server.url}/v1/jobs/" in done.stderr.decode()
+    assert words in done.stderr.decode()
+
+
+def test_no_command_is_wrong_usage(environ: dict[str, str]) -> None:
+    done = subprocess.run(RUN, capture_output=True, env=environ, timeout=60)
+    assert done.returncode == 2
+    assert b"gramwatt run [options] -- command" in done.stderr
+
+
+def test_options_after_the_command_are_the_commands(environ: dict[str, str]) -> None:
+    command = [*RUN, "echo", "--zone", "Atlantis", "--", "-x"]
+    done = subprocess.run(command, capture_output=True, env=environ, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"--zone Atlantis -- -x\n")
+
+
+def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "plain"
+    script.write_text('echo "got $1"\nexit 5\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    done = run(environ, str(script), "it")
+    assert (done.returncode, done.stdout) == (5, b"got it\n")
+
+
+def test_a_broken_settings_file_does_not_stop_the_command(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "config" / "gramwatt" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('zone = "Atlantis"\npue = \n')
+    assert run(environ, "sh", "-c", "exit 4").returncode == 4
+
+
+def test_a_broken_catalog_does_not_stop_the_command(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    shadow = tmp_path / "sitecustomize.py"
+    shadow.write_text(
+        "import sys\n"
+        "class Block:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'gramwatt.sci.catalog.catalog': raise ImportError('broken catalog')\n"
+        "sys.meta_path.insert(0, Block())\n"
+    )
+    done = run(
+        {**environ, "PYTHONPATH": str(tmp_path)}, "sh", "-c", "exit 4", options=("--zone", "FR")
+    )
+    assert done.returncode == 4
+
+
+def test_a_home_that_cannot_be_written_does_not_stop_the_command(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    names = {**environ, "GRAMWATT_HOME": str(blocked / "home"), "TMPDIR": str(blocked / "tmp")}
+    assert run(names, "sh", "-c", "exit 4").returncode == 4
+
+
+def test_an_interpreter_of_the_meter_that_cannot_start_does_not_stop_the_command(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    shadow = tmp_path / "gramwatt_meter_is_broken"
+    shadow.mkdir()
+    (shadow / "sitecustomize.py").write_text(
+        "import sys\nif 'gramwatt.collectors.meter.main' in ' '.join(sys.orig_argv): sys.exit(3)\n"
+    )
+    done = run({**environ, "PYTHONPATH": str(shadow)}, "sh", "-c", "exit 4")
+    assert done.returncode == 4
+    assert done.stderr.decode().count("the meter did not start") == 1
+
+
+def test_strict_refuses_to_start_without_a_meter(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'gramwatt.collectors.meter.main' in ' '.join(sys.orig_argv): sys.exit(3)\n"
+    )
+    marker = tmp_path / "started"
+    names = {**environ, "PYTHONPATH": str(tmp_path)}
+    done = run(names, "touch", str(marker), options=("--strict",))
+    assert done.returncode == 1
+    assert not marker.exists()
+    assert b"gramwatt doctor" in done.stderr

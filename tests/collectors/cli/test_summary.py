@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.cli.summary import summary_lines
+
+
+def quantity(value: float, low: float, high: float, unit: str = "gCO2e") -> dict[str, Any]:
+    return {
+        "value": value,
+        "low": low,
+        "high": high,
+        "unit": unit,
+        "kind": "measured",
+        "source": "x",
+    }
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "job_id": "j1",
+        "name": "train.py",
+        "project": "vision",
+        "state": "completed",
+        "duration_s": 42.18,
+        "provisional": False,
+        "energy_kwh": quantity(0.0012345, 0.00122, 0.00125, "kWh"),
+        "operational_g": quantity(0.4321, 0.30, 0.60),
+        "embodied_g": None,
+        "total_g": None,
+        "sci": [
+            {
+                "unit": "image",
+                "count": 4096.0,
+                "g_per_unit": quantity(1e-4, 8e-5, 1.3e-4, "gCO2e/image"),
+            }
+        ],
+        "conformance": "conforming-with-deviations",
+        "deviations": ["a", "b"],
+        "data_quality": {"grade": "B", "energy": {"measured": 0.971, "estimated": 0.029}},
+        "notices": [{"code": "pue-undeclared", "message": "m", "field": "pue"}],
+    }
+    return base | changes
+
+
+def test_the_whole_summary() -> None:
+    assert summary_lines(document(), "gramwatt report job j1") == [
+        "gramwatt: train.py (vision) completed in 42.2 s",
+        "  Energy         1.23 Wh (1.22 to 1.25), 97 % measured, 3 % estimated",
+        "  Operational O  430 mg CO2e (300 to 600)",
+        "  Embodied M     not known",
+        "  Total O + M    not known",
+        "  SCI per image  100 ug CO2e/image (80 to 130), 4 096 counted",
+        "  Data quality   B (A best, D worst)",
+        "  Conformance    conforming-with-deviations (2 listed in the report)",
+        "  Notices        1 (pue-undeclared)",
+        "  Report         gramwatt report job j1",
+    ]
+
+
+def test_the_first_line_says_when_the_world_average_was_used() -> None:
+    notices = [{"code": "zone-unknown", "message": "m", "field": None}]
+    first = summary_lines(document(notices=notices), "")[0]
+    assert "world average" in first
+
+
+def test_a_provisional_score_says_so() -> None:
+    lines = summary_lines(document(provisional=True), "")
+    assert any("provisional" in line for line in lines)
+
+
+@pytest.mark.parametrize("state", ["failed", "killed", "lost"])
+def test_how_it_ended_is_in_the_title(state: str) -> None:
+    assert f" {state} in " in summary_lines(document(state=state), "")[0]
+
+
+def test_long_jobs_read_in_hours() -> None:
+    assert summary_lines(document(duration_s=7325.0), "")[0].endswith("completed in 2 h 2 min")
+
+
+def test_a_synthetic_meter_is_the_first_thing_said() -> None:
+    notices = [{"code": code, "message": "x"} for code in ("zone-unknown", "meter-synthetic")]
+    first, second, _ = summary_lines(document(notices=notices), "")[:3]
+    assert first.startswith("gramwatt: A synthetic or replayed meter was read, not hardware")
+    assert "not an SCI score" in first
+    assert "No grid zone was given" in second

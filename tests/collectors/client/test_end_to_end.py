@@ -1,0 +1,400 @@
+"""The behaviour judged from outside: real processes, a synthetic GPU, no codecarbon."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.journal import spool
+from gramwatt.sci.journal.records import AnyRecord, CountRecord, EndRecord, IntervalRecord, decode
+
+POWER_W = 300.0
+EDGES_J = 0.2 * POWER_W
+"""Two edges, each up to one counter period of 0.1 s off where a loaded machine reads late."""
+GRAMWATT = [sys.executable, "-m", "gramwatt"]
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A home of its own, one synthetic GPU of 300 W, the host by model, no settings of others."""
+    spec = tmp_path / "gpu.json"
+    gpu = {"waveform": {"type": "constant", "power_w": POWER_W}}
+    spec.write_text(json.dumps({"gpus": [gpu]}))
+    ours = ("GRAMWATT_", "SLURM_", "CUDA_", "NVIDIA_", "LOCAL_", "WORLD_")
+    names = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return names | {
+        "GRAMWATT_HOME": str(tmp_path / "home"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "GRAMWATT_NVML": f"synthetic:{spec}",
+        "GRAMWATT_HOST_SOURCE": "model",
+        "GRAMWATT_JOB_ID": "job-1",
+        # Nothing listens here: journals stay in the spool, where the tests read them.
+        "GRAMWATT_SERVER": "http://127.0.0.1:9",
+        "GRAMWATT_QUIET": "1",
+    }
+
+
+def home(environ: dict[str, str]) -> Path:
+    return Path(environ["GRAMWATT_HOME"])
+
+
+def wait_until(condition: Any, what: str) -> Any:
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"{what} did not happen in {WAIT_S} s")
+
+
+def processes(needle: str) -> list[int]:
+    """Process ids whose environment or command line holds `needle`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (entry / "cmdline").read_bytes() + b"\0" + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if needle.encode() in text:
+            found.append(int(entry.name))
+    return found
+
+
+def meters(environ: dict[str, str]) -> list[int]:
+    """The meters of this test's home."""
+    mine = processes(environ["GRAMWATT_HOME"])
+    return [pid for pid in mine if b"collectors.meter" in _command_line(pid)]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def records(environ: dict[str, str], job_id: str = "job-1") -> list[AnyRecord]:
+    """What the job's meters have journaled, once the last of them has ended."""
+    wait_until(lambda: not meters(environ), "the meters' own end")
+    found = [f for f in spool.folders(home(environ)) if f.job_id == job_id]
+    return [decode(line) for folder in found for line in folder.lines()]
+
+
+def gpu_intervals(found: list[AnyRecord]) -> list[IntervalRecord]:
+    return [r for r in found if isinstance(r, IntervalRecord) and r.device_id.startswith("GPU-")]
+
+
+def states(found: list[AnyRecord]) -> list[tuple[str, int | None, int | None]]:
+    return [(r.state, r.exit_code, r.signal) for r in found if isinstance(r, EndRecord)]
+
+
+def seconds(found: list[IntervalRecord]) -> float:
+    """Device seconds that are covered, each counted as often as it occurs [s]."""
+    return sum((r.end - r.start).total_seconds() for r in found)
+
+
+def covered_once(found: list[IntervalRecord], least_s: float) -> bool:
+    """Whether the intervals of one board follow each other without gap or overlap, long enough."""
+    spans = sorted((r.start, r.end) for r in found)
+    joined = all(before[1] == after[0] for before, after in itertools.pairwise(spans))
+    return joined and seconds(found) > least_s
+
+
+def start_script(environ: dict[str, str], body: str, tmp_path: Path) -> subprocess.Popen[bytes]:
+    script, text = tmp_path / "job.py", "import os, sys, time\nfrom gramwatt import track\n" + body
+    if not script.exists():  # a rank that starts now must not find it half written by the next one
+        script.write_text(text)
+    assert script.read_text() == text
+    return subprocess.Popen([sys.executable, str(script)], env=environ, stderr=subprocess.DEVNULL)
+
+
+def synced(environ: dict[str, str]) -> None:
+    """`gramwatt sync`, which closes dead jobs before it finds the server away."""
+    done = subprocess.run([*GRAMWATT, "sync"], env=environ, capture_output=True, timeout=60)
+    assert done.returncode == 1
+    assert b"stays spooled" in done.stderr
+
+
+def test_run_journals_the_energy_of_its_duration_and_the_end(environ: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*GRAMWATT, "run", "--", "sh", "-c", "sleep 1.5; exit 7"],
+        env=environ,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 7
+    found = records(environ)
+    intervals = gpu_intervals(found)
+    assert states(found) == [("failed", 7, None)]
+    assert covered_once(intervals, 1.4)
+    energy_j = sum(r.energy_j for r in intervals)
+    assert energy_j == pytest.approx(POWER_W * seconds(intervals), abs=EDGES_J)
+
+
+def test_sigterm_to_the_wrapper_reaches_the_command_and_the_job_is_closed(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = f"echo up > {tmp_path / 'up'}; exec sleep 30"
+    wrapper = subprocess.Popen([*GRAMWATT, "run", "--", "sh", "-c", script], env=environ)
+    wait_until((tmp_path / "up").exists, "the command's start")
+    wrapper.terminate()
+    assert wrapper.wait(30) == 143
+    assert states(records(environ)) == [("killed", 143, 15)]
+
+
+def test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    body = "with track(unit='image') as job:\n    time.sleep(2)\n    job.count(10)\n"
+    ranks = [
+        start_script({**environ, "LOCAL_RANK": str(n), "RANK": str(n)}, body, tmp_path)
+        for n in range(4)
+    ]
+    assert [rank.wait(60) for rank in ranks] == [0, 0, 0, 0]
+    found = records(environ)
+    intervals = gpu_intervals(found)
+    assert covered_once(intervals, 1.5)  # one board, not four
+    assert sum(r.energy_j for r in intervals) == pytest.approx(
+        POWER_W * seconds(intervals), abs=EDGES_J
+    )
+    assert sum(r.amount for r in found if isinstance(r, CountRecord)) == 40.0
+    assert [state for state, _, _ in states(found)] == ["completed"] * 4
+
+
+def test_a_killed_job_is_closed_by_its_meter(environ: dict[str, str], tmp_path: Path) -> None:
+    body = f"""
+with track(unit='image') as job:
+    time.sleep(0.8)
+    job.count(5)
+    open({str(tmp_path / "up")!r}, "w").write("up")
+    time.sleep(60)
+"""
+    job = start_script(environ, body, tmp_path)
+    wait_until((tmp_path / "up").exists, "the job's start")
+    job.kill()
+    job.wait()
+    found = records(environ)
+    assert [state for state, _, _ in states(found)] == ["killed"]
+    assert sum(r.amount for r in found if isinstance(r, CountRecord)) == 5.0
+    assert seconds(gpu_intervals(found)) > 0.7
+
+
+def test_a_killed_meter_loses_no_energy(environ: dict[str, str], tmp_path: Path) -> None:
+    body = f"""
+with track(unit='image') as job:
+    started = time.monotonic()
+    while time.monotonic() - started < 5:
+        job.count(1)
+        time.sleep(0.05)
+        if time.monotonic() - started > 1.5:
+            open({str(tmp_path / "up")!r}, "w").write("up")
+"""
+    job = start_script(environ, body, tmp_path)
+    wait_until((tmp_path / "up").exists, "the job's start")
+    (meter,) = wait_until(lambda: meters(environ), "the meter")
+    os.kill(meter, signal.SIGKILL)
+    assert job.wait(60) == 0
+    found = records(environ)
+    final = [r for r in gpu_intervals(found) if not r.writer.endswith("-open")]
+    # From the first reading on nothing is missing: what was killed is spanned by the counter.
+    assert covered_once(final, 4.0)
+    assert sum(r.energy_j for r in final) == pytest.approx(POWER_W * seconds(final), abs=EDGES_J)
+    assert "completed" in {state for state, _, _ in states(found)}
+
+
+def test_killed_meters_lose_no_count(environ: dict[str, str], tmp_path: Path) -> None:
+    body = f"""
+counted = 0
+with track(unit='image') as job:
+    while not os.path.exists({str(tmp_path / "enough")!r}):
+        job.count(1)
+        counted += 1
+        time.sleep(0.005)
+open({str(tmp_path / "counted")!r}, "w").write(str(counted))
+"""
+    job = start_script(environ, body, tmp_path)
+    killed: set[int] = set()
+    for _ in range(3):
+        (meter,) = wait_until(lambda: set(meters(environ)) - killed, "a meter")
+        time.sleep(0.7)  # wherever it is then: still starting, or counting
+        os.kill(meter, signal.SIGKILL)
+        killed.add(meter)
+    wait_until(lambda: set(meters(environ)) - killed, "the last meter")
+    (tmp_path / "enough").write_text("")
+    assert job.wait(60) == 0
+    found = [r for r in records(environ) if isinstance(r, CountRecord)]
+    assert sum(r.amount for r in found) == int((tmp_path / "counted").read_text())
+
+
+def test_killing_both_is_closed_by_sync_at_the_last_journaled_state(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    body = f"""
+with track(unit='image') as job:
+    time.sleep(2)
+    open({str(tmp_path / "up")!r}, "w").write("up")
+    time.sleep(60)
+"""
+    job = start_script(environ, body, tmp_path)
+    wait_until((tmp_path / "up").exists, "the job's start")
+    for pid in meters(environ):
+        os.kill(pid, signal.SIGKILL)
+    job.kill()
+    job.wait()
+    assert states(records(environ)) == []
+    synced(environ)
+    assert [state for state, _, _ in states(records(environ))] == ["lost"]
+    synced(environ)
+    assert [state for state, _, _ in states(records(environ))] == ["lost"]
+
+
+def test_nothing_of_ours_outlives_the_job(environ: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*GRAMWATT, "run", "--", "printf", "a\\0b"], env=environ, capture_output=True, timeout=60
+    )
+    assert done.stdout == b"a\0b"
+    wait_until(lambda: not meters(environ), "the meter's own end")
+
+
+FAULTS: dict[str, dict[str, Any] | None] = {
+    "failing at every call": {"faults": [{"type": "failing"}]},
+    "absent": None,
+    "nonsense": {"gpus": "many"},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_driver_never_changes_the_exit_code(
+    environ: dict[str, str], tmp_path: Path, fault: str
+) -> None:
+    spec = tmp_path / "broken.json"
+    contents = FAULTS[fault]
+    if contents is not None:
+        gpu = {"waveform": {"type": "constant", "power_w": 300}}
+        spec.write_text(json.dumps({"gpus": [gpu], **contents}))
+    environ["GRAMWATT_NVML"] = f"synthetic:{spec}"
+    done = subprocess.run(
+        [*GRAMWATT, "run", "--", "sh", "-c", "exit 6"],
+        env=environ,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 6
+    assert b"Traceback" not in done.stderr
+
+
+def test_codecarbon_that_raises_never_changes_the_exit_code(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "codecarbon.py").write_text("raise RuntimeError('broken peer')\n")
+    del environ["GRAMWATT_HOST_SOURCE"]
+    environ["PYTHONPATH"] = str(tmp_path)
+    done = subprocess.run(
+        [*GRAMWATT, "run", "--", "sh", "-c", "sleep 0.3; exit 6"],
+        env=environ,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 6
+    assert b"broken peer" not in done.stderr
+
+
+@pytest.mark.parametrize("limit_b", [0, 600])
+def test_a_full_disk_never_changes_the_exit_code(environ: dict[str, str], limit_b: int) -> None:
+    code = (
+        "import os, resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_b}, {limit_b}))\n"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n"
+    )
+    line = [
+        sys.executable,
+        "-c",
+        code,
+        "-m",
+        "gramwatt",
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "echo ok; exit 6",
+    ]
+    done = subprocess.run(line, env=environ, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (6, b"ok\n")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_wrapped_script_with_the_decorator_is_one_job(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import time\nfrom gramwatt import track\n"
+        "@track(unit='image')\n"
+        "def train():\n    time.sleep(1)\n"
+        "train()\n"
+        "with track(unit='image') as job:\n    job.count(3)\n"
+    )
+    line = [*GRAMWATT, "run", "--unit", "image", "--", sys.executable, str(script)]
+    done = subprocess.run(line, env=environ, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = records(environ)
+    intervals = gpu_intervals(found)
+    assert sum(r.energy_j for r in intervals) == pytest.approx(
+        POWER_W * seconds(intervals), abs=EDGES_J
+    )
+    assert covered_once(intervals, 0.9)
+    assert sum(r.amount for r in found if isinstance(r, CountRecord)) == 3.0
+
+
+def units(found: list[AnyRecord]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for record in found:
+        if isinstance(record, CountRecord):
+            sums[record.unit] = sums.get(record.unit, 0.0) + record.amount
+    return sums
+
+
+def test_a_unit_declared_to_run_is_what_the_script_counts(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "w.py"
+    script.write_text("from gramwatt import track\nwith track() as job:\n    job.count(42)\n")
+    line = [*GRAMWATT, "run", "--unit", "image", "--", sys.executable, str(script)]
+    environ["GRAMWATT_UNIT"] = "token"  # an argument comes before the environment
+    done = subprocess.run(line, env=environ, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert units(records(environ)) == {"image": 42.0}
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+def test_a_unit_declared_by_the_parent_is_what_its_children_count(
+    environ: dict[str, str], tmp_path: Path, way: str
+) -> None:
+    body = f"""
+import multiprocessing
+def work(amount):
+    with track() as job:
+        job.count(amount)
+if __name__ == "__main__":
+    with track(unit="image") as job:
+        job.count(100)
+        start = multiprocessing.get_context({way!r}).Process
+        children = [start(target=work, args=(10,)) for _ in range(4)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+"""
+    assert start_script(environ, body, tmp_path).wait(60) == 0
+    assert units(records(environ)) == {"image": 140.0}

@@ -1,0 +1,459 @@
+"""`gramwatt doctor` on machines it has never seen: what it says, and the fix it names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gramwatt.collectors.cli import app
+from gramwatt.collectors.client import session
+from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.devices.base import SourceAbsent
+from gramwatt.collectors.doctor import gpus, host, places, vendors
+from gramwatt.collectors.doctor.diagnosis import examine, lines
+from gramwatt.collectors.doctor.finding import Finding, Surroundings
+from gramwatt.collectors.sources.vendors import Place
+from gramwatt.collectors.testing.synthetic import SyntheticNvml
+from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from tests.collectors.rig import gpu
+from tests.collectors.vendor_fakes import write
+
+WHATS = {
+    *("system", "measuring", "settings", "NVML", "other vendors", "RAPL", "codecarbon"),
+    *("host share", "clock", "spool", "service extra", "server", "grid zone"),
+}
+
+
+class Nvml(SyntheticNvml):
+    """A stand-in that passes for the real library."""
+
+    meter = "nvml"
+
+
+def nvml(*boards: dict[str, Any], **spec: Any) -> Nvml:
+    return Nvml({"gpus": list(boards), **spec}, VirtualClock())
+
+
+def linux(root: Path, port: Any = None, **environ: str) -> Surroundings:
+    return Surroundings(Place(root, environ, "linux", "x86_64"), port)
+
+
+def only(findings: list[Finding]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and configuration of its own, and nothing from the environment."""
+    for name in [name for name in os.environ if name.startswith("GRAMWATT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def invoke(*args: str) -> Any:
+    return CliRunner().invoke(app.build_app(lambda: None), list(args))
+
+
+def test_every_gpu_is_named_with_the_calls_that_do_not_answer(tmp_path: Path) -> None:
+    silent = [{"type": "unsupported", "call": "utilisation"}]
+    port = nvml(gpu(name="Whole"), gpu(name="Mute", faults=silent))
+    library, first, second, billed = gpus.nvidia(linux(tmp_path, port))
+    assert (library.state, library.detail) == ("ok", "driver synthetic, 2 GPUs")
+    assert (first.what, first.state, first.kind, first.spread) == ("GPU 0", "ok", "measured", 0.05)
+    assert first.detail.startswith("Whole GPU-0000")
+    assert second.state == "limited"
+    assert "no answer from nvmlDeviceGetUtilizationRates (not-supported)" in second.detail
+    assert billed.detail == "no variable names any: a job here has GPU 0, GPU 1 of 2"
+
+
+def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(
+    tmp_path: Path,
+) -> None:
+    calls = ("energy", "power", "fields")
+    dead = [{"type": "unsupported", "call": call} for call in calls]
+    port = nvml(gpu(counter=False), gpu(faults=dead))
+    _, first, second, _ = gpus.nvidia(linux(tmp_path, port))
+    assert (first.state, first.kind, first.spread) == ("limited", "integrated", 0.15)
+    assert (second.state, second.kind) == ("missing", None)
+    assert "its energy stays unknown" in second.detail
+
+
+def test_a_counter_that_only_the_field_values_have_still_measures(tmp_path: Path) -> None:
+    port = nvml(gpu(faults=[{"type": "unsupported", "call": "energy"}]))
+    assert gpus.nvidia(linux(tmp_path, port))[1].kind == "measured"
+
+
+def test_a_lost_gpu_has_a_way_back(tmp_path: Path) -> None:
+    port = nvml(gpu(faults=[{"type": "lost", "call": "energy"}]))
+    found = gpus.nvidia(linux(tmp_path, port))[1]
+    assert found.fix is not None
+    assert "nvidia-smi -r" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("environ", "detail", "state"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "1"}, "CUDA_VISIBLE_DEVICES=1: a job here has GPU 1 of 2", "ok"),
+        ({"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES=: a job here has no GPU of 2", "ok"),
+        ({"CUDA_VISIBLE_DEVICES": "7"}, "which is not one device here", "limited"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0"}, "NVIDIA_VISIBLE_DEVICES=0: a job here has", "ok"),
+    ],
+)
+def test_the_devices_of_a_job_and_what_says_so(
+    tmp_path: Path, environ: dict[str, str], detail: str, state: str
+) -> None:
+    found = gpus.nvidia(linux(tmp_path, nvml(gpu(), gpu()), **environ))[-1]
+    assert (found.what, found.state) == ("visible GPUs", state)
+    assert detail in found.detail
+
+
+def test_a_mig_slice_is_attributed(tmp_path: Path) -> None:
+    port = nvml(gpu(slices=[["MIG-11111111-2222", 0.5]]))
+    found = gpus.nvidia(linux(tmp_path, port, CUDA_VISIBLE_DEVICES="MIG-11111111-2222"))[-1]
+    assert (found.kind, found.spread) == ("attributed", 0.20)
+    assert "GPU 0 (MIG-11111111-2222)" in found.detail
+
+
+def test_a_stand_in_for_nvml_is_said(tmp_path: Path) -> None:
+    port = SyntheticNvml({"gpus": [gpu()]}, VirtualClock())
+    found = gpus.nvidia(linux(tmp_path, port))[0]
+    assert (found.state, found.fix) == (
+        "limited",
+        "unset GRAMWATT_NVML to measure the real GPUs",
+    )
+
+
+def test_why_nvml_is_missing_decides_the_fix(tmp_path: Path) -> None:
+    port = nvml(absent="libnvidia-ml.so.1 not found")
+    vendor = {"sys__bus__pci__devices__0000:00:04.0__vendor": "0x8086\n"}
+    write(tmp_path, **vendor)
+    found = only(gpus.nvidia(linux(tmp_path, port)))
+    assert (found.state, found.fix) == ("absent", None)
+    write(tmp_path, **{"sys__bus__pci__devices__0000:41:00.0__vendor": "0x10de\n"})
+    found = only(gpus.nvidia(linux(tmp_path, port)))
+    assert found.state == "missing"
+    assert found.fix == "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
+    write(tmp_path, **{".dockerenv": ""})
+    found = only(gpus.nvidia(linux(tmp_path, port)))
+    assert found.fix is not None
+    assert "--gpus all" in found.fix
+    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in found.fix
+
+
+def test_other_vendors_are_looked_at_with_each_device(tmp_path: Path) -> None:
+    write(tmp_path, dev__kfd="")
+    base = "sys__devices__virtual__neuron_device__neuron0__"
+    write(tmp_path, **{f"{base}info__architecture__device_name": "Inferentia2\n"})
+    amd, neuron, rest = vendors.others(linux(tmp_path))
+    assert (amd.what, amd.state) == ("AMD GPU", "missing")
+    assert amd.fix is not None
+    assert "--device=/dev/kfd" in amd.fix
+    assert "its energy stays unknown" in amd.detail
+    assert (neuron.what, neuron.state, neuron.kind) == ("AWS Neuron 0", "missing", None)
+    assert "AWS does not publish" in neuron.detail
+    assert rest.detail.startswith("no device here of: Intel Gaudi, Apple silicon")
+
+
+def test_a_jetson_is_integrated_and_says_that_it_was_never_run(tmp_path: Path) -> None:
+    write(tmp_path, **{"proc__device-tree__compatible": "nvidia,tegra234\0"})
+    chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
+    rail = {"in1_label": "VDD_IN", "in1_input": "5000", "curr1_input": "1000"}
+    write(tmp_path, **{chip + name: text for name, text in rail.items()})
+    found = vendors.others(linux(tmp_path))[0]
+    assert (found.what, found.kind) == ("NVIDIA Jetson 0", "integrated")
+    assert "never run on its hardware" in found.detail
+    assert "the host is inside this figure" in found.detail
+
+
+def powercap(root: Path, value: str | None = "1000000") -> None:
+    zone = "sys__class__powercap__intel-rapl:0__"
+    write(root, **{f"{zone}name": "package-0", f"{zone}max_energy_range_uj": "262143328850"})
+    if value is not None:
+        write(root, **{f"{zone}energy_uj": value})
+
+
+def test_rapl_that_moves_is_measured(tmp_path: Path) -> None:
+    powercap(tmp_path)
+    found = host.rapl(linux(tmp_path), lambda _: powercap(tmp_path, "1004000"))
+    assert (found.state, found.kind, found.spread) == ("ok", "measured", 0.05)
+    assert found.detail.startswith("package-0 readable")
+
+
+def test_rapl_that_stands_still_is_not_believed(tmp_path: Path) -> None:
+    powercap(tmp_path, "0")
+    found = host.rapl(linux(tmp_path), lambda _: None)
+    assert (found.state, found.kind) == ("limited", "estimated")
+
+
+def test_rapl_for_root_only_gets_the_permission_line(tmp_path: Path) -> None:
+    powercap(tmp_path, None)
+    found = host.rapl(linux(tmp_path))
+    assert (found.state, found.kind, found.spread) == ("limited", "estimated", 0.40)
+    assert found.fix is not None
+    root = tmp_path / "sys/class/powercap"
+    assert found.fix.splitlines()[0] == f"sudo chmod a+r {root}/*/energy_uj"
+    write(tmp_path, **{"run__.containerenv": ""})
+    inside = host.rapl(linux(tmp_path))
+    assert inside.fix is not None
+    assert "--security-opt systempaths=unconfined" in inside.fix
+    assert "chmod" in inside.fix
+
+
+def test_rapl_that_is_switched_off_says_by_what(tmp_path: Path) -> None:
+    powercap(tmp_path)
+    found = host.rapl(linux(tmp_path, GRAMWATT_HOST_SOURCE="codecarbon"))
+    assert (found.state, found.fix) == ("off", "unset GRAMWATT_HOST_SOURCE")
+
+
+def test_rapl_of_a_virtual_machine_has_no_fix(tmp_path: Path) -> None:
+    write(tmp_path, proc__cpuinfo="flags\t: fpu vme hypervisor lahf_lm\n")
+    found = host.rapl(linux(tmp_path))
+    assert (found.state, found.fix) == ("missing", None)
+    assert "bare metal" in found.detail
+
+
+def test_rapl_on_bare_metal_without_a_driver_is_loaded(tmp_path: Path) -> None:
+    assert "modprobe intel_rapl_common" in str(host.rapl(linux(tmp_path)).fix)
+
+
+def test_codecarbon_is_for_what_rapl_does_not_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "CPU and memory" in host.codecarbon(linux(tmp_path)).detail
+    powercap(tmp_path)
+    assert "memory, by its model" in host.codecarbon(linux(tmp_path)).detail
+    zone = "sys__class__powercap__intel-rapl:0:0__"
+    values = {"name": "dram", "max_energy_range_uj": "65712999613", "energy_uj": "5"}
+    write(tmp_path, **{zone + name: text for name, text in values.items()})
+    assert "not needed" in host.codecarbon(linux(tmp_path)).detail
+    off = host.codecarbon(linux(tmp_path, GRAMWATT_HOST_SOURCE="model"))
+    assert (off.state, off.fix) == ("off", "unset GRAMWATT_HOST_SOURCE")
+    monkeypatch.setattr(host, "find_spec", lambda _: None)
+    gone = host.codecarbon(linux(tmp_path))
+    assert (gone.state, gone.fix) == ("missing", "pip install 'gramwatt[host]'")
+
+
+def test_the_containers_share_of_the_host_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    write(tmp_path, proc__meminfo=f"MemTotal: {1024 * 2**20} kB\n", proc__self__cgroup="0::/\n")
+    whole = host.cgroup(linux(tmp_path))
+    assert (whole.kind, "the whole host is billed" in whole.detail) == (None, True)
+    limits = {"cpu.max": "400000 100000\n", "memory.max": f"{64 * 2**30}\n"}
+    write(tmp_path, **{f"sys__fs__cgroup__{name}": text for name, text in limits.items()})
+    part = host.cgroup(linux(tmp_path))
+    assert part.detail.startswith("4 of 16 threads and 64.0 of 1024.0 GiB: the limits")
+    assert part.kind == "attributed"
+
+
+def test_clocks_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, proc__sys__kernel__random__boot_id="x")
+    assert host.clocks(linux(tmp_path)).state == "ok"
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    found = host.clocks(linux(tmp_path / "other"))
+    assert (found.state, found.detail.count(";")) == ("limited", 1)
+
+
+def test_the_spool_says_where_how_full_and_on_what(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    journal = home / "spool" / "job-1" / "n-1"
+    journal.mkdir(parents=True)
+    (journal / "aaaaaaaaaaaa.jsonl").write_bytes(b"{}\n" * 500_000)
+    os.utime(journal / "aaaaaaaaaaaa.jsonl", (1, 1))
+    config = Config(home=home, spool_limit_mb=10.0)
+    found = places.spool(config, linux(tmp_path / "bare"))
+    assert found.state == "ok"
+    assert found.detail.startswith(f"{home}, 1.5 of 10 MB, 1 closed or dead journals wait for")
+    full = places.spool(Config(home=home, spool_limit_mb=1.0), linux(tmp_path / "bare"))
+    assert (full.state, full.fix) == ("limited", "gramwatt sync")
+    mounts = f"25 1 0:22 / / rw - ext4 /dev/sda1 rw\n99 25 0:50 / {home} rw - nfs4 srv:/h rw\n"
+    write(tmp_path / "nfs", proc__self__mountinfo=mounts)
+    shared = places.spool(config, linux(tmp_path / "nfs"))
+    assert (shared.state, shared.fix) == ("limited", "set GRAMWATT_HOME to a local disk")
+    assert "nfs4 is shared by machines" in shared.detail
+
+
+def test_a_spool_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    found = places.spool(Config(home=tmp_path), linux(tmp_path))
+    assert found.state == "limited"
+    assert "GRAMWATT_HOME" in str(found.fix)
+
+
+def test_the_server_is_asked_with_a_limit() -> None:
+    config = Config(server="https://gramwatt.example/")
+    asked: list[tuple[str, float]] = []
+
+    def fine(url: str, timeout_s: float) -> int:
+        asked.append((url, timeout_s))
+        return 200
+
+    def dead(url: str, timeout_s: float) -> int:
+        raise OSError("connection refused")
+
+    assert places.server(config, fine).state == "ok"
+    assert asked == [("https://gramwatt.example/healthz", 3.0)]
+    assert places.server(config, lambda *_: 503).state == "limited"
+    away = places.server(config, dead)
+    assert (away.state, "journals stay spooled" in away.detail) == ("missing", True)
+    assert places.server(Config()).state == "absent"
+
+
+def test_a_server_nobody_listens_at_is_found_out_over_a_real_socket() -> None:
+    found = places.server(Config(server="http://127.0.0.1:9"))
+    assert found.state == "missing"
+    assert "[Errno 111] Connection refused" in found.detail
+    assert "HTTPConnectionPool" not in found.detail
+
+
+def test_every_wrong_setting_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMWATT_PUE", "many")
+    monkeypatch.setenv("GRAMWATT_ZONE", "XX")
+    found = places.settings(resolve())
+    assert {finding.state for finding in found} == {"limited"}
+    assert any("pue" in finding.detail.lower() for finding in found)
+    assert any("XX" in finding.detail for finding in found)
+    assert places.zone(resolve()).state == "missing"
+
+
+def test_a_check_that_fails_is_one_finding_and_the_rest_goes_on(tmp_path: Path) -> None:
+    class Broken(Nvml):
+        def count(self) -> int:
+            raise RuntimeError("driver gone")
+
+    port = Broken({"gpus": []}, VirtualClock())
+    findings = examine(Config(home=tmp_path), linux(tmp_path, port))
+    failed = [finding for finding in findings if "driver gone" in finding.detail]
+    assert [finding.what for finding in failed] == ["NVML"]
+    assert {finding.what for finding in findings} == WHATS
+
+
+def test_json_has_every_source_with_kind_range_and_fix(home: Path) -> None:
+    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    found = {finding["what"]: finding for finding in findings}
+    assert set(found) >= WHATS - {"NVML"}
+    assert set(found["RAPL"]) == {
+        *("what", "state", "detail", "kind", "energy_spread", "energy_spread_source", "fix")
+    }
+    assert "GRAMWATT_ZONE" in found["grid zone"]["fix"]
+    for finding in findings:
+        assert (finding["energy_spread"] is None) == (finding["kind"] is None)
+
+
+def test_lines_fit_the_terminal_and_fixes_stay_whole() -> None:
+    fix = "sudo chmod a+r /sys/class/powercap/*/energy_uj " * 3 + "\nand then this"
+    findings = [
+        Finding("RAPL", "limited", "a detail of many words " * 12, fix, "estimated"),
+        Finding("other vendors", "absent", "none"),
+    ]
+    shown = lines(findings, 80)
+    assert max(len(line) for line in shown if "chmod" not in line) <= 80
+    first, second = fix.splitlines()
+    assert [line for line in shown if "fix:" in line] == [" " * 24 + f"fix: {first}"]
+    assert " " * 29 + second in shown
+    assert "[estimated, +-40 %]" in "\n".join(shown)
+    assert shown[-1] == "other vendors  absent   none"
+
+
+NOT_ON_WINDOWS = """
+import os, signal, sys, time
+for name in ("fcntl", "pwd", "resource", "termios"):
+    sys.modules[name] = None
+for module, names in {
+    os: ("getuid", "fork", "posix_spawn", "uname", "setpriority", "register_at_fork", "getloadavg"),
+    time: ("CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "clock_gettime_ns"),
+    signal: ("pthread_sigmask", "SIGHUP", "SIGQUIT", "SIGCHLD", "SIGUSR1", "sigtimedwait"),
+}.items():
+    for name in names:
+        delattr(module, name)
+"""
+DOCTOR = """
+from pathlib import Path
+from gramwatt.collectors import cli
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.doctor.finding import Surroundings
+from gramwatt.collectors.doctor.diagnosis import examine, lines
+from gramwatt.collectors.sources.vendors import Place
+around = Surroundings(Place(Path("/nowhere"), {}, "win32", "AMD64"))
+print("\\n".join(lines(examine(Config(home=Path("/nowhere")), around), 80)))
+"""
+
+
+def test_windows_is_refused_in_words_and_not_by_a_traceback() -> None:
+    """In an interpreter without what Windows lacks."""
+    line = [sys.executable, "-c", NOT_ON_WINDOWS + DOCTOR]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("system         missing  gramwatt measures on Linux and macOS")
+    assert "fix: wsl --install" in done.stdout
+    assert "RAPL" not in done.stdout
+    assert "failed" not in done.stdout
+
+
+def test_a_job_on_windows_runs_unmeasured_and_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(app, "refused", lambda: "not on this system")
+    monkeypatch.setattr(session, "refused", lambda: "not on this system either")
+    command = [sys.executable, "-c", "print('done'); raise SystemExit(3)"]
+    assert app.run_command(command, {}, strict=False, json_summary=None) == 3
+    assert app.run_command(command, {}, strict=True, json_summary=None) == 1
+    assert app.run_command(["no-such-command-here"], {}, False, None) == 127
+    assert session.open_session({}) == (None, False)
+    seen = capfd.readouterr()
+    assert seen.out == "done\n"
+    assert "gramwatt: not on this system\n" in seen.err
+    assert "gramwatt: not on this system either\n" in seen.err
+
+
+def test_macos_says_what_works_and_what_does_not(tmp_path: Path) -> None:
+    around = Surroundings(Place(tmp_path, {}, "darwin", "arm64"), nvml(absent="no NVML"))
+    findings = {item.what: item for item in examine(Config(home=tmp_path), around)}
+    assert findings["system"].state == "limited"
+    assert "not here: RAPL" in findings["system"].detail
+    assert findings["RAPL"].state == "absent"
+    apple = findings["Apple silicon"]
+    assert (apple.state, apple.fix) == ("missing", "pip install zeus-apple-silicon")
+
+
+AS_ON_MACOS = """
+import os, signal, sys, threading
+from gramwatt.collectors.cli import run
+del signal.sigtimedwait
+os.environ["GRAMWATT_OFF"] = "1"
+child = "import time; print('up', flush=True); time.sleep(30)"
+signal.pthread_sigmask(signal.SIG_BLOCK, run.FORWARDED)  # in the timer's thread as well
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+print(run.measure([sys.executable, "-c", child], {}, strict=False)[1])
+"""
+
+
+def test_run_forwards_signals_where_they_cannot_be_waited_for_with_a_limit() -> None:
+    line = [sys.executable, "-c", AS_ON_MACOS]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=30)
+    assert done.stdout.splitlines() == ["up", "Outcome(exit_code=143, signal=15)"], done.stderr
+
+
+def test_a_driver_that_is_not_there_is_no_error(tmp_path: Path) -> None:
+    class Absent(Nvml):
+        def open(self) -> None:
+            raise SourceAbsent("not here")
+
+    found = only(gpus.nvidia(linux(tmp_path, Absent({"gpus": []}, VirtualClock()))))
+    assert (found.what, found.state) == ("NVML", "missing")

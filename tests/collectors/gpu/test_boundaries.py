@@ -1,0 +1,66 @@
+"""The job's edges lie between known counter ticks, whatever the counter's update period."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from tests.collectors.rig import Rig, energy_j, gpu
+
+SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}
+
+
+@pytest.mark.parametrize("period_s", [0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
+def test_any_update_period_is_found_and_both_edges_are_interpolated(
+    tmp_path: Path, period_s: float
+) -> None:
+    draw = Random(f"{period_s}")
+    for number in range(5):
+        rig = Rig(tmp_path / str(number), gpu(SQUARE, update_period_s=period_s))
+        rig.clock.sleep(draw.uniform(0, 10))
+        rig.now()
+        start_ns = rig.clock.now_ns()
+        meter = rig.start()
+        rig.run(10 + draw.random(), meter)
+        assert meter.lead is not None
+        if period_s >= 0.02:  # a faster counter ticks at every poll
+            assert meter.lead.coarsest_period_s() == pytest.approx(period_s, abs=0.0101)
+        end_ns = rig.clock.now_ns()
+        rig.stop(meter)
+        # 300 W above or below the mean for at most half a period, at each of two edges, and twice
+        # 600 W for the 10 ms between two polls
+        bound_j = 2 * 300 * period_s / 2 + 2 * 600 * 0.01
+        truth_j = rig.truth_j(start_ns, end_ns)
+        assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=bound_j)
+
+
+@pytest.mark.parametrize(("period_s", "longest_s"), [(0.1, 0.16), (0.2, 0.28), (1.0, 0.52)])
+def test_the_end_waits_no_longer_than_a_period_and_never_more_than_half_a_second(
+    tmp_path: Path, period_s: float, longest_s: float
+) -> None:
+    waits_s = []
+    for number in range(8):
+        rig = Rig(tmp_path / str(number), gpu(update_period_s=period_s))
+        meter = rig.start()
+        rig.run(6 + number * 0.123, meter)
+        before_ns = rig.clock.now_ns()
+        rig.stop(meter)
+        waits_s.append((rig.clock.now_ns() - before_ns) / NS_PER_S)
+    assert max(waits_s) <= longest_s
+
+
+def test_a_counter_that_does_not_tick_for_seconds_does_not_delay_the_readings(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path, gpu(update_period_s=4.0))
+    start_ns = rig.clock.now_ns()
+    meter = rig.start()
+    rig.run(30.5, meter)
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    # one period of 250 W at each edge that could not be found
+    truth_j = rig.truth_j(start_ns, end_ns)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=2 * 250 * 4.0)

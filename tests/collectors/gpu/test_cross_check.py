@@ -1,0 +1,110 @@
+"""The counter against the power sensor: said when they differ, and never by chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.collectors.meter.test_node_meter import WAVES
+from tests.collectors.rig import Rig, energy_j, gpu
+
+ALIASED = {"type": "square", "low_w": 100, "high_w": 400, "period_s": 1.0, "duty": 0.7}
+RARE = {"type": "square", "low_w": 60, "high_w": 700, "period_s": 30.0, "duty": 0.05}
+SENSORS = ("mean", "instant")
+
+
+def random_waves(count: int) -> list[dict[str, Any]]:
+    draw, found = Random(11), []
+    for _ in range(count):
+        low, high = sorted(draw.uniform(40, 700) for _ in range(2))
+        wave = {"type": "square", "low_w": low, "high_w": high}
+        period_s = draw.choice([0.25, 0.5, 1.0, 2.0, 5.0]) * draw.choice([1.0, 0.9731])
+        found.append({**wave, "period_s": period_s, "duty": draw.uniform(0.05, 0.95)})
+    return found
+
+
+def findings(home: Path, duration_s: float, **board: Any) -> list[str]:
+    rig = Rig(home, gpu(**board))
+    meter = rig.start()
+    rig.run(duration_s, meter)
+    rig.stop(meter)
+    return [text for text in meter.notices if text.startswith("meter-cross-check: ")]
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+@pytest.mark.parametrize("gain", [0.5, 2.0])
+def test_a_counter_that_counts_half_or_double_is_told_once(
+    tmp_path: Path, gain: float, sensor: str
+) -> None:
+    wave = {"type": "square", "low_w": 100, "high_w": 500, "period_s": 2.0}
+    found = findings(tmp_path, 3600, waveform=wave, power=sensor, counter_gain=gain)
+    assert len(found) == 1
+    counter_w, power_w = 300 * gain, 300
+    told = [float(word) for word in found[0].replace(",", "").split() if word.isdigit()]
+    assert told[-2:] == [pytest.approx(counter_w, rel=0.05), pytest.approx(power_w, rel=0.15)]
+    assert found[0].endswith("the counter is used.")
+
+
+def test_means_over_the_second_tell_within_minutes_and_a_tenth_is_no_difference(
+    tmp_path: Path,
+) -> None:
+    steady = {"type": "constant", "power_w": 500}
+    assert findings(tmp_path / "a", 90, waveform=steady, power="mean", counter_gain=0.7)
+    assert not findings(tmp_path / "b", 600, waveform=steady, power="mean", counter_gain=0.92)
+    assert not findings(tmp_path / "c", 40, waveform=steady, power="mean", counter_gain=0.7)
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+@pytest.mark.parametrize("wave", [*WAVES, ALIASED, RARE], ids=str)
+def test_no_wave_is_taken_for_a_difference(
+    tmp_path: Path, wave: dict[str, Any], sensor: str
+) -> None:
+    assert not findings(tmp_path, 1200, waveform=wave, power=sensor)
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_no_random_wave_is_taken_for_a_difference(tmp_path: Path, sensor: str) -> None:
+    for number, wave in enumerate(random_waves(20)):
+        found = findings(tmp_path / str(number), 600, waveform=wave, power=sensor)
+        assert not found, wave
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"type": "reset", "at_s": 100},
+        {"type": "lost", "at_s": 200, "until_s": 320},
+        {"type": "spike", "at_s": 200, "until_s": 203, "joules": 20e6},
+        {"type": "backward", "at_s": 200, "joules": 1e5},
+        {"type": "frozen", "at_s": 200, "until_s": 260},
+    ],
+    ids=lambda fault: fault["type"],
+)
+def test_what_the_meter_does_not_believe_is_not_compared(
+    tmp_path: Path, fault: dict[str, Any], sensor: str
+) -> None:
+    steady = {"type": "constant", "power_w": 500}
+    assert not findings(tmp_path, 1800, waveform=steady, power=sensor, faults=[fault])
+
+
+def test_looking_costs_one_call_in_two_seconds_and_none_where_means_are_offered(
+    tmp_path: Path,
+) -> None:
+    calls = {}
+    for sensor in SENSORS:
+        rig = Rig(tmp_path / sensor, gpu(power=sensor))
+        meter = rig.start()
+        rig.run(100, meter)
+        before = rig.nvml.calls
+        rig.run(1000, meter)
+        calls[sensor] = (rig.nvml.calls - before) / 1000
+        rig.stop(meter)
+        assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 1100, rel=1e-3)
+    assert calls["instant"] - calls["mean"] == pytest.approx(0.5, abs=0.05)
+    # A reading each second, use and memory each 5 s, heat, encoder and clocks each 10 s, and the
+    # limit each 60 s.
+    assert calls["mean"] == pytest.approx(1 + 2 / 5 + 3 / 10 + 1 / 60, abs=0.05)

@@ -1,0 +1,83 @@
+"""How a device ran: looked at now and then, kept per interval, put together over the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.sci.journal.telemetry import joined
+from tests.collectors.rig import Rig, gpu, states
+
+CAPPED, HOT, BRAKED = 0x4, 0x40, 0x80
+
+
+def profiles(home: Path, duration_s: float, **board: Any) -> list[IntervalRecord]:
+    rig = Rig(home, gpu(**board))
+    meter = rig.start()
+    rig.run(duration_s, meter)
+    rig.stop(meter)
+    return rig.gpu_intervals()
+
+
+def test_an_interval_tells_use_heat_and_what_held_the_clocks_down(tmp_path: Path) -> None:
+    board = {"memory_percent": 35, "encoder_percent": 12, "temperature_c": 71}
+    found = profiles(tmp_path, 60, clock_reasons=CAPPED | BRAKED, **board)[2]
+    assert found.profile == {
+        "memory_busy": 0.35,
+        "encoder_busy": 0.12,
+        "temperature_c": 71,
+        "power_capped": 1.0,
+        "thermally_slowed": 0.0,
+        "hardware_slowed": 1.0,
+    }
+
+
+def test_what_a_board_does_not_offer_is_asked_once_and_stays_out(tmp_path: Path) -> None:
+    board = {"encoder_percent": None, "temperature_c": None, "clock_reasons": None}
+    rig = Rig(tmp_path, gpu(power="mean", **board))
+    meter = rig.start()
+    rig.run(60, meter)
+    before = rig.nvml.calls
+    rig.run(600, meter)
+    assert (rig.nvml.calls - before) / 600 == pytest.approx(1 + 2 / 5 + 1 / 60, abs=0.02)
+    rig.stop(meter)
+    assert all(set(i.profile) <= {"memory_busy"} for i in rig.gpu_intervals())
+
+
+def test_a_failing_call_costs_its_own_readings_only(tmp_path: Path) -> None:
+    faults = [{"type": "failing", "call": "temperature", "at_s": 0, "until_s": 100}]
+    found = profiles(tmp_path, 200, faults=faults)
+    early = [i for i in found if (i.end - found[0].start).total_seconds() <= 90]
+    late = [i for i in found if (i.start - found[0].start).total_seconds() >= 100]
+    assert not any("temperature_c" in i.profile for i in early)
+    assert all(i.profile["temperature_c"] == 60 for i in late[:5])
+    assert all("encoder_busy" in i.profile for i in early[1:])
+
+
+def test_a_successor_continues_the_profile_of_an_open_interval(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(temperature_c=80))
+    meter = rig.start()
+    rig.run(400, meter)
+    rig.kill(meter)
+    (state,) = states(rig.folder()).values()
+    [device] = [d for name, d in state["devices"].items() if name.startswith("GPU-")]
+    open_from = device["open"][0]
+    rig.nvml.gpus[0].profile["temperature_c"] = 50
+    successor = rig.start(restart=1, mark=rig.mark)
+    rig.run(60, successor)
+    rig.stop(successor)
+    [spanned] = [i for i in rig.gpu_intervals() if round(i.start.timestamp() * 1e9) == open_from]
+    assert spanned.profile["temperature_c"] == 80
+
+
+def test_profiles_are_joined_by_length_and_by_their_highest() -> None:
+    parts = [
+        ({"power_capped": 1.0, "temperature_c": 60.0}, 30.0),
+        ({"power_capped": 0.0, "temperature_c": 75.0, "encoder_busy": 0.5}, 10.0),
+        ({}, 1000.0),
+    ]
+    assert joined(parts) == {"power_capped": 0.75, "encoder_busy": 0.5, "temperature_c": 75.0}
+    assert joined([]) == {}

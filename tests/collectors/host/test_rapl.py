@@ -1,0 +1,424 @@
+"""RAPL: which counters count, how they wrap, and what the host's meter makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.devices.base import SourceAbsent
+from gramwatt.collectors.host import model, rapl
+from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.host.meter import HostMeter, Part
+from gramwatt.collectors.host.rapl_meter import RaplHost, host_meter
+from gramwatt.collectors.journal.intervals import Interval, Schedule
+from gramwatt.collectors.meter.dependencies import Around, rapl_counters
+from gramwatt.collectors.meter.device_manager import Lead
+from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from gramwatt.sci.journal.records import DeviceRecord
+from tests.collectors.rig import MACHINE
+
+RANGE_UJ = 262_143_328_850  # an Intel server's max_energy_range_uj
+AMD_RANGE_UJ = 65_532_610_987
+BUSY = model.Load(50.0, 100.0)
+
+
+class Powercap:
+    """A powercap tree in a temporary folder whose counters run on the test's clock."""
+
+    def __init__(self, root: Path, clock: VirtualClock) -> None:
+        self.root, self.clock = root, clock
+        self.zones: dict[str, tuple[float, int, int]] = {}
+
+    def add(
+        self,
+        zone: str,
+        name: str,
+        watts: float = 0.0,
+        start_uj: int = 10**9,
+        range_uj: int = RANGE_UJ,
+    ) -> None:
+        folder = self.root / zone
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "name").write_text(f"{name}\n")
+        (folder / "max_energy_range_uj").write_text(f"{range_uj}\n")
+        self.zones[zone] = (watts, start_uj, range_uj)
+        self.origin_ns = self.clock.now_ns()
+        self.update()
+
+    def update(self) -> None:
+        age_s = (self.clock.now_ns() - self.origin_ns) / NS_PER_S
+        for zone, (watts, start_uj, range_uj) in self.zones.items():
+            value = (start_uj + round(watts * age_s * 1e6)) % range_uj
+            (self.root / zone / "energy_uj").write_text(f"{value}\n")
+
+    def set(self, zone: str, value: int) -> None:
+        (self.root / zone / "energy_uj").write_text(f"{value}\n")
+
+
+class Bench:
+    """A RAPL host meter on a virtual clock, and what it books."""
+
+    def __init__(self, root: Path, machine: Machine = MACHINE) -> None:
+        self.clock = VirtualClock()
+        self.cap = Powercap(root, self.clock)
+        self.machine = machine
+        self.timeline = Timeline.from_mark(self.clock, self.clock.mono_ns(), self.clock.wall_ns())
+        self.start_ns = self.timeline.start_ns
+        self.booked: list[tuple[str, Interval]] = []
+        self.notices: list[str] = []
+
+    def begin(self, **more: Any) -> HostMeter:
+        schedule = Schedule(self.start_ns)
+        shares = (("cpu", self.machine.cpu_share), ("ram", self.machine.memory_share))
+        cpu, ram = (Part(name, share, schedule, self._book) for name, share in shares)
+        found = rapl.find(self.cap.root)
+        spawn = more.get("spawn")
+        return host_meter(self.timeline, self.machine, (cpu, ram), self._notify, spawn, found)
+
+    def _book(self, device: str, interval: Interval) -> None:
+        self.booked.append((device, interval))
+
+    def _notify(self, code: str, text: str) -> None:
+        self.notices.append(f"{code}: {text}")
+
+    def wait(
+        self, duration_s: float, meter: HostMeter | None = None, every_s: float = 10.0
+    ) -> None:
+        while duration_s > 1e-9:
+            part_s = min(every_s, duration_s)
+            self.clock.sleep(part_s)
+            self.cap.update()
+            if meter:
+                meter.tick()
+                meter.settle()
+            duration_s -= part_s
+
+    def stop(self, meter: HostMeter) -> None:
+        meter.stop(self.timeline.now_ns())
+
+    def total_j(self, device: str, *kinds: str) -> float:
+        found = [i for name, i in self.booked if name == device and (not kinds or i.kind in kinds)]
+        return sum(interval.energy_j for interval in found)
+
+    def span_s(self, device: str) -> float:
+        return sum((i.end_ns - i.start_ns) / NS_PER_S for name, i in self.booked if name == device)
+
+
+@pytest.fixture(autouse=True)
+def _steady_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "read_load", lambda: None)
+    monkeypatch.setattr("os.getloadavg", lambda: (4.0, 4.0, 4.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+
+
+MODEL_W = 8 * (0.74 + 0.5 * (3.5 - 0.74))
+"""The model's power of the test machine at half load [W]."""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def names(bench: Bench) -> list[str]:
+    return [domain.name for domain in rapl.find(bench.cap.root).domains]
+
+
+def test_each_package_counts_once_and_nothing_inside_or_around_it(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0")
+    bench.cap.add("intel-rapl:0:0", "core")
+    bench.cap.add("intel-rapl:0:1", "uncore")
+    bench.cap.add("intel-rapl:0:2", "dram")
+    bench.cap.add("intel-rapl:1", "package-1")
+    bench.cap.add("intel-rapl:1:0", "dram")
+    bench.cap.add("intel-rapl:2", "psys")
+    bench.cap.add("intel-rapl-mmio:0", "package-0")
+    bench.cap.add("dtpm:0", "package-9")
+    found = rapl.find(bench.cap.root)
+    assert {(d.name, d.part, d.path.parent.name) for d in found.domains} == {
+        ("package-0", "cpu", "intel-rapl:0"),
+        ("package-0/dram", "ram", "intel-rapl:0:2"),
+        ("package-1", "cpu", "intel-rapl:1"),
+        ("package-1/dram", "ram", "intel-rapl:1:0"),
+    }
+    assert found.usable
+
+
+def test_the_mmio_interface_stands_in_where_the_other_cannot_be_read(bench: Bench) -> None:
+    bench.cap.add("intel-rapl-mmio:0", "package-0")
+    bench.cap.add("intel-rapl:0", "package-0")
+    (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
+    found = rapl.find(bench.cap.root)
+    assert [d.path.parent.name for d in found.domains] == ["intel-rapl-mmio:0"]
+    assert found.usable
+
+
+def test_dies_that_show_one_counter_twice_count_once(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0-die-0", start_uj=5_000_000_000)
+    bench.cap.add("intel-rapl:1", "package-0-die-1", start_uj=5_000_200_000)
+    bench.cap.add("intel-rapl:2", "package-1-die-0", start_uj=5_000_100_000)
+    assert names(bench) == ["package-0-die-0", "package-1-die-0"]
+
+
+def test_dies_with_counters_of_their_own_all_count(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0-die-0", start_uj=5_000_000_000)
+    bench.cap.add("intel-rapl:1", "package-0-die-1", start_uj=9_000_000_000)
+    assert names(bench) == ["package-0-die-0", "package-0-die-1"]
+
+
+def test_one_package_that_may_not_be_read_makes_the_rest_useless(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0")
+    bench.cap.add("intel-rapl:1", "package-1")
+    (bench.cap.root / "intel-rapl:1" / "energy_uj").unlink()
+    found = rapl.find(bench.cap.root)
+    assert not found.usable
+    assert [path.parent.name for path in found.denied] == ["intel-rapl:1"]
+    assert not isinstance(bench.begin(), RaplHost)
+
+
+def test_no_tree_is_no_source(bench: Bench) -> None:
+    assert rapl.find(bench.cap.root / "nowhere") == rapl.Finding((), ())
+
+
+def test_it_measures_from_the_start_mark_on(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    bench.cap.add("intel-rapl:1", "package-1", 50.0)
+    bench.cap.add("intel-rapl:0:0", "dram", 12.0)
+    bench.cap.add("intel-rapl:1:0", "dram", 8.0)
+    bench.wait(0.25)  # from the job's start to the first reading
+    meter = bench.begin()
+    bench.wait(63.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("cpu", "measured") == pytest.approx(150 * 63, rel=1e-6)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(150 * 0.25, rel=1e-6)
+    assert bench.total_j("ram", "measured") == pytest.approx(20 * 63, rel=1e-6)
+    assert bench.span_s("cpu") == pytest.approx(63.25)
+    assert meter.sources == (("rapl", "measured"), ("rapl", "measured"))
+
+
+@pytest.mark.parametrize("watts", [100.0, 700.0, 999.0])
+def test_wraps_lose_nothing_at_the_meters_own_pace(bench: Bench, watts: float) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", watts, AMD_RANGE_UJ - 10**6, AMD_RANGE_UJ)
+    meter = bench.begin()
+    bench.wait(600.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("cpu", "measured") == pytest.approx(watts * 600, rel=1e-6)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.floats(0.01, 30.0), st.floats(0.5, 999.0)), min_size=1, max_size=40
+    ),
+    start=st.integers(0, AMD_RANGE_UJ - 1),
+)
+def test_no_pace_of_readings_below_half_a_minute_loses_or_adds_a_joule(
+    steps: list[tuple[float, float]], start: int
+) -> None:
+    domain = rapl.Domain("package-0", "cpu", Path("/nowhere"), AMD_RANGE_UJ)
+    value, total_uj, counted_j = start, 0, 0.0
+    for span_s, watts in steps:
+        grown = value + max(1, round(watts * span_s * 1e6))
+        total_uj += grown - value
+        found = rapl.step(
+            (domain,), {"package-0": value}, {"package-0": grown % AMD_RANGE_UJ}, span_s, None
+        )
+        value = grown % AMD_RANGE_UJ
+        assert found is not None
+        assert found.sure
+        counted_j += found.energy_j
+    assert counted_j == pytest.approx(total_uj / 1e6, rel=1e-9)
+
+
+def test_the_meter_asks_for_a_reading_twice_a_minute(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 900.0, range_uj=AMD_RANGE_UJ)
+    meter = bench.begin()
+    due_ns = meter.due_ns()
+    assert due_ns is not None
+    assert (due_ns - bench.timeline.now_ns()) / NS_PER_S == pytest.approx(30.0)
+    for _ in range(20):  # nobody settles; ticks alone keep count
+        bench.wait(30.0)
+        meter.tick()
+    bench.stop(meter)
+    assert bench.total_j("cpu", "measured") == pytest.approx(900 * 600, rel=1e-6)
+
+
+def test_a_long_gap_takes_the_wraps_that_fit_and_calls_it_an_estimate(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 300.0, range_uj=AMD_RANGE_UJ)
+    meter = bench.begin()
+    bench.wait(60.0, meter)
+    bench.wait(900.0)  # four wraps
+    meter.settle()
+    bench.wait(30.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("cpu") == pytest.approx(300 * 990, rel=1e-6)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(300 * 900, rel=1e-6)
+
+
+def test_a_gap_that_holds_no_second_wrap_stays_measured(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 300.0)
+    meter = bench.begin()
+    bench.wait(200.0)  # 262 kJ last 262 s at 1 kW
+    bench.stop(meter)
+    assert bench.total_j("cpu", "measured") == pytest.approx(300 * 200, rel=1e-6)
+
+
+def test_a_counter_that_stands_still_is_the_models(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 0.0)
+    meter = bench.begin()
+    bench.wait(60.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("cpu", "measured") == 0
+    assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 60, rel=1e-6)
+    assert bench.notices[0].startswith("meter-gap: RAPL gave no cpu energy")
+
+
+def test_a_counter_set_back_is_no_wrap(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0, start_uj=200_000_000_000)
+    meter = bench.begin()
+    bench.wait(10.0, meter)
+    bench.clock.sleep(10.0)
+    bench.cap.set("intel-rapl:0", 5)  # as a wrap it would be 61 kJ in 10 s
+    meter.settle()
+    bench.stop(meter)
+    assert bench.total_j("cpu") == pytest.approx(100 * 10 + MODEL_W * 10, rel=1e-6)
+
+
+def test_a_counter_that_is_silent_for_a_while_loses_nothing(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    meter = bench.begin()
+    bench.wait(20.0, meter)
+    bench.clock.sleep(10.0)
+    (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
+    meter.settle()
+    bench.wait(30.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 60, rel=1e-6)
+    assert bench.span_s("cpu") == pytest.approx(60.0)
+
+
+def test_a_counter_that_stays_silent_is_the_models_and_never_both(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    meter = bench.begin()
+    bench.wait(20.0, meter)
+    (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
+    for _ in range(7):
+        bench.clock.sleep(10.0)
+        meter.settle()
+    bench.wait(40.0, meter)  # back again; its first value after the silence says nothing
+    bench.stop(meter)
+    assert bench.span_s("cpu") == pytest.approx(130.0)
+    measured_j = bench.total_j("cpu", "measured")
+    estimated_s = bench.total_j("cpu", "estimated") / MODEL_W
+    assert measured_j / 100 + estimated_s == pytest.approx(130.0)
+    assert estimated_s == pytest.approx(80.0)
+    assert set(bench.notices) == {"meter-gap: RAPL gave no cpu energy for a while."}
+
+
+def test_a_containers_share_is_attributed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30))
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    bench.cap.add("intel-rapl:0:0", "dram", 20.0)
+    meter = bench.begin()
+    bench.wait(60.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("cpu", "attributed") == pytest.approx(100 * 60 / 4, rel=1e-6)
+    assert bench.total_j("ram", "attributed") == pytest.approx(20 * 60 / 4, rel=1e-6)
+
+
+def test_memory_without_a_counter_stays_with_the_model(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    meter = bench.begin()
+    bench.wait(60.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("ram", "estimated") == pytest.approx(64 * 0.392 * 60, rel=1e-6)
+    assert bench.total_j("cpu", "estimated") == 0
+    assert meter.sources == (("rapl", "measured"), ("gramwatt-model", "estimated"))
+
+
+def test_codecarbon_starts_for_memory_alone_and_not_where_that_is_counted(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    started: list[int] = []
+
+    def spawn() -> Any:
+        started.append(1)
+        raise OSError("no process here")
+
+    meter = bench.begin(spawn=spawn)
+    bench.wait(20.0, meter)
+    assert started == [1]
+    bench.cap.add("intel-rapl:0:0", "dram", 8.0)
+    meter = bench.begin(spawn=spawn)
+    bench.wait(20.0, meter)
+    assert started == [1]
+
+
+def test_a_dead_meter_is_resumed_from_its_counters(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 120.0)
+    bench.cap.add("intel-rapl:0:0", "dram", 10.0)
+    first = bench.begin()
+    bench.wait(35.0, first)
+    state = first.state()
+    bench.wait(20.0)  # killed at 35 s, noticed at 55 s
+    second = bench.begin()
+    second.resume(state)
+    bench.wait(15.0, second)
+    bench.stop(second)
+    assert bench.total_j("cpu", "measured") == pytest.approx(120 * 70, rel=1e-6)
+    assert bench.total_j("ram", "measured") == pytest.approx(10 * 70, rel=1e-6)
+    assert bench.span_s("cpu") == pytest.approx(70)
+
+
+def test_a_stop_in_the_past_cuts_the_last_reading(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    meter = bench.begin()
+    bench.wait(15.0, meter)
+    bench.wait(1.0)
+    meter.stop(bench.timeline.now_ns() - NS_PER_S // 2)
+    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 15.5, rel=1e-6)
+
+
+def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    records: list[dict[str, Any]] = []
+
+    def no_nvml() -> Any:
+        raise SourceAbsent("no NVIDIA driver here")
+
+    around = Around(
+        environ={},
+        clock=bench.clock,
+        random=Random(1),
+        machine=lambda: Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 32.0 * 2**30),
+        rapl=lambda: True,
+        counters=lambda: rapl.find(bench.cap.root),
+        open_port=no_nvml,
+        vendors=lambda _: [],
+    )
+
+    def put(record: type[Any], **fields: Any) -> None:
+        if record is DeviceRecord:
+            records.append(fields)
+
+    lead = Lead(around, bench.timeline, "n-1", put, bench._notify)
+    lead.begin(None, bench.start_ns, str(bench.cap.root / "home" / "spool" / "job" / "n-1"))
+    cpu, ram = records
+    assert (cpu["meter"], cpu["kind"], cpu["share"]) == ("rapl", "attributed", 0.25)
+    assert (cpu["units"], cpu["units_total"]) == (2.0, 8.0)
+    assert (ram["meter"], ram["kind"], ram["share"]) == ("gramwatt-model", "estimated", 0.5)
+    assert ram["memory_b"] == 32 * 2**30
+    assert not any("RAPL" in text or "codecarbon" in text for text in bench.notices)
+
+
+@pytest.mark.parametrize("source", ["model", "codecarbon"])
+def test_the_counters_can_be_left_alone(tmp_path: Path, source: str) -> None:
+    def counters() -> rapl.Finding:
+        raise AssertionError("asked")
+
+    around = Around(environ={"GRAMWATT_HOST_SOURCE": source}, rapl=lambda: True, counters=counters)
+    assert rapl_counters(around) is None

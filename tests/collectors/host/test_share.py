@@ -1,0 +1,83 @@
+"""Jobs that run on a host at the same time, none of them limited: together they pay it once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.common import identity
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.sci.journal.merge import MergedDevice, merge
+from gramwatt.sci.journal.records import decode
+from tests.collectors.rig import Rig, energy_j, gpu
+
+RAM_W = 0.392 * 64
+"""The model of docs/measuring.md for the rig's 64 GiB: constant, so that sums can be told."""
+
+
+def memory(rig: Rig, job_id: str) -> MergedDevice:
+    folder = SpoolFolder(next((rig.home / "spool" / job_id).iterdir()))
+    job = merge(decode(line) for line in folder.lines())
+    [found] = [d for d in job.devices if d.record.device_class == "ram"]
+    return found
+
+
+def started(rig: Rig, job_id: str, pid: int) -> NodeMeter:
+    return rig.start(job_id=job_id, pid=pid, mark=(rig.clock.mono_ns(), rig.clock.wall_ns()))
+
+
+def test_a_job_alone_is_billed_the_whole_host(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = started(rig, "a", 1)
+    rig.run(100, meter)
+    rig.stop(meter)
+    found = memory(rig, "a")
+    assert energy_j(found.intervals) == pytest.approx(RAM_W * 100, rel=0.01)
+    assert found.record.share == 1
+    assert not any(text.startswith("host-shared: ") for text in meter.notices)
+
+
+def test_jobs_at_the_same_time_add_up_to_the_host(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = started(rig, "a", 1)
+    rig.run(100, first)
+    others = [started(rig, name, pid) for name, pid in (("b", 2), ("c", 3))]
+    rig.run(200, first, *others)
+    for meter in others:
+        rig.stop(meter)
+    rig.run(100, first)
+    rig.stop(first)
+    booked_j = {name: energy_j(memory(rig, name).intervals) for name in "abc"}
+    # Each looks every 10 s, so that each change is seen up to 10 s late.
+    assert booked_j["a"] == pytest.approx(RAM_W * (100 + 200 / 3 + 100), abs=RAM_W * 15)
+    assert booked_j["b"] == pytest.approx(RAM_W * 200 / 3, abs=RAM_W * 10)
+    assert sum(booked_j.values()) == pytest.approx(RAM_W * 400, abs=RAM_W * 15)
+    assert memory(rig, "a").record.share == pytest.approx((200 + 200 / 3) / 400, abs=0.04)
+    assert any(text.startswith("host-shared: ") for text in first.notices)
+
+
+def test_a_job_that_was_killed_leaves_the_host_to_the_others(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first, second = started(rig, "a", 1), started(rig, "b", 2)
+    rig.run(100, first, second)
+    rig.kill(second)
+    second.lead._host_share.release()  # type: ignore[union-attr]  # as the kernel does
+    rig.run(100, first)
+    rig.stop(first)
+    assert energy_j(memory(rig, "a").intervals) == pytest.approx(RAM_W * (50 + 100), abs=RAM_W * 15)
+
+
+def test_nodes_that_share_a_home_are_different_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meters = []
+    for number, name in enumerate("ab"):
+        monkeypatch.setattr(identity, "node_id", lambda *_, name=name: f"n-{name}")
+        meters.append(started(rig, name, number + 1))
+    rig.run(100, *meters)
+    for meter in meters:
+        rig.stop(meter)
+    assert energy_j(memory(rig, "b").intervals) == pytest.approx(RAM_W * 100, rel=0.01)

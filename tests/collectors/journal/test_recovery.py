@@ -1,0 +1,386 @@
+"""Kills, take-overs and resumption: nothing lost but the last 10 s, nothing counted twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.journal.recovery import pending_counts
+from gramwatt.collectors.journal.spool import close_dead
+from gramwatt.sci.journal.records import CountRecord, EndRecord, IntervalRecord, JobRecord, decode
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
+
+POWER_W = 250.0
+
+
+def test_killing_meter_and_job_loses_at_most_ten_seconds(tmp_path: Path) -> None:
+    for lived_s in (0.6, 3.0, 9.9, 25.0, 299.5, 400.0, 4_000.0):
+        rig = Rig(tmp_path / str(lived_s), gpu())
+        meter = rig.start()
+        rig.run(lived_s, meter)
+        rig.kill(meter)
+        assert close_dead(rig.folder())
+        job = rig.merged()
+        booked_j = energy_j(rig.gpu_intervals())
+        assert POWER_W * (lived_s - 10.1) <= booked_j <= POWER_W * lived_s + 1
+        assert job.state == "lost"
+        assert any(notice.code == "job-lost" for notice in job.notices)
+        assert job.ended_at is not None
+        assert 0 <= job.duration_s <= lived_s
+
+
+def test_closing_twice_writes_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(30, meter)
+    assert not close_dead(rig.folder())  # it lives
+    rig.kill(meter)
+    assert close_dead(rig.folder())
+    before = rig.records()
+    assert close_dead(rig.folder())
+    assert rig.records() == before
+
+
+def test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead(tmp_path: Path) -> None:
+    for gap_s, lived_s in ((1, 12.3), (45, 33.0), (700, 290.0), (1, 30.0)):
+        rig = Rig(tmp_path / f"{gap_s}-{lived_s}", gpu())
+        first = rig.start()
+        rig.run(lived_s, first)
+        rig.kill(first)
+        rig.clock.sleep(gap_s)
+        second = rig.start(restart=1)
+        rig.run(60, second)
+        rig.stop(second)
+        job = rig.merged()
+        assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * (lived_s + gap_s + 60))
+        assert {i.kind for i in rig.gpu_intervals()} == {"measured"}
+        resumed = [record.resumes for record in by_type(rig.records(), JobRecord)]
+        assert resumed.count(first.journal.base["writer"]) == 1
+        assert (job.state, job.writers) == ("completed", 2)
+        assert not any(notice.code == "overlap-removed" for notice in job.notices)
+        assert close_dead(rig.folder())
+        assert rig.merged().state == "completed"
+
+
+def test_a_meter_killed_at_once_keeps_the_time_before_its_first_reading(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(0.15)
+    first = rig.start()
+    rig.run(0.05, first)
+    rig.kill(first)
+    second = rig.start(restart=1)
+    rig.run(10, second)
+    rig.stop(second)
+    # It had no time to see a tick, so its first reading is up to one (0.1 s) too low.
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 10.2, abs=POWER_W * 0.1)
+    assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(POWER_W * 0.15)
+
+
+def test_the_host_is_not_counted_twice_either(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(47, first)
+    rig.kill(first)
+    rig.clock.sleep(20)
+    second = rig.start(restart=1)
+    rig.run(33, second)
+    rig.stop(second)
+    ram = next(d for d in rig.merged().devices if d.record.device_class == "ram")
+    assert energy_j(ram.intervals) == pytest.approx(64 * 0.392 * 100, rel=1e-6)
+
+
+@pytest.mark.parametrize("after_flush", [True, False])
+def test_a_kill_between_the_two_writes_of_a_cut_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_flush: bool
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(35, first)
+    if not after_flush:
+        monkeypatch.setattr(first.journal, "flush", lambda: False)  # died before appending
+    else:
+        monkeypatch.setattr(first.journal, "write_open", lambda *_: False)  # before replacing
+    rig.run(6, first)
+    rig.kill(first)
+    second = rig.start(restart=1)
+    rig.run(20, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 61)
+
+
+def test_counts_survive_the_meter_once_each(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    first = rig.start()
+    for _ in range(25):
+        first.handle({"cmd": "count", "unit": None, "amount": 4})
+        rig.run(1, first)
+    rig.kill(first)
+    # The last of them may have been in the meter's memory only; the open file has the rest.
+    kept = sum(item[2] for item in pending_counts(rig.folder().unclosed()[0]))
+    written = sum(c.amount for c in by_type(rig.records(), CountRecord))
+    second = rig.start(restart=1)
+    second.handle({"cmd": "count", "unit": None, "amount": 1})
+    rig.stop(second)
+    total = sum(c.amount for c in by_type(rig.records(), CountRecord))
+    assert total == kept + written + 1
+    assert 25 * 4 - 10 * 4 <= total <= 25 * 4 + 1
+
+
+def test_counts_in_the_open_file_are_closed_by_the_recovery(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    meter = rig.start()
+    rig.run(400, meter)  # one-minute intervals now, so a count waits longer than the open file
+    meter.handle({"cmd": "count", "unit": None, "amount": 7})
+    rig.run(10.5, meter)
+    meter.handle({"cmd": "count", "unit": None, "amount": 5})
+    rig.run(10.5, meter)
+    rig.kill(meter)
+    assert close_dead(rig.folder())
+    assert sum(c.amount for c in by_type(rig.records(), CountRecord)) == 12
+
+
+def test_four_ranks_are_one_set_of_energy(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    ranks = [rig.start(pid=100 + n, role="track", environ={"LOCAL_RANK": str(n)}) for n in range(4)]
+    assert [meter.lead is not None for meter in ranks] == [True, False, False, False]
+    for meter in ranks:
+        meter.handle({"cmd": "count", "unit": None, "amount": 10})
+    start_ns = rig.clock.now_ns()
+    rig.run(60, *ranks)
+    for meter in ranks:
+        end_ns = rig.clock.now_ns()  # the devices are the job's until its last rank ends
+        rig.stop(meter)
+    job = rig.merged()
+    truth_j = rig.truth_j(start_ns, end_ns)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=POWER_W * 0.01)
+    assert sum(count.amount for count in job.counts) == 40
+    assert (job.writers, job.state) == (4, "completed")
+    assert {record.rank for record in by_type(rig.records(), JobRecord)} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_relay_takes_over_without_a_gap(tmp_path: Path, killed: bool) -> None:
+    rig = Rig(tmp_path, gpu())
+    start_ns = rig.clock.now_ns()
+    leader, relay = (rig.start(pid=pid, role="track") for pid in (100, 101))
+    rig.run(47.5, leader, relay)
+    if killed:
+        rig.kill(leader)
+    else:
+        rig.stop(leader)
+    rig.run(30, relay)
+    assert relay.lead is not None
+    truth_j = rig.truth_j(start_ns, rig.clock.now_ns())
+    rig.stop(relay)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=1e-6)
+    assert rig.merged().state == ("running" if killed else "completed")
+    assert close_dead(rig.folder())
+    # The dead rank's end was never seen; the others do not speak for it.
+    assert len(by_type(rig.records(), EndRecord)) == 2
+
+
+def test_ranks_that_see_one_gpu_each_are_measured_together(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(), gpu({"type": "constant", "power_w": 400.0}))
+    first = rig.start(pid=100, environ={"CUDA_VISIBLE_DEVICES": "0"})
+    second = rig.start(pid=101, environ={"CUDA_VISIBLE_DEVICES": "1"})
+    rig.run(60, first, second)
+    rig.stop(second)
+    rig.stop(first)
+    assert energy_j(rig.gpu_intervals(0)) == pytest.approx(250 * 60, rel=1e-6)
+    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(400 * 60, rel=1e-3)
+
+
+def test_a_later_job_under_the_same_id_does_not_pay_for_the_time_between(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100)
+    rig.run(20, first)
+    rig.kill(first)
+    rig.clock.sleep(3600)
+    rig.now()
+    second = rig.start(pid=200)
+    rig.run(20, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=POWER_W * 10.1)
+    assert close_dead(rig.folder())
+    assert len(by_type(rig.records(), EndRecord)) == 2
+
+
+def test_after_a_reboot_nothing_is_resumed(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(20, first)
+    rig.kill(first)
+    rig.boot = "boot-2"
+    second = rig.start(restart=1)
+    rig.run(5, second)
+    rig.stop(second)
+    assert all(record.resumes is None for record in by_type(rig.records(), JobRecord))
+    assert len(rig.folder().unclosed()) == 1
+
+
+def test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=[{"type": "reset", "at_s": 60.0}]))
+    first = rig.start()
+    rig.run(50.5, first)
+    rig.kill(first)
+    rig.clock.sleep(49.5)
+    second = rig.start(restart=1)
+    rig.run(20, second)
+    rig.stop(second)
+    intervals = rig.gpu_intervals()
+    assert energy_j(intervals) == pytest.approx(POWER_W * 120, rel=0.01)
+    assert energy_j(intervals, "estimated") == pytest.approx(POWER_W * 50, rel=0.05)
+
+
+def test_the_state_of_a_torn_open_file_is_not_trusted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(20, first)
+    rig.kill(first)
+    path = first.journal.path.with_suffix(".open")
+    path.write_bytes(path.read_bytes()[:50])
+    second = rig.start(restart=1)
+    rig.run(20, second)
+    rig.stop(second)
+    assert second.lead is not None
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=1)
+
+
+def test_final_lines_alone_are_complete_once_the_job_has_ended(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(33, meter)
+    rig.stop(meter)
+    final = [decode(line) for line in meter.journal.path.read_bytes().splitlines()]
+    mine = [r for r in by_type(final, IntervalRecord) if r.device_id.startswith("GPU-")]
+    assert energy_j(mine) == pytest.approx(POWER_W * 33)
+    assert len(meter.journal.path.with_suffix(".open").read_bytes().splitlines()) == 1
+
+
+def test_recovery_of_a_meter_that_wrote_nothing_but_its_job(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.kill(meter)
+    assert close_dead(rig.folder())
+    job = rig.merged()
+    assert (job.state, job.duration_s) == ("lost", 0)
+    assert job.started_at.timestamp() == rig.mark[1] / NS_PER_S
+
+
+def test_a_rank_that_outlives_the_leader_by_a_moment_is_measured_to_its_end(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    start_ns = rig.clock.now_ns()
+    leader, relay = (rig.start(pid=pid, role="track") for pid in (100, 101))
+    rig.run(20.2, leader, relay)
+    rig.stop(leader)
+    rig.clock.sleep(0.4)  # less than the second between two tries for the lock
+    end_ns = rig.clock.now_ns()
+    rig.stop(relay)
+    truth_j = rig.truth_j(start_ns, end_ns)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=POWER_W * 0.01)
+
+
+def test_a_relay_goes_on_from_a_leader_that_died_before_it_saved_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    leader = rig.start(pid=100)
+    rig.run(13, leader)
+    relay = rig.start(pid=101)
+    rig.run(3, leader, relay)  # the leader's state is older than the relay's client
+    rig.kill(leader)
+    rig.run(10, relay)
+    rig.stop(relay)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 26, rel=1e-3)
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_rank_that_joins_after_the_leaders_death_fills_the_gap_if_the_job_lived(
+    tmp_path: Path, lives: bool
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    if lives:
+        rig.clients[100] = rig.clock.now_ns()
+    first = rig.start(pid=100)
+    rig.run(20.5, first)
+    rig.kill(first)
+    rig.clock.sleep(30)
+    rig.now()
+    second = rig.start(pid=101)
+    rig.run(10, second)
+    rig.stop(second)
+    gap_j = POWER_W * 30 if lives else 0.0
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 30.5 + gap_j, abs=POWER_W * 10)
+
+
+def test_a_process_with_the_same_number_is_not_the_client_of_then(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100)
+    rig.run(20.5, first)
+    rig.kill(first)
+    rig.clock.sleep(3000)
+    rig.clients[100] = rig.clock.now_ns()
+    rig.now()
+    second = rig.start(pid=101)
+    rig.run(10, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 30.5, abs=POWER_W * 10)
+
+
+def test_a_meter_brought_back_after_the_machine_slept_knows_its_client(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    boot_ns = rig.clock.now_ns()
+    first = rig.start(boot_ns=boot_ns)
+    rig.run(20.5, first)
+    rig.kill(first)
+    rig.clock.suspend(600)
+    second = rig.start(boot_ns=boot_ns, restart=1)
+    rig.run(10, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 630.5, rel=1e-4)
+    assert rig.merged().state == "completed"
+
+
+def test_a_job_of_one_reading_has_an_estimate_instead_of_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(0.2)  # the job is over when its meter has come up
+    meter = rig.start()
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(POWER_W * 0.2)
+
+
+def test_a_clock_set_between_two_ranks_does_not_bend_the_job(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    start_ns = rig.clock.now_ns()
+    leader = rig.start(pid=100, role="track")
+    rig.run(20, leader)
+    rig.clock.jump_wall(-3600)
+    rig.now()
+    relay = rig.start(pid=101, role="track")
+    rig.run(20, leader, relay)
+    rig.stop(leader)
+    rig.run(20, relay)
+    end_ns = rig.clock.now_ns()
+    rig.stop(relay)
+    job = rig.merged()
+    truth_j = rig.truth_j(start_ns, end_ns)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=1e-3)
+    ram = next(d for d in job.devices if d.record.device_class == "ram")
+    assert energy_j(ram.intervals) == pytest.approx(64 * 0.392 * (end_ns - start_ns) / NS_PER_S)
+    ends = sorted(end.ended_at for end in by_type(rig.records(), EndRecord))
+    assert (ends[1] - ends[0]).total_seconds() == pytest.approx(20, abs=0.5)
+
+
+def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100)
+    rig.run(300, first)
+    rig.stop(first, "failed")
+    rig.clock.jump_wall(-200)
+    rig.clock.sleep(5)
+    rig.now()
+    second = rig.start(pid=101)
+    rig.run(100, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 400, rel=1e-4)
+    assert not any(notice.code == "overlap-removed" for notice in rig.merged().notices)

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.journal import spool, uploader
+from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire
+from gramwatt.collectors.meter.log import Log
+from tests.collectors.rig import Rig, gpu
+
+HOLD = """
+import fcntl, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def folder(home: Path, node: str = "n-a", **files: str) -> SpoolFolder:
+    path = home / "spool" / "job" / node
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / name.replace("_", ".")).write_text(text)
+    return SpoolFolder(path)
+
+
+def line(kind: str, seq: int, **more: str) -> str:
+    extra = "".join(f',"{key}":"{value}"' for key, value in more.items())
+    return f'{{"v":1,"type":"{kind}","seq":{seq}{extra}}}\n'
+
+
+def age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def test_final_lines_come_before_open_ones_and_torn_and_state_lines_are_left_out(
+    tmp_path: Path,
+) -> None:
+    found = folder(
+        tmp_path,
+        b_jsonl="b1\nb2\ntorn",
+        a_jsonl="a1\n",
+        a_open='{"state":{}}\no1\n',
+        meter_log="nothing\n",
+    )
+    assert list(found.lines()) == [b"a1", b"b1", b"b2", b"o1"]
+
+
+def test_a_living_process_makes_a_folder_live_and_its_death_ends_that(tmp_path: Path) -> None:
+    found = folder(tmp_path, node_id(), w_jsonl=line("job", 1))
+    assert not found.is_live()
+    arguments = [sys.executable, "-c", HOLD, str(found.path / "w.jsonl")]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert found.is_live()
+        assert found.unclosed() == []
+        holder.kill()
+        holder.wait()
+    assert not found.is_live()
+    assert [item.writer for item in found.unclosed()] == ["w"]
+
+
+def test_a_foreign_nodes_folder_is_live_while_it_was_written_lately(tmp_path: Path) -> None:
+    found = folder(tmp_path, "n-elsewhere", w_jsonl=line("job", 1))
+    assert found.is_live()
+    age(found.path / "w.jsonl", 1_000)
+    assert not found.is_live()
+
+
+def test_a_file_without_a_line_may_be_a_meter_just_starting(tmp_path: Path) -> None:
+    found = folder(tmp_path, node_id(), w_jsonl="")
+    assert found.is_live()
+    age(found.path / "w.jsonl", 100)
+    assert not found.is_live()
+    assert found.unclosed() == []
+
+
+def test_an_ended_or_resumed_writer_is_closed(tmp_path: Path) -> None:
+    found = folder(
+        tmp_path,
+        node_id(),
+        a_jsonl=line("job", 1) + line("end", 2),
+        b_jsonl=line("job", 1),
+        c_jsonl=line("job", 1, resumes="b") + line("end", 2),
+        d_jsonl=line("job", 1) + '{"v":1,"type":"end"',
+    )
+    assert [item.writer for item in found.unclosed()] == ["d"]
+
+
+def test_folders_are_listed_by_their_last_change(tmp_path: Path) -> None:
+    new, old = folder(tmp_path, "n-new", a_jsonl="1\n"), folder(tmp_path, "n-old", a_jsonl="12\n")
+    age(old.path / "a.jsonl", 50)
+    assert [f.node for f in spool.folders(tmp_path)] == ["n-old", "n-new"]
+    assert spool.size_b(tmp_path) == 5
+    assert (new.job_id, new.node) == ("job", "n-new")
+    assert spool.folders(tmp_path / "nowhere") == []
+
+
+def test_removing_takes_the_empty_jobs_folder_along(tmp_path: Path) -> None:
+    first, second = folder(tmp_path, "n-1", a_jsonl="1\n"), folder(tmp_path, "n-2", a_jsonl="1\n")
+    spool.remove(first)
+    assert (tmp_path / "spool" / "job").is_dir()
+    spool.remove(second)
+    assert not (tmp_path / "spool" / "job").exists()
+
+
+def test_rejected_folders_are_kept_apart_and_never_overwrite_each_other(tmp_path: Path) -> None:
+    first = spool.reject(folder(tmp_path, a_jsonl="1\n"))
+    second = spool.reject(folder(tmp_path, a_jsonl="2\n"))
+    assert first == tmp_path / "rejected" / "job" / "n-a"
+    assert [(path / "a.jsonl").read_text() for path in (first, second)] == ["1\n", "2\n"]
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    first = acquire(tmp_path / LOCK)
+    assert first is not None
+    assert acquire(tmp_path / LOCK) is None
+    os.close(first)
+    second = acquire(tmp_path / LOCK)
+    assert second is not None
+    os.close(second)
+
+
+def test_a_home_that_cannot_be_written_gives_way_to_a_private_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    home = spool.usable_home(blocked / "home")
+    assert home == tmp_path / f"gramwatt-{os.getuid()}"
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert spool.usable_home(tmp_path / "fine") == tmp_path / "fine"
+
+
+def test_files_are_private(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "home", gpu())
+    meter = rig.start()
+    rig.stop(meter)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in rig.folder().path.glob("*.jsonl")}
+    assert modes == {0o600}
+    assert stat.S_IMODE(rig.folder().path.stat().st_mode) == 0o700
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_umask: None) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    rig = Rig(home, gpu())
+    meter = rig.start()
+    rig.kill(meter)
+    path = rig.folder().path
+    Log(path / "meter.log", rig.clock).say("a remark")
+    assert spool.remember_server(path, "http://server")
+    uploader._write_marks(path, {"a": 1})
+    assert spool.close_dead(spool.SpoolFolder(path))
+    modes = {found: stat.S_IMODE(found.stat().st_mode) for found in home.rglob("*")}
+    names = {found.name for found in modes}
+    assert {"spool", "boards", "lock", "meter.log", "server.json", "uploaded.json"} <= names
+    assert any(name.startswith("r-") for name in names)  # the recovery's journal
+    assert {mode for found, mode in modes.items() if found.is_dir()} == {0o700}
+    assert {mode for found, mode in modes.items() if found.is_file()} == {0o600}
+    moved = spool.reject(spool.SpoolFolder(path))
+    assert stat.S_IMODE(moved.parents[1].stat().st_mode) == 0o700
+    assert stat.S_IMODE(home.stat().st_mode) == 0o755  # it is its owner's to decide
+
+
+def test_over_its_limit_the_spool_keeps_everything_and_gets_coarser(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    old = folder(tmp_path, "n-old", a_jsonl="x" * 3_000_000)
+    meter = rig.start(config={"spool_limit_mb": 2.0})
+    rig.run(900, meter)
+    rig.stop(meter)
+    assert old.size_b() == 3_000_000
+    assert any(text.startswith("spool-resolution: ") for text in meter.notices)
+    found = spool.folders(tmp_path)[-1]
+    intervals = [ln for ln in found.lines() if b'"interval"' in ln and b"GPU-" in ln]
+    assert 4 <= len(intervals) <= 7  # 900 s: tens at first, then five minutes each

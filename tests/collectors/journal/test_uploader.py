@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.journal import uploader
+from tests.collectors.oddserver import OddServer
+
+
+class Server(ThreadingHTTPServer):
+    """A stand-in for the service: remembers bodies, answers what the test prepared."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.bodies: list[bytes] = []
+        self.headers_seen: list[dict[str, str]] = []
+        self.statuses: list[int] = []
+        self.rejected: list[dict[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.server.statuses.pop(0) if self.server.statuses else 200
+        answer: dict[str, Any] = {"detail": "the key is unknown"}
+        if status == 200:
+            self.server.bodies.append(body)
+            self.server.headers_seen.append(dict(self.headers))
+            records = [json.loads(line) for line in body.splitlines()]
+            highest: dict[str, int] = {}
+            for record in records:
+                highest[record["writer"]] = record["seq"]
+            acknowledged = [{"node": "n-1", "writer": w, "seq": s} for w, s in highest.items()]
+            answer = {"accepted": len(records), "duplicate": 0, "rejected": self.server.rejected}
+            answer["acknowledged"] = acknowledged
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *_args: Any) -> None:
+        return
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "job" / "n-1"
+    path.mkdir(parents=True)
+    return path
+
+
+def line(writer: str, seq: int, filler: int = 0) -> bytes:
+    return json.dumps({"writer": writer, "seq": seq, "filler": "x" * filler}).encode()
+
+
+def send(folder: Path, lines: list[bytes], server: Server, key: str | None = None) -> uploader.Sent:
+    with uploader.new_session(key) as session:
+        return uploader.upload(folder, "job", lines, server.url, session)
+
+
+def test_lines_go_once_and_only_new_ones_later(server: Server, folder: Path) -> None:
+    lines = [line("a", 1), line("a", 2), line("b", 1)]
+    assert send(folder, lines, server).accepted == 3
+    assert server.bodies == [b"\n".join(lines) + b"\n"]
+    assert uploader.read_marks(folder) == {"a": 2, "b": 1}
+    assert send(folder, lines, server).accepted == 0
+    assert send(folder, [*lines, line("a", 3)], server).accepted == 1
+    assert server.bodies[1:] == [line("a", 3) + b"\n"]
+
+
+def test_the_state_line_and_torn_lines_are_not_sent(server: Server, folder: Path) -> None:
+    send(folder, [b'{"state": {}}', b'{"writer": "a", "se', line("a", 1)], server)
+    assert server.bodies == [line("a", 1) + b"\n"]
+
+
+def test_batches_keep_every_line_in_order_under_both_limits() -> None:
+    many = [line("a", seq) + b"\n" for seq in range(1, 12_002)]
+    bodies = list(uploader.batches(many))
+    assert [body.count(b"\n") for body in bodies] == [5000, 5000, 2001]
+    assert b"".join(bodies) == b"".join(many)
+    large = [line("a", seq, 300_000) + b"\n" for seq in range(1, 8)]
+    bodies = list(uploader.batches(large))
+    assert [body.count(b"\n") for body in bodies] == [3, 3, 1]
+    assert max(map(len, bodies)) <= uploader.BATCH_MAX_B
+
+
+def test_the_key_is_sent_as_bearer(server: Server, folder: Path) -> None:
+    send(folder, [line("a", 1)], server, key="gw_key")
+    assert server.headers_seen[0]["Authorization"] == "Bearer gw_key"
+    assert server.headers_seen[0]["Content-Type"] == "application/x-ndjson"
+
+
+def test_a_busy_server_is_asked_again(server: Server, folder: Path) -> None:
+    server.statuses = [503, 429]
+    assert send(folder, [line("a", 1)], server).accepted == 1
+
+
+def test_a_failing_server_is_away_and_what_it_took_before_is_remembered(
+    server: Server, folder: Path
+) -> None:
+    send(folder, [line("a", 1)], server)
+    server.statuses = [500]
+    with pytest.raises(uploader.ServerAway, match="answers 500"):
+        send(folder, [line("a", 1), line("a", 2)], server)
+    assert uploader.read_marks(folder) == {"a": 1}
+
+
+def test_an_unreachable_server_is_away(folder: Path, server: Server) -> None:
+    with (
+        uploader.new_session(None) as session,
+        pytest.raises(uploader.ServerAway, match="cannot be reached"),
+    ):
+        uploader.upload(folder, "job", [line("a", 1)], "http://127.0.0.1:9", session)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+ANSWERS = {
+    "nothing": (b"", "does not answer within 0.3 s"),
+    "drips of a head": (HEAD + b"X-Slow: " + b"x" * 2000, "does not answer within 0.5 s"),
+    "drips of a body": (HEAD + b"Content-Length: 9999\r\n\r\n" + b"x" * 2000, "within 0.5 s"),
+    "garbage": (b"\x00\x01\x02 garbage\r\n\r\n", "cannot be reached"),
+    "a page": (HEAD + b"Content-Length: 4\r\n\r\n<p>x", "answers 200, not as gramwatt does"),
+    "an empty object": (HEAD + b"Content-Length: 2\r\n\r\n{}", "not as gramwatt does"),
+    "a redirect": (
+        b"HTTP/1.1 302 Found\r\nLocation: http://there/\r\nContent-Length: 0\r\n\r\n",
+        "redirects to http://there/",
+    ),
+}
+
+
+@pytest.fixture
+def odd() -> Iterator[OddServer]:
+    running = OddServer(b"")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploader, "TIMEOUT_S", (20.0, 0.3))
+    monkeypatch.setattr(uploader, "ANSWER_LIMIT_S", 0.5)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "drips of a head", "drips of a body"])
+def test_a_server_that_is_silent_or_drips_is_given_up(
+    kind: str, odd: OddServer, folder: Path, impatient: None
+) -> None:
+    odd.answer, words = ANSWERS[kind]
+    with (
+        uploader.new_session(None) as session,
+        pytest.raises(uploader.ServerAway, match=words),
+    ):
+        uploader.upload(folder, "job", [line("a", 1)], odd.url, session)
+    assert odd.connections == 1
+
+
+@pytest.mark.parametrize("kind", ["garbage", "a page", "an empty object", "a redirect"])
+def test_an_answer_that_speaks_for_no_line_takes_none(
+    kind: str, odd: OddServer, folder: Path
+) -> None:
+    odd.answer, words = ANSWERS[kind]
+    with (
+        uploader.new_session(None) as session,
+        pytest.raises(uploader.ServerAway, match=words),
+    ):
+        uploader.upload(folder, "job", [line("a", 1)], odd.url, session)
+    assert uploader.read_marks(folder) == {}
+
+
+def test_messages_tell_no_credentials(folder: Path) -> None:
+    with uploader.new_session(None) as session, pytest.raises(uploader.ServerAway) as away:
+        uploader.upload(folder, "job", [line("a", 1)], "http://key:word@127.0.0.1:9", session)
+    assert "word" not in str(away.value)
+
+
+def test_a_refusal_says_why(server: Server, folder: Path) -> None:
+    server.statuses = [401]
+    with pytest.raises(uploader.ServerRefused, match="401: the key is unknown"):
+        send(folder, [line("a", 1)], server)
+
+
+def test_refused_lines_come_back(server: Server, folder: Path) -> None:
+    server.rejected = [{"line": 1, "code": "bad-unit", "message": "no"}]
+    assert send(folder, [line("a", 1)], server).rejected == server.rejected
+
+
+def test_broken_marks_only_repeat_what_was_sent(server: Server, folder: Path) -> None:
+    (folder / uploader.MARKS).write_text("{torn")
+    assert send(folder, [line("a", 1)], server).accepted == 1
+    assert uploader.read_marks(folder) == {"a": 1}

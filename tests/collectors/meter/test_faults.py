@@ -1,0 +1,132 @@
+"""Kills and corruption at random: no joule counts twice, and at most 10 s are lost.
+
+200 stories and more on a virtual clock (tests/collectors/story.py), each told from its number,
+and 20 jobs of real processes that are killed for real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.journal import writer
+from gramwatt.collectors.journal.spool import close_dead
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.records import AnyRecord, decode
+from gramwatt.service.config import ServiceConfig, sqlite_url
+from gramwatt.service.container import Service
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.journal import records_of
+from gramwatt.service.usecases.read import find_job
+from tests.collectors.rig import energy_j
+from tests.collectors.story import RAM_W, Story
+
+STORIES, AT_ONCE = 200, 20
+EDGE_J = {True: 5.0, False: 75.0}
+"""What the two edges of a reading may be off: 10 ms between polls at 250 W each; for waves between
+100 and 700 W half the swing for half an update period of 0.1 s each, and 10 ms more at 600 W."""
+UPDATE_J = {True: 25.0, False: 70.0}
+"""What a meter that is brought back only to stop may miss: an update period of 0.1 s."""
+LIES_J = 2 * 250.0 * 2.5
+"""For each of at most two lies of the counter: the second in which it began, the one in which it
+ended, and update periods at both."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    url = sqlite_url(tmp_path_factory.mktemp("store") / "gramwatt.db")
+    service = Service.open(ServiceConfig(database_url=url))
+    upgrade(service.store)
+    yield service
+    service.store.close()
+
+
+@pytest.mark.parametrize("first", range(0, STORIES, AT_ONCE))
+def test_no_joule_counts_twice_and_at_most_ten_seconds_are_lost(
+    first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Service
+) -> None:
+    for seed in range(first, first + AT_ONCE):
+        story = Story(tmp_path / str(seed), seed)
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "os", story.disk)
+            story.live()
+        assert close_dead(story.spool()), seed
+        lines = list(story.spool().lines())
+        job = merge(records(lines))
+        assert job.state != "running", seed
+        check_energy(story, job)
+        check_counts(story, job)
+        check_uploads(story, job, lines, store)
+
+
+def check_energy(story: Story, job: MergedJob) -> None:
+    """Every device between what must be there and what can be there."""
+    assert not any(notice.code == "overlap-removed" for notice in job.notices), story.job_id
+    booked_j = energies(job)
+    edges_j = EDGE_J[story.steady] + UPDATE_J[story.steady] * story.restarts + LIES_J * story.lying
+    for board in story.nvml.gpus:
+        blind = story.blind_spans(board)
+        most_j = sum(board.truth_j(a / NS_PER_S, b / NS_PER_S) for a, b in story.spans(closed=True))
+        least_j = sum(board.truth_j(a / NS_PER_S, b / NS_PER_S) for a, b in story.spans())
+        least_j -= sum(board.truth_j(a / NS_PER_S, b / NS_PER_S) for a, b in blind)
+        seen_j = booked_j[board.uuid]
+        assert least_j - edges_j <= seen_j <= most_j + edges_j, (story.job_id, least_j, most_j)
+    most_j = sum(RAM_W * (b - a) / NS_PER_S for a, b in story.spans(closed=True))
+    least_j = sum(RAM_W * (b - a) / NS_PER_S for a, b in story.spans())
+    least_j -= sum(RAM_W * (b - a) / NS_PER_S for a, b in story.blind)
+    ram = next(d.record.device_id for d in job.devices if d.record.device_class == "ram")
+    assert least_j - 1e-3 <= booked_j[ram] <= most_j + 1e-3, (story.job_id, least_j, most_j)
+
+
+def check_counts(story: Story, job: MergedJob) -> None:
+    """No unit of work twice, and none lost but those of the last 10 s of a client that was killed
+    with its meter, or ended on a full disk.
+    """
+    total = sum(count.amount for count in job.counts)
+    assert total <= story.sent, (story.job_id, total, story.sent)
+    assert total >= story.sent - story.lost_counts, (
+        story.job_id,
+        total,
+        story.sent,
+        story.lost_counts,
+    )
+
+
+def check_uploads(story: Story, job: MergedJob, lines: list[bytes], store: Service) -> None:
+    """Whatever was sent, in any order and often, with what came last: the same job."""
+    draw = Random(story.job_id)
+    sent = [line for upload in [*story.uploads, lines, lines[::3]] for line in upload]
+    draw.shuffle(sent)
+    assert energies(merge(records(sent))) == pytest.approx(energies(job), abs=1e-6), story.job_id
+    place = 0
+    while place < len(sent):
+        size = draw.randrange(1, 200)
+        ingest(store, story.job_id, sent[place : place + size], score=False)
+        place += size
+    with store.store.read() as session:
+        kept = merge(records_of(session, find_job(session, story.job_id)))
+    assert energies(kept) == pytest.approx(energies(job), abs=1e-6), story.job_id
+    assert sum(c.amount for c in kept.counts) == sum(c.amount for c in job.counts), story.job_id
+    assert kept.state == job.state, story.job_id
+
+
+def records(lines: list[bytes]) -> list[AnyRecord]:
+    """The records of lines that are whole."""
+    found = []
+    for line in lines:
+        try:
+            found.append(decode(line))
+        except RecordError:
+            continue
+    return found
+
+
+def energies(job: MergedJob) -> dict[str, float]:
+    """Energy of each device [J]."""
+    return {device.record.device_id: energy_j(device.intervals) for device in job.devices}

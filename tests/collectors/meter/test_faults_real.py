@@ -1,0 +1,150 @@
+"""Twenty jobs of real processes, at once, each killed for real in its own way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from gramwatt.collectors.journal.spool import SpoolFolder, close_dead
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import decode
+from tests.collectors.rig import energy_j
+
+JOBS = 20
+POWER_W = 300.0
+WAVE = {"type": "constant", "power_w": POWER_W}
+LATE_S = 1.5
+"""Forty processes on two cores, which others may need as well: a kill and what it stops are at
+most this far apart."""
+LOST_S = 10.0
+CLIENT = """
+import sys, time
+from gramwatt import track
+with track(unit="image") as job:
+    print("up", flush=True)
+    end = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < end:
+        job.count(1)
+        time.sleep(0.05)
+    print(time.clock_gettime(time.CLOCK_BOOTTIME), flush=True)
+"""
+
+
+@dataclass
+class Life:
+    """What became of a job, and when it ended by the boot clock [s]."""
+
+    name: str
+    fate: str
+    end_s: float
+
+
+def boot_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def meters_of(job_id: str) -> list[int]:
+    """The living meters of a job."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"gramwatt.collectors.meter.main" not in path.read_bytes():
+                continue
+            variables = path.with_name("environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"GRAMWATT_JOB_ID={job_id}".encode() in variables:
+            found.append(int(path.parent.name))
+    return found
+
+
+def kill(pids: list[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def live(seed: int, environ: dict[str, str]) -> Life:
+    """One job from its start to its end, whatever that is."""
+    draw, name = Random(seed), f"real-{seed}"
+    fate = ("stop", "meter", "job", "both", "meter twice")[seed % 5]
+    lives_s = draw.uniform(10.5, 14) if fate == "both" else draw.uniform(2.5, 8)
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(lives_s)],
+        env={**environ, "GRAMWATT_JOB_ID": name},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"up\n"
+    if fate.startswith("meter"):
+        for _ in range(fate.count(" ") + 1):
+            time.sleep(draw.uniform(0.2, lives_s / 2 - 0.2))
+            wait_for(lambda: bool(meters_of(name)))
+            kill(meters_of(name))
+    end_s = 0.0
+    if fate in ("job", "both"):
+        time.sleep(lives_s - draw.uniform(0.1, 1.0))
+        kill([*(meters_of(name) if fate == "both" else []), client.pid])
+        end_s = boot_s()
+    said = client.stdout.readline()
+    client.wait(30)
+    client.stdout.close()
+    return Life(name, fate, float(said) if said else end_s)
+
+
+def wait_for(done: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return done()
+
+
+def board(seed: int, folder: Path) -> dict[str, str]:
+    """A GPU of the job's own: one that several jobs see is shared among them."""
+    spec = folder / f"gpu-{seed}.json"
+    uuid = f"GPU-00000000-0000-4000-8000-{seed:012d}"
+    spec.write_text(json.dumps({"gpus": [{"uuid": uuid, "waveform": WAVE}]}))
+    return {"GRAMWATT_NVML": f"synthetic:{spec}"}
+
+
+def test_twenty_jobs_killed_for_real(tmp_path: Path) -> None:
+    own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
+
+    def run(seed: int) -> Life:
+        return live(seed, os.environ | own | board(seed, tmp_path))
+
+    with ThreadPoolExecutor(JOBS) as pool:
+        lives = list(pool.map(run, range(JOBS)))
+    for life in lives:
+        check(life, SpoolFolder(next((tmp_path / "home" / "spool" / life.name).iterdir())))
+
+
+def check(life: Life, folder: SpoolFolder) -> None:
+    """0 joules twice, and at most 10 s lost, of those who lost meter and job; nothing else lost."""
+    for path in folder.path.glob("*.jsonl"):
+        if not path.stat().st_size:  # killed at its birth, and not taken for a newborn any more
+            os.utime(path, (0, 0))
+    assert wait_for(lambda: not folder.is_live()), life
+    assert close_dead(folder), life
+    job = merge(decode(line) for line in folder.lines())
+    start_s = job.started_at.timestamp() + boot_s() - time.time()
+    truth_j = POWER_W * (life.end_s - start_s)
+    booked_j = sum(energy_j(d.intervals) for d in job.devices if d.record.device_class == "gpu")
+    lost_j = POWER_W * LOST_S if life.fate == "both" else 0.0
+    late_j = POWER_W * LATE_S
+    assert truth_j - lost_j - late_j <= booked_j <= truth_j + late_j, (life, truth_j, booked_j)
+    states = {"stop": "completed", "job": "killed", "both": "lost"}
+    assert job.state == states.get(life.fate, "completed"), life
+    assert not any(notice.code == "overlap-removed" for notice in job.notices), life

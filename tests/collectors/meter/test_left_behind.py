@@ -1,0 +1,137 @@
+"""A wrapper killed alone, and GPUs that never answer: nothing is lost, nothing is taken for 0."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.journal.spool import folders
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import decode
+from gramwatt.sci.score.score import ScoreContext, score
+from tests.collectors.rig import energy_j
+
+POWER_W = 300.0
+SPEC = {"gpus": [{"waveform": {"type": "constant", "power_w": POWER_W}}]}
+
+
+def environ(home: Path, spec: dict[str, object]) -> dict[str, str]:
+    """A home of its own and this synthetic NVML."""
+    file = home.with_suffix(".json")
+    file.write_text(json.dumps(spec))
+    return {
+        **os.environ,
+        "GRAMWATT_HOME": str(home),
+        "GRAMWATT_NVML": f"synthetic:{file}",
+        "GRAMWATT_HOST_SOURCE": "model",
+        "GRAMWATT_QUIET": "1",
+    }
+
+
+def only_job(home: Path):
+    """The one spooled job, once its meter has closed it."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = folders(home)
+        if found and not found[0].is_live():
+            return merge(decode(line) for line in found[0].lines())
+        time.sleep(0.1)
+    raise AssertionError("the meter did not close the job")
+
+
+def until(path: Path) -> None:
+    """Wait for a file that another process makes."""
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.02)
+
+
+def meter_of(home: Path) -> int:
+    """Process id of the meter that journals in `home`."""
+    mine = f"GRAMWATT_HOME={home}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"gramwatt.collectors.meter.main" in words and mine in environment:
+            return int(folder.name)
+    raise AssertionError("no meter runs here")
+
+
+def assert_measured_to_its_end(home: Path, ended: Path, least_s: float) -> None:
+    job = only_job(home)
+    assert ended.exists()
+    assert job.state == "killed"
+    booked_j = sum(energy_j(d.intervals) for d in job.devices if d.record.device_class == "gpu")
+    assert booked_j == pytest.approx(POWER_W * job.duration_s, rel=0.05)
+    assert job.duration_s >= least_s
+
+
+@pytest.mark.parametrize("meter", ["awake", "late"])
+def test_a_command_whose_wrapper_was_killed_is_measured_to_its_end(
+    tmp_path: Path, meter: str
+) -> None:
+    home = tmp_path / "home"
+    started, ended = tmp_path / "started", tmp_path / "ended"
+    script = f"touch {started}; sleep 4; touch {ended}"
+    command = [sys.executable, "-m", "gramwatt", "run", "--", "sh", "-c", script]
+    wrapper = subprocess.Popen(command, env=environ(home, SPEC), stderr=subprocess.DEVNULL)
+    until(started)
+    time.sleep(0.5)  # the meter hears of the command right after its start
+    reader = meter_of(home)
+    if meter == "late":  # it finds the end of the channel and of the process in one look
+        os.kill(reader, signal.SIGSTOP)
+    os.kill(wrapper.pid, signal.SIGKILL)
+    wrapper.wait()
+    os.kill(reader, signal.SIGCONT)
+    assert_measured_to_its_end(home, ended, 4)
+
+
+def test_a_meter_that_starts_after_its_wrapper_is_gone_measures_the_command(
+    tmp_path: Path,
+) -> None:
+    home, ended = tmp_path / "home", tmp_path / "ended"
+    child = subprocess.Popen(["/bin/sh", "-c", f"sleep 3; touch {ended}"])
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    now = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+    start = {"cmd": "start", "job_id": "early", "role": "command", "parent_pid": gone.pid, **now}
+    lines = [json.dumps(line) for line in (start, {"cmd": "child", "pid": child.pid})]
+    meter = subprocess.Popen(
+        [sys.executable, "-m", "gramwatt.collectors.meter.main"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env=environ(home, SPEC),
+    )
+    assert meter.stdin is not None
+    meter.stdin.write("\n".join([*lines, ""]).encode())
+    meter.stdin.close()
+    child.wait()
+    assert meter.wait(timeout=20) == 0
+    assert_measured_to_its_end(home, ended, 2)  # its clock starts a moment after the command's
+
+
+def test_gpus_that_never_answer_make_the_energy_unknown(tmp_path: Path) -> None:
+    gpu = {"waveform": {"type": "constant", "power_w": POWER_W}}
+    spec = {"gpus": [gpu], "faults": [{"type": "failing"}]}
+    home = tmp_path / "home"
+    script = "from gramwatt import track\nwith track(zone='DE', project='x'): pass"
+    subprocess.run([sys.executable, "-c", script], env=environ(home, spec), check=True)
+    catalog = load_catalog()
+    document = score(only_job(home), ScoreContext(catalog, AnnualIntensity(catalog)))
+    [row] = [row for row in document["devices"] if row["class"] == "gpu"]
+    assert row["energy_j"] is None
+    assert document["energy_kwh"] is None
+    assert document["conformance"] == "not-sci"

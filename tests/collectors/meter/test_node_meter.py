@@ -1,0 +1,418 @@
+"""What the meter books, against the exact integral, on a virtual clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.sci.journal.records import (
+    CountRecord,
+    DeviceRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+)
+from tests.collectors.rig import MACHINE, Rig, by_type, energy_j, gpu
+
+SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}
+WAVES: list[dict[str, Any]] = [
+    SQUARE,
+    {**SQUARE, "period_s": 20.0},
+    {"type": "square", "low_w": 100, "high_w": 400, "period_s": 0.97, "duty": 0.7},
+    {"type": "square", "low_w": 100, "high_w": 700, "period_s": 0.137},
+    {"type": "sine", "mean_w": 400, "amplitude_w": 300, "period_s": 3.3},
+    {"type": "ramp", "low_w": 50, "high_w": 700, "period_s": 7.1},
+    {"type": "steps", "low_w": 80, "high_w": 700, "step_s": 0.21, "seed": 3},
+]
+
+
+def test_an_hour_at_250_w_is_exactly_900_kj(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(3600, meter)
+    rig.stop(meter)
+    # 250 W x 3600 s
+    assert energy_j(rig.gpu_intervals(), "measured") == pytest.approx(900_000, abs=1e-3)
+    assert energy_j(rig.gpu_intervals(), "estimated", "integrated") == 0
+
+
+def test_intervals_are_contiguous_and_each_cut_is_where_the_schedule_says(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(7.3)
+    rig.now()
+    meter = rig.start()
+    rig.run(2 * 3600, meter)
+    rig.stop(meter)
+    intervals = rig.gpu_intervals()
+    start = datetime.fromtimestamp(1_700_000_007.3, UTC)
+    assert intervals[0].start == start
+    assert all(a.end == b.start for a, b in zip(intervals, intervals[1:], strict=False))
+    for interval in intervals[1:-1]:
+        age_s = (interval.start - start).total_seconds()
+        step_s = 10 if age_s < 300 else 60 if age_s < 3600 else 300
+        assert interval.end.timestamp() % step_s == 0
+        assert interval.end - interval.start <= timedelta(seconds=step_s)
+    # 300 s in tens, the first one short; a minute each from there; twelve 5-minute ones an hour
+    assert 31 + 55 + 12 <= len(intervals) <= 31 + 56 + 14
+
+
+@pytest.mark.parametrize("wave", WAVES, ids=lambda wave: f"{wave['type']}-{wave.get('period_s')}")
+@pytest.mark.parametrize(("duration_s", "bound"), [(10, 0.01), (60, 0.002)])
+def test_error_against_the_exact_integral(
+    tmp_path: Path, wave: dict[str, Any], duration_s: float, bound: float
+) -> None:
+    draw = Random(f"{wave}{duration_s}")
+    for number in range(4):
+        rig = Rig(tmp_path / str(number), gpu(wave))
+        rig.clock.sleep(draw.uniform(0, 30))
+        rig.now()
+        start_ns = rig.clock.now_ns()
+        meter = rig.start()
+        rig.run(duration_s + draw.random(), meter)
+        end_ns = rig.clock.now_ns()
+        rig.stop(meter)
+        truth_j = rig.truth_j(start_ns, end_ns)
+        assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=bound)
+
+
+def test_what_lies_before_the_first_reading_is_extrapolated_and_said_so(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(0.2)  # the meter takes this long to come up
+    meter = rig.start()
+    rig.run(20, meter)
+    rig.stop(meter)
+    first = rig.gpu_intervals()[0]
+    assert (first.kind, first.energy_j) == ("estimated", pytest.approx(250 * 0.2))
+    assert first.end - first.start == timedelta(seconds=0.2)
+
+
+def test_reserved_but_idle_gpus_are_billed_and_each_counts_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(), gpu({"type": "constant", "power_w": 70}))
+    meter = rig.start()
+    rig.run(100, meter)
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals(0)) == pytest.approx(25_000, rel=1e-6)
+    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(7_000, rel=1e-6)
+
+
+def test_without_a_counter_power_is_integrated_ten_times_a_second(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(SQUARE, counter=False))
+    start_ns = rig.clock.now_ns()
+    meter = rig.start()
+    calls = rig.nvml.calls
+    rig.run(60, meter)
+    assert 600 <= rig.nvml.calls - calls <= 1_300
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    intervals = rig.gpu_intervals()
+    assert {i.kind for i in intervals} == {"integrated"}
+    assert energy_j(intervals) == pytest.approx(rig.truth_j(start_ns, end_ns), rel=0.01)
+    device = by_type(rig.records(), DeviceRecord)[0]
+    assert (device.kind, device.meter) == ("integrated", "nvml-synthetic")
+
+
+@pytest.mark.parametrize(
+    ("fault", "integrated_s"),
+    [
+        ({"type": "reset", "at_s": 30.55}, 1),
+        ({"type": "backward", "at_s": 30.55, "joules": 500}, 1),
+        ({"type": "spike", "at_s": 30.55, "until_s": 33.55, "joules": 1e9}, 2),
+        ({"type": "frozen", "at_s": 30.55, "until_s": 60.55}, 31),
+        ({"type": "frozen", "at_s": 30.55, "until_s": 60.55, "catches_up": True}, 31),
+    ],
+    ids=lambda value: str(value.get("type")) if isinstance(value, dict) else "",
+)
+def test_a_counter_that_lies_is_replaced_by_power_for_that_span_only(
+    tmp_path: Path, fault: dict[str, Any], integrated_s: float
+) -> None:
+    rig = Rig(tmp_path, gpu(faults=[fault]))
+    meter = rig.start()
+    rig.run(100, meter)
+    rig.stop(meter)
+    intervals = rig.gpu_intervals()
+    # A tick that is rejected may hold or lack one update period (0.1 s x 250 W) at each side.
+    assert energy_j(intervals) == pytest.approx(250 * 100, abs=55)
+    spans = [(i.end - i.start).total_seconds() for i in intervals if i.kind == "integrated"]
+    assert sum(spans) == pytest.approx(integrated_s, abs=1.1)
+    assert any(text.startswith("meter-counter-reset: ") for text in meter.notices)
+
+
+def test_a_short_standstill_is_carried_by_the_counter_itself(tmp_path: Path) -> None:
+    fault = {"type": "frozen", "at_s": 30.0, "until_s": 36.0, "catches_up": True}
+    rig = Rig(tmp_path, gpu(faults=[fault]))
+    meter = rig.start()
+    rig.run(100, meter)
+    rig.stop(meter)
+    assert {i.kind for i in rig.gpu_intervals()} == {"measured"}
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(25_000, rel=1e-6)
+
+
+def test_a_job_that_ends_during_a_standstill_keeps_its_energy(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=[{"type": "frozen", "at_s": 15.0}]))
+    meter = rig.start()
+    rig.run(20.0, meter)
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(5_000, abs=30)
+    assert energy_j(rig.gpu_intervals(), "integrated") == pytest.approx(250 * 5, abs=30)
+
+
+def test_calls_that_are_not_supported_are_told_apart(tmp_path: Path) -> None:
+    faults = [
+        {"type": "unsupported", "call": "fields"},
+        {"type": "unsupported", "call": "power"},
+        {"type": "unsupported", "call": "utilisation"},
+    ]
+    rig = Rig(tmp_path, gpu(faults=faults))
+    meter = rig.start()
+    rig.run(30, meter)
+    rig.stop(meter)
+    intervals = rig.gpu_intervals()
+    assert energy_j(intervals, "measured") == pytest.approx(7_500, rel=1e-3)
+    assert {i.utilisation_mean for i in intervals} == {None}
+    assert intervals[1].memory_peak_b == 40 * 2**30
+
+
+def test_a_counter_that_fails_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    fault = {"type": "failing", "at_s": 20.5, "until_s": 50.5}
+    rig = Rig(tmp_path, gpu(faults=[fault]))
+    meter = rig.start()
+    rig.run(100, meter)
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals(), "measured") == pytest.approx(25_000, rel=1e-6)
+    assert any(text.startswith("meter-gap: ") for text in meter.notices)
+
+
+def test_a_lost_gpu_is_closed_and_the_others_go_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=[{"type": "lost", "at_s": 40.5}]), gpu())
+    meter = rig.start()
+    rig.run(100, meter)
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals(0)) == pytest.approx(250 * 40, abs=30)
+    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(25_000, rel=1e-6)
+    assert any("the device was lost" in text for text in meter.notices)
+
+
+def test_nvml_failing_at_every_call_leaves_the_job_and_the_host(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(), faults=[{"type": "failing"}])
+    meter = rig.start()
+    rig.run(30, meter)
+    rig.stop(meter, exit_code=7)
+    end = by_type(rig.records(), EndRecord)[0]
+    assert (end.state, end.exit_code) == ("completed", 7)
+    assert any("no GPU is measured" in text for text in end.notices)
+    assert rig.gpu_intervals() == []
+
+
+def test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero(tmp_path: Path) -> None:
+    faults = [{"type": "unsupported", "call": name} for name in ("fields", "energy", "power")]
+    rig = Rig(tmp_path, gpu(faults=faults))
+    meter = rig.start()
+    rig.run(30, meter)
+    rig.stop(meter)
+    assert rig.gpu_intervals() == []
+    assert any(text.startswith("energy-unmeasured: ") for text in meter.notices)
+    assert by_type(rig.records(), DeviceRecord)[0].device_class == "gpu"
+
+
+def test_a_suspended_machine_leaves_a_gap_that_the_counter_fills(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(50, meter)
+    rig.clock.suspend(600)
+    rig.run(50, meter)
+    rig.stop(meter)
+    intervals = rig.gpu_intervals()
+    assert energy_j(intervals) == pytest.approx(250 * 700, rel=1e-6)
+    assert intervals[-1].end - intervals[0].start == timedelta(seconds=700)
+
+
+def test_a_gap_of_days_is_cut_at_days(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(50, meter)
+    rig.clock.suspend(3 * 86_400)
+    rig.run(50, meter)
+    rig.stop(meter)
+    intervals = rig.gpu_intervals()
+    assert max(i.end - i.start for i in intervals) == timedelta(days=1)
+    assert energy_j(intervals) == pytest.approx(250 * (3 * 86_400 + 100), rel=1e-9)
+
+
+def test_a_clock_that_is_set_bends_no_duration(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(50, meter)
+    rig.clock.jump_wall(-7200)
+    rig.run(50, meter)
+    rig.clock.jump_wall(90_000)
+    rig.run(50, meter)
+    rig.stop(meter)
+    intervals = rig.gpu_intervals()
+    assert intervals[-1].end - intervals[0].start == timedelta(seconds=150)
+    assert all(a.end == b.start for a, b in zip(intervals, intervals[1:], strict=False))
+
+
+def test_the_profile_is_kept_with_the_energy(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(SQUARE, utilisation_percent=80))
+    meter = rig.start()
+    rig.run(60, meter)
+    rig.stop(meter)
+    second = rig.gpu_intervals()[1]
+    assert (second.utilisation_mean, second.utilisation_max) == (0.8, 0.8)
+    assert (second.power_max_w, second.memory_peak_b) == (700, 40 * 2**30)
+    device = by_type(rig.records(), DeviceRecord)[0]
+    assert (device.power_limit_w, device.memory_b) == (700, 80 * 2**30)
+    assert (device.units, device.units_total, device.share) == (1, 1, 1)
+
+
+def test_a_mig_slice_is_billed_its_share_as_attributed(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(slices=[["MIG-aaaa", 3 / 7], ["MIG-bbbb", 4 / 7]]))
+    meter = rig.start(environ={"CUDA_VISIBLE_DEVICES": "MIG-aaaa"})
+    rig.run(70, meter)
+    rig.stop(meter)
+    device = next(d for d in rig.merged().devices if d.record.device_id == "MIG-aaaa")
+    assert device.record.share == pytest.approx(3 / 7)
+    assert energy_j(device.intervals, "attributed") == pytest.approx(250 * 70 * 3 / 7, rel=1e-3)
+
+
+def test_grace_hopper_has_no_host_energy_on_top(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(name="NVIDIA GH200 480GB"))
+    meter = rig.start()
+    rig.run(30, meter)
+    rig.stop(meter)
+    devices = by_type(rig.records(), DeviceRecord)
+    assert {(d.device_class, d.includes_host) for d in devices} == {("gpu", True)}
+
+
+def test_the_host_without_codecarbon_is_modelled_from_load_and_size(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    meter = rig.start()
+    rig.run(100, meter)
+    rig.stop(meter)
+    devices = {d.record.device_class: d for d in rig.merged().devices}
+    # 64 GiB x 0.392 W/GB x 100 s
+    assert energy_j(devices["ram"].intervals) == pytest.approx(64 * 0.392 * 100, rel=1e-6)
+    # 8 threads between 0.74 and 3.5 W
+    assert 8 * 0.74 * 100 <= energy_j(devices["cpu"].intervals) <= 8 * 3.5 * 100
+    assert {i.kind for d in devices.values() for i in d.intervals} == {"estimated"}
+    assert devices["cpu"].record.name == MACHINE.cpu_name
+    assert any(text.startswith("meter-source-absent: ") for text in meter.notices)
+
+
+def test_an_empty_visible_list_bills_no_gpu_and_asks_none(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start(environ={"CUDA_VISIBLE_DEVICES": ""})
+    rig.run(10, meter)
+    rig.stop(meter)
+    assert rig.nvml.calls == 0
+    assert {d.device_class for d in by_type(rig.records(), DeviceRecord)} == {"cpu", "ram"}
+
+
+def test_counts_are_summed_by_unit_and_phase_and_all_arrive(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    meter = rig.start()
+    for second in range(30):
+        meter.handle({"cmd": "count", "unit": None, "amount": 2, "phase": None})
+        meter.handle({"cmd": "count", "unit": "token", "amount": 100, "phase": f"{second // 20}"})
+        rig.run(1, meter)
+    rig.stop(meter)
+    counts = by_type(rig.records(), CountRecord)
+    assert sum(c.amount for c in counts if c.unit == "image") == 60
+    assert sum(c.amount for c in counts if (c.unit, c.phase) == ("token", "0")) == 2_000
+    assert sum(c.amount for c in counts if (c.unit, c.phase) == ("token", "1")) == 1_000
+    assert len(counts) <= 12  # one line per unit and phase every 10 s, not one per call
+
+
+@pytest.mark.parametrize("amount", [-1, float("nan"), float("inf"), "x", None])
+def test_a_count_without_a_meaning_is_said_and_left_out(tmp_path: Path, amount: Any) -> None:
+    rig = Rig(tmp_path)
+    meter = rig.start()
+    meter.handle({"cmd": "count", "unit": None, "amount": amount})
+    rig.run(1, meter)
+    rig.stop(meter)
+    assert by_type(rig.records(), CountRecord) == []
+    assert any(text.startswith("argument-ignored: ") for text in meter.notices)
+
+
+def test_the_records_say_who_ran_and_how_it_ended(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    environ = {"RANK": "3", "SLURM_JOB_ID": "77", "CUDA_VISIBLE_DEVICES": ""}
+    settings = {"project": "vision", "zone": "DE", "tags": {"a": "b"}}
+    meter = rig.start(role="track", environ=environ, config=settings)
+    rig.run(5, meter)
+    rig.stop(meter, "killed", signal=15)
+    job, end = by_type(rig.records(), JobRecord)[0], by_type(rig.records(), EndRecord)[0]
+    assert (job.role, job.rank, job.project, job.zone) == ("track", 3, "vision", "DE")
+    assert (job.units, job.tags, job.scheduler["slurm_job_id"]) == (("image",), {"a": "b"}, "77")
+    assert (end.state, end.signal, end.exit_code) == ("killed", 15, None)
+    assert end.ended_at - job.started_at == timedelta(seconds=5)
+    assert end.meter_cpu_s is not None
+    assert 1e6 < (end.meter_rss_b or 0) < 1e9
+    assert sorted(r.seq for r in rig.records()) == list(range(1, len(rig.records()) + 1))
+
+
+def test_a_job_shorter_than_two_ticks_says_it_is_below_resolution(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(0.1, meter)
+    rig.stop(meter)
+    assert any(text.startswith("below-resolution: ") for text in meter.notices)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.06])
+def test_a_job_that_no_tick_fell_into_is_booked_once(tmp_path: Path, late_s: float) -> None:
+    rig = Rig(tmp_path, gpu(update_period_s=1000.0))
+    rig.clock.sleep(late_s)  # the job began before its meter
+    meter = rig.start()
+    rig.run(0.04, meter)
+    rig.stop(meter)
+    written = [r for r in by_type(rig.records(), IntervalRecord) if r.device_id.startswith("GPU")]
+    assert sum(r.energy_j for r in written) == pytest.approx(250 * (late_s + 0.04), rel=1e-3)
+    assert all(first.end <= then.start for first, then in zip(written, written[1:], strict=False))
+
+
+def test_a_job_of_90_days_stays_small(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(7200, meter)
+    before = meter.journal.seq
+    for _ in range(12):  # readings every 5 minutes stand in for those of an hour
+        rig.clock.sleep(300)
+        meter.tick()
+    rig.stop(meter)
+    lines = [r for r in by_type(rig.records(), IntervalRecord) if r.seq > before]
+    assert len(lines) <= 3 * 14  # GPU, CPU and RAM, one line per 5 minutes and the open ends
+
+
+def test_a_start_line_with_hardly_anything_is_enough(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.mark = (0, 0)
+    meter = rig.start(pid=None, mark=(rig.clock.mono_ns() - NS_PER_S, rig.clock.wall_ns()))  # type: ignore[arg-type]
+    rig.run(5, meter)
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 6, rel=1e-2)
+
+
+def test_a_reading_that_was_interrupted_is_taken_once_more(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu({"type": "constant", "power_w": 500}, update_period_s=0.001))
+    meter = rig.start()
+    rig.run(20, meter)
+    fields, waits = rig.nvml.fields, [0.3]
+
+    def interrupted(index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        answer = fields(index, ids)
+        while waits:
+            rig.clock.sleep(waits.pop())
+        return answer
+
+    rig.nvml.fields = interrupted  # type: ignore[method-assign]
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    # The value at the stop, read 0.3 s before the call returned, would lie in its middle: 75 J off.
+    assert not waits
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(500 * (end_ns / NS_PER_S - 1_000), abs=5)

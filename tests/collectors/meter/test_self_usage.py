@@ -1,0 +1,23 @@
+"""The meter's account of itself: its own and its children's time and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import subprocess, sys
+from gramwatt.collectors.meter.self_usage import own_cost
+before = own_cost()
+hog = "data = bytearray(60_000_000)\\nend = sum(range(3_000_000))"
+subprocess.run([sys.executable, "-c", hog], check=True)
+after = own_cost()
+print(after[0] - before[0], after[1] - before[1])
+"""
+
+
+def test_children_count_in_time_and_in_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    spent_s, grown_b = map(float, done.stdout.split())
+    assert spent_s >= 0.02
+    assert 60e6 < grown_b < 120e6

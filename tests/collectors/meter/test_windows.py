@@ -1,0 +1,228 @@
+"""Windows of a job as the meter reads and journals them, against the exact integral."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.windows import WINDOWS_MAX
+from gramwatt.sci.journal.records import CountRecord, DeviceRecord
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
+
+SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}
+FAST = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 0.137}
+STEPS = {"type": "steps", "low_w": 80, "high_w": 700, "step_s": 0.21, "seed": 3}
+
+
+class Windows:
+    """A client's words for one meter."""
+
+    def __init__(self, rig: Rig, meter: NodeMeter) -> None:
+        self.rig, self.meter = rig, meter
+
+    def enter(self, name: str) -> dict[str, Any]:
+        line = {"cmd": "window", "name": name, "start_ns": self.rig.clock.mono_ns()}
+        self.meter.handle(line)
+        return line
+
+    def leave(self, line: dict[str, Any], *counts: tuple[str | None, float]) -> None:
+        ended = {**line, "mono_ns": self.rig.clock.mono_ns(), "counts": list(counts)}
+        self.meter.handle(ended)
+
+
+def lines(rig: Rig) -> list[CountRecord]:
+    return [r for r in by_type(rig.records(), CountRecord) if r.since is not None]
+
+
+def booked_j(rig: Rig, line: CountRecord, slack_s: float = 0.001) -> float:
+    """The GPU's whole intervals between a window's edges [J]; none may cross them."""
+    assert line.since is not None
+    inside = [
+        i
+        for i in rig.gpu_intervals()
+        if (i.start - line.since).total_seconds() >= -slack_s
+        and (line.at - i.end).total_seconds() >= -slack_s
+    ]
+    covered_s = sum((i.end - i.start).total_seconds() for i in inside)
+    assert covered_s == pytest.approx((line.at - line.since).total_seconds(), abs=slack_s)
+    return energy_j(inside)
+
+
+@pytest.mark.parametrize("wave", [SQUARE, FAST, STEPS], ids=["2s", "0.137s", "steps"])
+@pytest.mark.parametrize("length_s", [3.3, 10.7, 61.0])
+def test_intervals_end_at_a_windows_edges_and_hold_its_energy(
+    tmp_path: Path, wave: dict[str, Any], length_s: float
+) -> None:
+    draw = Random(f"{wave}{length_s}")
+    bound = {3.3: 0.04, 10.7: 0.01, 61.0: 0.002}[length_s]
+    for number in range(4):
+        rig = Rig(tmp_path / str(number), gpu(wave))
+        meter = rig.start()
+        rig.run(5 + draw.random(), meter)
+        client, start_ns = Windows(rig, meter), rig.clock.now_ns()
+        window = client.enter("epoch-1")
+        rig.run(length_s, meter)
+        end_ns = rig.clock.now_ns()
+        client.leave(window, (None, 64.0), ("token", 7.0))
+        rig.run(4 + draw.random(), meter)
+        rig.stop(meter)
+        image, token = lines(rig)
+        assert (image.phase, image.unit, image.amount) == ("epoch-1", "image", 64.0)
+        assert (token.unit, token.amount, token.since) == ("token", 7.0, image.since)
+        assert booked_j(rig, image) == pytest.approx(rig.truth_j(start_ns, end_ns), rel=bound)
+
+
+def test_windows_one_after_the_other_share_every_edge_and_lose_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(STEPS), gpu())
+    start_ns = rig.clock.now_ns()
+    meter = rig.start()
+    client = Windows(rig, meter)
+    for epoch in range(12):
+        window = client.enter(f"epoch-{epoch}")
+        rig.run(2.37, meter)
+        inner = client.enter(f"epoch-{epoch}/validation")
+        rig.run(0.81, meter)
+        client.leave(inner)
+        client.leave(window)
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(rig.truth_j(start_ns, end_ns), rel=3e-3)
+    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(250 * 12 * 3.18, rel=1e-6)
+    found = lines(rig)
+    assert len(found) == 24
+    assert {line.unit for line in found} == {"window"}
+    second = [line for line in found if line.phase == "epoch-5"][0]
+    assert booked_j(rig, second) > 0
+    assert rig.merged().counts == ()
+
+
+def test_a_window_that_begins_with_the_job_or_ends_with_it_is_cut_there(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(0.05, meter)  # the counter's period is not known yet
+    client = Windows(rig, meter)
+    whole = client.enter("all")
+    rig.run(7.5, meter)
+    client.leave(whole)
+    rig.stop(meter)
+    (line,) = lines(rig)
+    assert booked_j(rig, line) == pytest.approx(250 * 7.5, rel=1e-3)
+
+
+def test_the_counters_period_is_told_once_it_is_seen(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(update_period_s=0.05))
+    meter = rig.start()
+    rig.run(5, meter)
+    rig.stop(meter)
+    found = [d for d in by_type(rig.records(), DeviceRecord) if d.device_class == "gpu"]
+    assert [d.update_period_s for d in found] == [None, pytest.approx(0.05, abs=0.01)]
+    assert rig.merged().devices[0].record.update_period_s == found[1].update_period_s
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"counter": False}, {"faults": [{"type": "frozen", "at_s": 5.0}]}],
+    ids=["no counter", "frozen counter"],
+)
+def test_a_device_whose_power_is_sampled_is_cut_too(tmp_path: Path, more: dict[str, Any]) -> None:
+    rig = Rig(tmp_path, gpu(**more))
+    meter = rig.start()
+    rig.run(30.3, meter)
+    client = Windows(rig, meter)
+    window = client.enter("w")
+    rig.run(8.4, meter)
+    client.leave(window)
+    rig.run(3, meter)
+    rig.stop(meter)
+    (line,) = lines(rig)
+    assert booked_j(rig, line, slack_s=0.02) == pytest.approx(250 * 8.4, rel=0.01)
+
+
+def test_a_tight_loop_of_windows_keeps_the_journal_small(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    client = Windows(rig, meter)
+    for _ in range(WINDOWS_MAX + 500):  # what a client lets through is at most four a second
+        window = client.enter("step")
+        rig.run(0.25, meter)
+        client.leave(window)
+    rig.stop(meter)
+    assert len(lines(rig)) == WINDOWS_MAX
+    assert any(text.startswith("windows-left-out: ") for text in meter.notices)
+    assert rig.folder().size_b() < 3e6
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(
+        250 * 0.25 * (WINDOWS_MAX + 500), rel=1e-6
+    )
+
+
+def test_a_window_that_a_kill_cut_short_ends_with_the_job(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(3, meter)
+    Windows(rig, meter).enter("epoch-1")
+    rig.run(4, meter)
+    rig.stop(meter, "killed")
+    (line,) = lines(rig)
+    assert line.since is not None
+    assert (line.phase, (line.at - line.since).total_seconds()) == ("epoch-1", 4.0)
+
+
+def test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    window = Windows(rig, meter).enter("epoch-1")
+    rig.run(15, meter)
+    meter.handle({"cmd": "count", "unit": None, "amount": 5, "phase": "epoch-1"})
+    rig.run(10, meter)
+    rig.kill(meter)
+    second = rig.start()
+    rig.run(5, second)
+    Windows(rig, second).leave(window, (None, 5.0))
+    second.handle({"cmd": "count", "unit": None, "amount": 3, "phase": "later"})
+    rig.run(12, second)
+    rig.kill(second)  # and nobody comes back: the recovery adds what waits
+    assert close_dead(rig.folder())
+    (line,) = lines(rig)
+    assert line.since is not None
+    assert (line.amount, (line.at - line.since).total_seconds()) == (5.0, 30.0)
+    assert {c.phase: c.amount for c in rig.merged().counts} == {"epoch-1": 5.0, "later": 3.0}
+
+
+def test_a_windows_line_is_no_reason_to_forget_a_count(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(30, meter)
+    client = Windows(rig, meter)
+    meter.handle({"cmd": "count", "unit": None, "amount": 2, "phase": None})
+    meter.counts.flush(meter.journal.put)  # from here on counts wait for their schedule
+    window = client.enter("w")
+    rig.run(1, meter)
+    client.leave(window)
+    meter.handle({"cmd": "count", "unit": None, "amount": 40, "phase": None})
+    meter.save_soon()
+    rig.run(0.5, meter)
+    rig.kill(meter)
+    assert close_dead(rig.folder())
+    assert sum(c.amount for c in rig.merged().counts) == 42
+
+
+def test_a_line_without_a_meaning_is_ignored(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(1, meter)
+    now_ns = rig.clock.mono_ns()
+    bad = [("not a unit!", 1.0), ("image", 2.0)]
+    later = {"start_ns": now_ns, "mono_ns": now_ns - NS_PER_S, "counts": bad}
+    meter.handle({"cmd": "window", "name": "n" * 2_000, **later})
+    rig.stop(meter)
+    (line,) = lines(rig)
+    assert line.since == line.at
+    assert (len(line.phase or ""), line.amount) == (512, 2.0)

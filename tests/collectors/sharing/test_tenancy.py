@@ -1,0 +1,183 @@
+"""Boards and slices with several users: what each job is billed, against the exact whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.sharing.tenancy import SHARED_GPU, BoardLocks, Processes
+from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.records import DeviceRecord, EndRecord, decode
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
+
+GIB = 2**30
+SHARED = {SHARED_GPU: "1"}
+# A board of 80 GiB that draws 100 W idle and 500 W while somebody works, half of the time each.
+BUSY = {"type": "square", "low_w": 100, "high_w": 500, "period_s": 40.0}
+ME = os.getpid()
+SOMEBODY = 1
+"""Process 1 is there, and no descendant of ours."""
+
+
+def process(pid: int, sm: float | None, memory_gib: float | None, **more: Any) -> dict[str, Any]:
+    held = None if memory_gib is None else int(memory_gib * GIB)
+    return {"pid": pid, "sm_percent": sm, "memory_b": held, **more}
+
+
+def job(rig: Rig, job_id: str) -> MergedJob:
+    folder = SpoolFolder(next((rig.home / "spool" / job_id).iterdir()))
+    return merge(decode(line) for line in folder.lines())
+
+
+def gpu_j(rig: Rig, job_id: str = "job", *kinds: str) -> float:
+    found = [d for d in job(rig, job_id).devices if d.record.device_class == "gpu"]
+    return sum(energy_j(device.intervals, *kinds) for device in found)
+
+
+def run(rig: Rig, duration_s: float, environ: dict[str, str], pid: int = ME) -> NodeMeter:
+    meter = rig.start(pid=pid, environ=environ)
+    rig.run(duration_s, meter)
+    rig.stop(meter)
+    return meter
+
+
+def notices(rig: Rig) -> list[str]:
+    (end,) = by_type(rig.records(), EndRecord)
+    return [text for text in end.notices if text.startswith("gpu-shared: ")]
+
+
+def test_a_board_of_ones_own_is_billed_whole_idle_included(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(BUSY, processes=[process(ME, 60, 8)]))
+    run(rig, 400, {})
+    assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
+    assert notices(rig) == []
+
+
+def test_strangers_on_a_reserved_board_change_the_notice_and_not_the_bill(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(BUSY, processes=[process(ME, 60, 8), process(SOMEBODY, 20, 8)]))
+    run(rig, 400, {})
+    assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
+    (text,) = notices(rig)
+    assert "billed whole" in text
+
+
+def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path: Path) -> None:
+    users = [process(ME, 60, 20), process(SOMEBODY, 20, 40)]
+    rig = Rig(tmp_path, gpu(BUSY, processes=users, memory_b=80 * GIB))
+    rig.clock.sleep(20)  # begin in an idle half: what idle draws is known from then on
+    rig.now()
+    run(rig, 400, SHARED)
+    # dynamic: 400 W in half of 400 s, three quarters ours; idle: 100 W for 400 s, 20 of 80 GiB ours
+    assert gpu_j(rig) == pytest.approx(400 * 200 * 0.75 + 100 * 400 * 0.25, rel=0.01)
+    assert gpu_j(rig, "job", "attributed") == pytest.approx(gpu_j(rig))
+    device = job(rig, "job").devices[0].record
+    assert device.kind == "attributed"
+    assert device.share == pytest.approx(0.25, abs=0.01)
+    assert any(f"{(60_000 + 10_000) / 120_000:.1%}"[:2] in text for text in notices(rig))
+
+
+def test_without_the_drivers_figures_a_board_is_shared_evenly(tmp_path: Path) -> None:
+    users = [process(ME, None, None), process(SOMEBODY, None, None), process(2, None, None)]
+    rig = Rig(tmp_path, gpu(processes=users))
+    run(rig, 100, SHARED)
+    assert gpu_j(rig) == pytest.approx(25_000 / 3, rel=1e-3)
+
+
+def test_processes_of_another_namespace_cannot_be_told_apart(tmp_path: Path) -> None:
+    users = [process(4_100_000 + n, 10, 1) for n in range(4)]  # above the kernel's highest id
+    rig = Rig(tmp_path, gpu(processes=users))
+    run(rig, 100, SHARED)
+    assert gpu_j(rig) == pytest.approx(25_000 / 4, rel=1e-3)
+
+
+def test_a_board_declared_shared_and_used_by_nobody_else_is_ours(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(processes=[]))
+    run(rig, 100, SHARED)
+    assert gpu_j(rig) == pytest.approx(25_000, rel=1e-3)
+
+
+def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=ME, job_id="a")
+    rig.run(100, first)
+    second = rig.start(pid=ME, job_id="b", mark=(rig.clock.mono_ns(), rig.clock.wall_ns()))
+    rig.run(200, first, second)
+    rig.stop(second)
+    rig.run(100, first)
+    rig.stop(first)
+    # 400 s of 250 W once in all: 10 s at most until the first sees the second, or its end
+    whole_j = gpu_j(rig, "a") + gpu_j(rig, "b")
+    assert whole_j == pytest.approx(400 * 250, abs=10 * 250)
+    assert gpu_j(rig, "b") == pytest.approx(200 * 125, rel=0.01)
+    assert gpu_j(rig, "a", "measured") == pytest.approx(200 * 250, abs=10 * 250)
+    assert job(rig, "a").devices[0].record.share == pytest.approx(0.75, abs=0.02)
+    assert [path for path in (tmp_path / "boards").rglob("*") if path.is_file()] == []
+
+
+def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path: Path) -> None:
+    slices = [["MIG-a", 3 / 7], ["MIG-b", 2 / 7], ["MIG-c", 1 / 7]]
+    rig = Rig(tmp_path, gpu(BUSY, slices=slices))
+    start_ns = rig.clock.now_ns()
+    first = rig.start(pid=ME, job_id="a", environ={"CUDA_VISIBLE_DEVICES": "MIG-a,MIG-c"})
+    second = rig.start(pid=ME, job_id="b", environ={"CUDA_VISIBLE_DEVICES": "MIG-b"})
+    rig.run(60, first, second)
+    calls = rig.nvml.calls
+    rig.run(60, first)
+    each_s = (rig.nvml.calls - calls) / 60
+    rig.run(0.5, first, second)
+    end_ns = rig.clock.now_ns()
+    rig.stop(first)
+    rig.stop(second)
+    assert each_s < 3  # one reading a second for two slices; profiles 1.4, moments of power 0.5
+    truth_j = rig.truth_j(start_ns, end_ns)
+    a, b = gpu_j(rig, "a"), gpu_j(rig, "b")
+    assert a == pytest.approx(truth_j * 4 / 7, rel=2e-3)
+    assert b == pytest.approx(truth_j * 2 / 7, rel=2e-3)
+    assert a + b + truth_j / 7 == pytest.approx(truth_j, rel=2e-3)
+    shares = {d.record.device_id: d.record.share for d in job(rig, "a").devices}
+    assert shares["MIG-a"] == pytest.approx(3 / 7)
+    kinds = {r.kind for r in by_type(list(rig_records(rig, "a")), DeviceRecord)}
+    assert "attributed" in kinds
+
+
+def rig_records(rig: Rig, job_id: str) -> list[Any]:
+    folder = SpoolFolder(next((rig.home / "spool" / job_id).iterdir()))
+    return [decode(line) for line in folder.lines()]
+
+
+def test_locks_of_the_dead_are_cleared_away(tmp_path: Path) -> None:
+    left = tmp_path / "boards" / "GPU-1" / "dead-job"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    locks = BoardLocks(tmp_path, "mine")
+    locks.take("GPU-1")
+    assert locks.others("GPU-1") == 0
+    assert not left.exists()
+    other = BoardLocks(tmp_path, "other")
+    other.take("GPU-1")
+    assert locks.others("GPU-1") == 1
+    other.release()
+    assert locks.others("GPU-1") == 0
+
+
+def test_a_process_is_the_jobs_by_descent_or_by_the_id_it_was_given(tmp_path: Path) -> None:
+    def make(pid: int, parent: int, environ: bytes = b"") -> None:
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "stat").write_text(f"{pid} (a b) c) S {parent} 1 1")
+        (folder / "environ").write_bytes(environ)
+
+    make(10, 1)
+    make(11, 10)
+    make(12, 11)
+    make(20, 1, b"A=1\0GRAMWATT_JOB_ID=mine\0")
+    make(30, 1, b"GRAMWATT_JOB_ID=mine-too\0")
+    who = Processes(lambda: [10], "mine", tmp_path)
+    assert [pid for pid in (10, 11, 12, 20, 30, 99) if who.ours(pid)] == [10, 11, 12, 20]
+    assert [pid for pid in (10, 99) if who.visible(pid)] == [10]
+    assert Processes(lambda: [1], "x", tmp_path).ours(30)  # the job is a container's process 1

@@ -1,0 +1,515 @@
+"""Vendors other than NVIDIA: energy against exact integrals, their faults, and who is billed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.sources.amd import AmdSmi
+from gramwatt.collectors.sources.apple import AppleSilicon
+from gramwatt.collectors.sources.gaudi import Pyhlml
+from gramwatt.collectors.sources.jetson import Jetson
+from gramwatt.collectors.sources.neuron import Neuron
+from gramwatt.collectors.sources.tpu import Tpu
+from gramwatt.collectors.sources.vendor import VendorPort, library, rated_w
+from gramwatt.collectors.sources.vendors import VENDORS, Place, ports, present
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord
+from gramwatt.sci.score.score import ScoreContext, score
+from tests.collectors.rig import by_type, energy_j, gpu
+from tests.collectors.vendor_fakes import (
+    FakeAmdSmi,
+    FakeApple,
+    FakeHlml,
+    FakeTpuDevice,
+    FakeTpuMetrics,
+    VendorRig,
+    absent,
+    write,
+)
+
+SQUARE = {"type": "square", "low_w": 100.0, "high_w": 700.0, "period_s": 0.97, "duty": 0.7}
+Make = Callable[[VendorRig], list[VendorPort]]
+
+
+def intervals(rig: VendorRig, device_id: str | None = None) -> list[IntervalRecord]:
+    found = [d for d in rig.merged().devices if d.record.device_class not in ("cpu", "ram")]
+    return [
+        interval
+        for device in found
+        if device_id in (None, device.record.device_id)
+        for interval in device.intervals
+    ]
+
+
+def devices(rig: VendorRig) -> list[DeviceRecord]:
+    found: list[DeviceRecord] = by_type(rig.records(), DeviceRecord)
+    return [record for record in found if record.device_class not in ("cpu", "ram")]
+
+
+def notices(rig: VendorRig) -> list[str]:
+    return [text for end in by_type(rig.records(), EndRecord) for text in end.notices]
+
+
+def amd(*names: str, **more: Any) -> Make:
+    return lambda rig: [AmdSmi(lambda: FakeAmdSmi(rig, *names, **more))]
+
+
+def measured(rig: VendorRig, duration_s: float = 60.0, **more: Any) -> float:
+    """A job of that length [s]; the exact energy of the first board over it [J]."""
+    begin_ns = rig.now()
+    meter = rig.start(**more)
+    rig.run(duration_s, meter)
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    return rig.truth_j(begin_ns, end_ns) if rig.boards else 0.0
+
+
+def test_amd_energy_is_the_accumulator_times_its_resolution(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, amd("AMD Instinct MI300X"), gpu(SQUARE))
+    exact_j = measured(rig)
+    assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
+    (record,) = devices(rig)
+    assert (record.meter, record.kind, record.device_class) == ("amdsmi", "measured", "gpu")
+    assert (record.name, record.power_limit_w) == ("AMD Instinct MI300X", 750.0)
+    assert record.memory_b == 192 * 2**30
+    assert intervals(rig)[0].utilisation_mean == 0.75
+    assert [text for text in notices(rig) if "no GPU is measured" in text] == []
+
+
+def test_amd_older_releases_name_the_keys_otherwise(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, amd("AMD Instinct MI210", old_keys=True), gpu())
+    exact_j = measured(rig, 20.0)
+    assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=1e-3)
+
+
+@pytest.mark.parametrize("billed", ["0,1", "0", "1"])
+def test_each_die_of_a_mi250_gets_half_of_what_the_even_one_reports(
+    tmp_path: Path, billed: str
+) -> None:
+    make = amd("AMD Instinct MI250X", "AMD Instinct MI250X", silent=[1], hip=[0, 1])
+    rig = VendorRig(tmp_path, make, gpu(SQUARE), gpu())
+    board_j = measured(rig, environ={"ROCR_VISIBLE_DEVICES": billed})
+    dies = len(billed.split(","))
+    assert energy_j(intervals(rig)) == pytest.approx(board_j * dies / 2, rel=0.002)
+    assert {i.kind for i in intervals(rig)} == {"attributed"}
+    assert [record.share for record in devices(rig)] == [1.0] * dies
+
+
+def test_a_second_mi250_board_is_a_pair_of_its_own(tmp_path: Path) -> None:
+    make = amd(*["AMD Instinct MI250"] * 4, silent=[1, 3])
+    waves = [{"type": "constant", "power_w": watts} for watts in (400.0, 1.0, 200.0, 1.0)]
+    rig = VendorRig(tmp_path, make, *(gpu(wave) for wave in waves))
+    measured(rig, 20.0)
+    assert energy_j(intervals(rig)) == pytest.approx((400 + 200) * 20, rel=1e-3)
+
+
+def test_partitions_of_one_board_share_its_sensor(tmp_path: Path) -> None:
+    bdf = [f"0000:05:00.{function}" for function in range(4)] + ["0000:26:00.0"]
+    make = amd(*["AMD Instinct MI300X"] * 5, bdf=bdf, sensors=dict.fromkeys(range(4), 0))
+    rig = VendorRig(tmp_path, make, *(gpu() for _ in range(5)))
+    measured(rig, 20.0, environ={"HIP_VISIBLE_DEVICES": "1,4"})
+    # a quarter of one board and the whole of another, 250 W each
+    assert energy_j(intervals(rig)) == pytest.approx(250 * 20 * 1.25, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"type": "reset", "at_s": 20.0},
+        {"type": "backward", "at_s": 20.0, "joules": 3000.0},
+        {"type": "backward", "at_s": 20.0, "joules": 2.0**32 * 1e-6},  # wrapped: 32 bits of uJ
+        {"type": "spike", "at_s": 20.0, "until_s": 21.0, "joules": 1e9},
+        {"type": "frozen", "at_s": 20.0},
+    ],
+    ids=["reset", "backward", "wrapped", "spike", "frozen"],
+)
+@pytest.mark.parametrize("vendor", ["amd", "gaudi"])
+def test_a_counter_that_lies_is_replaced_by_integrated_power(
+    tmp_path: Path, vendor: str, fault: dict[str, Any]
+) -> None:
+    make = amd("AMD Instinct MI100")
+    if vendor == "gaudi":
+        make = lambda rig: [Pyhlml(lambda: FakeHlml(rig))]  # noqa: E731
+    rig = VendorRig(tmp_path, make, gpu(faults=[fault]))
+    exact_j = measured(rig)
+    assert energy_j(intervals(rig)) == pytest.approx(exact_j, rel=0.01)
+    assert energy_j(intervals(rig), "integrated") > 100.0
+    assert any(text.startswith("meter-counter-reset") for text in notices(rig))
+
+
+def test_without_a_counter_power_is_integrated_and_without_either_nothing_is_said_of_energy(
+    tmp_path: Path,
+) -> None:
+    no_counter = [{"type": "unsupported", "call": "energy"}]
+    neither = [*no_counter, {"type": "denied", "call": "power"}]
+    rig = VendorRig(
+        tmp_path,
+        amd("AMD Radeon VII", "AMD Radeon VII"),
+        gpu(SQUARE, faults=no_counter),
+        gpu(faults=neither),
+    )
+    exact_j = measured(rig)
+    first, second = devices(rig)
+    assert (first.kind, second.kind) == ("integrated", "estimated")
+    assert energy_j(intervals(rig, first.device_id)) == pytest.approx(exact_j, rel=0.03)
+    assert intervals(rig, second.device_id) == []
+    assert [text for text in notices(rig) if text.startswith("energy-unmeasured")] != []
+
+
+def test_a_dead_meter_of_an_amd_gpu_is_resumed_without_a_loss(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, amd("AMD Instinct MI300X"), gpu(SQUARE))
+    begin_ns = rig.now()
+    first = rig.start()
+    rig.run(25, first)
+    rig.kill(first)
+    rig.run(7)
+    second = rig.start()
+    rig.run(25, second)
+    rig.stop(second)
+    exact_j = rig.truth_j(begin_ns, rig.clock.now_ns())
+    assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.003)
+
+
+def test_gaudi_reads_hlmls_counter(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: FakeHlml(rig))], gpu(SQUARE), gpu())
+    exact_j = measured(rig, environ={"HABANA_VISIBLE_DEVICES": "0"})
+    assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
+    (record,) = devices(rig)
+    assert (record.meter, record.device_class, record.name) == ("hlml", "accelerator", "HL-225")
+    assert record.power_limit_w == 600.0
+
+
+def test_a_gaudi_that_is_lost_and_comes_back_keeps_its_counter(tmp_path: Path) -> None:
+    lost = [
+        {"type": "lost", "call": call, "at_s": 20.0, "until_s": 25.0}
+        for call in ("energy", "power")
+    ]
+    rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: FakeHlml(rig))], gpu(faults=lost))
+    exact_j = measured(rig)
+    assert energy_j(intervals(rig)) == pytest.approx(exact_j, rel=0.01)
+    assert any("was lost" in text for text in notices(rig))
+
+
+def test_an_apple_chip_is_one_module_and_nothing_of_the_host_is_added(tmp_path: Path) -> None:
+    watts = {"cpu_total_mj": 8.0, "gpu_mj": 12.0, "ane_mj": 2.0, "dram_mj": 3.0}
+    rig = VendorRig(
+        tmp_path, lambda rig: [AppleSilicon(lambda: FakeApple(rig, **watts), "Apple M2")]
+    )
+    measured(rig, 30.0)
+    assert energy_j(intervals(rig), "measured") == pytest.approx(25.0 * 30, rel=1e-3)
+    (record,) = by_type(rig.records(), DeviceRecord)  # neither CPU nor RAM beside it
+    assert (record.device_class, record.includes_host, record.name) == ("module", True, "Apple M2")
+
+
+def test_a_new_monitor_of_an_apple_chip_counts_from_zero_and_the_gap_is_said(
+    tmp_path: Path,
+) -> None:
+    rig = VendorRig(
+        tmp_path,
+        lambda rig: [AppleSilicon(lambda: FakeApple(rig, cpu_total_mj=10.0, gpu_mj=10.0), "M2")],
+    )
+    first = rig.start()
+    rig.run(30, first)
+    rig.kill(first)
+    rig.run(10)
+    second = rig.start()
+    rig.run(20, second)
+    rig.stop(second)
+    # journaled to 20 s before the kill, measured again from 40 s on; between them nothing is known
+    assert energy_j(intervals(rig)) == pytest.approx(20.0 * 40, rel=1e-3)
+    assert any(text.startswith("meter-gap") for text in notices(rig))
+
+
+def test_an_apple_chip_without_gpu_energy_stays_unknown(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, lambda rig: [AppleSilicon(lambda: FakeApple(rig, dram_mj=1.0), "M9")])
+    measured(rig, 20.0)
+    assert intervals(rig) == []
+    assert any(text.startswith("energy-unmeasured") for text in notices(rig))
+
+
+def jetson_tree(root: Path, **rails: tuple[int, int]) -> None:
+    """Rails as the hwmon interface shows them: name to mV and mA."""
+    write(root, **{"proc__device-tree__compatible": "nvidia,p3767-0000\0nvidia,tegra234\0"})
+    write(root, **{"proc__device-tree__model": "NVIDIA Jetson Orin NX Engineering Reference\0"})
+    chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
+    for number, (name, (volts, amperes)) in enumerate(rails.items(), start=1):
+        write(root, **{f"{chip}in{number}_label": f"{name}\n"})
+        write(root, **{f"{chip}in{number}_input": f"{volts}\n"})
+        write(root, **{f"{chip}curr{number}_input": f"{amperes}\n"})
+
+
+def test_a_jetson_is_its_whole_input_and_not_its_rails_on_top(tmp_path: Path) -> None:
+    jetson_tree(tmp_path / "root", VDD_IN=(5000, 2400), VDD_CPU_GPU_CV=(5000, 900))
+    rig = VendorRig(tmp_path / "home", lambda _: ports(Place(tmp_path / "root", {}, "linux", "")))
+    measured(rig, 30.0)
+    assert energy_j(intervals(rig), "integrated") == pytest.approx(12.0 * 30, rel=1e-3)
+    (record,) = by_type(rig.records(), DeviceRecord)
+    assert (record.kind, record.includes_host, record.meter) == ("integrated", True, "ina3221")
+    assert record.name == "NVIDIA Jetson Orin NX Engineering Reference"
+
+
+def test_a_jetson_without_an_input_rail_is_the_sum_of_its_supplies(tmp_path: Path) -> None:
+    jetson_tree(
+        tmp_path,
+        VDD_GPU_SOC=(20_000, 500),
+        VDD_CPU_CV=(20_000, 200),
+        VIN_SYS_5V0=(5000, 800),
+        VDDQ_VDD2_1V8AO=(5000, 100),
+    )
+    port = Jetson(tmp_path)
+    port.open()
+    assert port.power_mw(0) == 10_000 + 4_000 + 4_000
+    assert port.rails() == ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
+
+
+def test_an_older_jetson_gives_power_itself_and_a_broken_rail_is_a_failed_reading(
+    tmp_path: Path,
+) -> None:
+    chip = "sys__bus__i2c__drivers__ina3221x__0-0041__iio:device1__"
+    write(tmp_path, **{f"{chip}rail_name_0": "POM_5V_IN\n", f"{chip}in_power0_input": "3567\n"})
+    port = Jetson(tmp_path)
+    port.open()
+    assert port.power_mw(0) == 3567
+    write(tmp_path, **{f"{chip}in_power0_input": "\n"})
+    with pytest.raises(ReadFailed, match="INA3221"):
+        port.power_mw(0)
+
+
+def neuron_tree(root: Path, count: int = 2, utilization: str | None = None, cores: int = 2) -> None:
+    base = "sys__devices__virtual__neuron_device__neuron"
+    for number in range(count):
+        write(root, **{f"{base}{number}__info__architecture__device_name": "Inferentia2\n"})
+        write(root, **{f"{base}{number}__core_count": f"{cores}\n"})
+        if utilization is not None:
+            write(root, **{f"{base}{number}__stats__power__utilization": utilization})
+
+
+def neuron(root: Path, rated: tuple[float, float] | None) -> Make:
+    return lambda _: [Neuron(root, lambda name: rated if name == "Inferentia2" else None)]
+
+
+def test_neuron_power_is_a_percentage_of_the_catalogs_and_derived(tmp_path: Path) -> None:
+    neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
+    rig = VendorRig(tmp_path / "home", neuron(tmp_path / "root", (0.0, 200.0)))
+    measured(rig, 30.0)
+    assert energy_j(intervals(rig), "derived") == pytest.approx(2 * 37.0 * 30, rel=1e-6)
+    assert {record.kind for record in devices(rig)} == {"derived"}
+    assert {i.kind for i in intervals(rig)} == {"derived"}
+
+
+def test_a_rated_power_is_that_of_the_users_overlay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[hardware."aws-inferentia2"]\ntdp_w = 190\nsource = "our own meter, 2026"\n')
+    monkeypatch.setenv("GRAMWATT_OVERLAY", str(file))
+    assert rated_w("Inferentia2") == (0.0, 190.0)
+    file.write_text("not toml")
+    assert rated_w("Inferentia2") is None
+
+
+def test_neuron_without_a_published_power_stays_unknown_with_a_notice(tmp_path: Path) -> None:
+    assert rated_w("Inferentia2") is None  # the packaged catalog has none
+    neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
+    rig = VendorRig(tmp_path / "home", lambda _: [Neuron(tmp_path / "root")])
+    measured(rig, 20.0)
+    assert intervals(rig) == []
+    assert any("AWS does not publish" in text for text in notices(rig))
+    assert len(devices(rig)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "POWER_STATUS_NO_DATA,0,0.00,0.00,0.00",
+        "POWER_STATUS_INVALID,1,1.0,2.0,1.5",
+        "POWER_STATUS_VALID,1,1.0",
+        "POWER_STATUS_VALID,1,1.0,2.0,250.0",
+        "",
+    ],
+)
+def test_a_neuron_figure_that_is_none_is_a_failed_reading(tmp_path: Path, text: str) -> None:
+    neuron_tree(tmp_path, 1, text)
+    port = Neuron(tmp_path, lambda _: (0.0, 200.0))
+    port.open()
+    with pytest.raises(ReadFailed):
+        port.power_mw(0)
+
+
+def test_a_neuron_driver_without_power_is_not_supported(tmp_path: Path) -> None:
+    neuron_tree(tmp_path, 1)
+    port = Neuron(tmp_path, lambda _: (0.0, 200.0))
+    port.open()
+    with pytest.raises(NotSupported):
+        port.power_mw(0)
+
+
+def test_cores_of_a_neuron_device_are_a_share_of_it(tmp_path: Path) -> None:
+    neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
+    rig = VendorRig(tmp_path / "home", neuron(tmp_path / "root", (0.0, 200.0)))
+    measured(rig, 30.0, environ={"NEURON_RT_VISIBLE_CORES": "1-2"})
+    assert [record.share for record in devices(rig)] == [0.5, 0.5]
+    assert energy_j(intervals(rig), "derived") == pytest.approx(37.0 * 30, rel=1e-6)
+
+
+def tpu(name: str, duties: list[float] | None, count: int, cores: int = 1) -> Tpu:
+    return Tpu(
+        lambda: FakeTpuDevice(name, count),
+        lambda: FakeTpuMetrics(duties, cores),
+        in_background=False,
+    )
+
+
+def test_tpu_power_runs_from_idle_to_rated_with_the_duty_cycle(tmp_path: Path) -> None:
+    idle_w, full_w = 90.0, 192.0  # the catalog's TPU v4
+    assert rated_w("TPU v4") == (idle_w, full_w)
+    rig = VendorRig(tmp_path, lambda _: [tpu("v4", [50.0, 0.0], 2)])
+    measured(rig, 30.0)
+    expected_j = 30 * (idle_w + 0.5 * (full_w - idle_w) + idle_w)
+    assert energy_j(intervals(rig), "derived") == pytest.approx(expected_j, rel=1e-3)
+
+
+def test_tpu_of_unknown_power_stays_unknown_with_a_notice(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, lambda _: [tpu("v6e", [50.0], 1)])
+    measured(rig, 20.0)
+    assert intervals(rig) == []
+    assert any("no power of TPU v6e" in text for text in notices(rig))
+
+
+def test_tpu_rows_of_two_cores_are_one_chip(tmp_path: Path) -> None:
+    port = tpu("v3", [25.0, 75.0], 2, cores=2)
+    port.open()
+    assert [port.utilisation_percent(index) for index in range(2)] == [25, 75]
+    assert port.memory_b(1) == (2 * 2**30, 32 * 2**30)
+
+
+def test_tpu_without_the_jobs_metrics_server_has_no_reading() -> None:
+    port = tpu("v4", None, 1)
+    port.open()
+    with pytest.raises(ReadFailed, match="inside the job"):
+        port.power_mw(0)
+
+
+def test_a_device_whose_library_is_missing_leaves_the_energy_unknown(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, lambda _: [AmdSmi(absent("amdsmi cannot be imported; do this"))])
+    measured(rig, 20.0)
+    (record,) = devices(rig)
+    assert (record.name, record.meter) == ("AMD, not readable", "amdsmi")
+    assert intervals(rig) == []
+    assert "meter-source-absent: AMD is not measured: amdsmi cannot be imported; do this." in (
+        notices(rig)
+    )
+
+
+def test_a_library_that_does_not_load_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SourceAbsent, match=r"no_such_library_here.*install it"):
+        library("no_such_library_here", "install it")()
+    assert capsys.readouterr().out == ""
+
+
+def linux(root: Path, **environ: str) -> list[str]:
+    return [vendor.name for vendor in present(Place(root, environ, "linux", "x86_64"))]
+
+
+def test_vendors_are_noticed_by_nodes_and_sysfs_alone(tmp_path: Path) -> None:
+    assert linux(tmp_path) == []
+    write(tmp_path, dev__kfd="")
+    write(tmp_path, sys__class__accel__accel0__device__vendor="0x1da3\n")
+    assert linux(tmp_path) == ["AMD GPU", "Intel Gaudi"]
+    neuron_tree(tmp_path, 1)
+    write(tmp_path, sys__class__accel__accel1__device__vendor="0x1ae0\n")
+    assert linux(tmp_path) == ["AMD GPU", "Intel Gaudi", "AWS Neuron", "Google TPU"]
+    mac = present(Place(Path("/nowhere"), {}, "darwin", "arm64"))
+    assert [vendor.name for vendor in mac] == ["Apple silicon"]
+    assert present(Place(Path("/nowhere"), {}, "darwin", "x86_64")) == []
+
+
+def test_vfio_alone_is_no_tpu(tmp_path: Path) -> None:
+    write(tmp_path, dev__vfio__0="", **{"sys__bus__pci__devices__0000:00:04.0__vendor": "0x10de"})
+    assert linux(tmp_path) == []
+    write(tmp_path, **{"sys__bus__pci__devices__0000:00:05.0__vendor": "0x1ae0\n"})
+    assert linux(tmp_path) == ["Google TPU"]
+
+
+PROBE = """
+import json, sys
+from pathlib import Path
+from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.common.clock import SystemClock, Timeline
+from gramwatt.collectors.meter.device_manager import Lead
+from gramwatt.collectors.sources.vendors import Place, ports
+
+clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
+around = Around(environ={}, vendors=lambda _: ports(bare))
+timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
+lead = Lead(around, timeline, "n-1", lambda *a, **k: None, lambda *a: None)
+lead.begin(None, timeline.start_ns, sys.argv[1] + "/home/spool/job/n-1")
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_without_their_devices_no_vendors_library_or_source_is_loaded(tmp_path: Path) -> None:
+    """The first reading of a real meter, in a process of its own."""
+    line = [sys.executable, "-c", PROBE, str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stdout))
+    assert "gramwatt.collectors.sources.vendors" in loaded
+    libraries = {vendor.module.partition(".")[0] for vendor in VENDORS} - {""} | {"grpc"}
+    names = ("amd", "gaudi", "apple", "jetson", "neuron", "tpu")
+    sources = {f"gramwatt.collectors.sources.{name}" for name in names}
+    assert loaded & (libraries | sources) == set()
+
+
+def document(rig: VendorRig) -> JobDoc:
+    catalog = load_catalog()
+    return score(rig.merged(), ScoreContext(catalog, AnnualIntensity(catalog)))
+
+
+def test_the_score_of_a_gaudi_job_knows_the_part_and_its_energy(tmp_path: Path) -> None:
+    rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: FakeHlml(rig))], gpu(SQUARE))
+    exact_j = measured(rig)
+    doc = document(rig)
+    part = next(device for device in doc["devices"] if device["class"] == "accelerator")
+    assert part["hardware"] == "intel-gaudi2"
+    assert part["energy_j"] is not None
+    assert part["energy_j"]["kind"] in ("measured", "estimated")  # estimated: the first moments
+    assert part["energy_j"]["value"] == pytest.approx(exact_j, rel=0.003)
+    assert doc["energy_kwh"] is not None
+    assert doc["energy_kwh"]["value"] * 3.6e6 > exact_j  # the host comes on top
+
+
+def test_a_module_has_no_host_on_top(tmp_path: Path) -> None:
+    make: Make = lambda rig: [  # noqa: E731
+        AppleSilicon(lambda: FakeApple(rig, cpu_total_mj=9.0, gpu_mj=11.0), "Apple M2")
+    ]
+    rig = VendorRig(tmp_path, make)
+    measured(rig, 50.0)
+    energy = document(rig)["energy_kwh"]
+    assert energy is not None
+    assert energy["value"] * 3.6e6 == pytest.approx(20.0 * 50, rel=1e-3)
+
+
+@pytest.mark.parametrize("why", ["no figure", "no library"])
+def test_a_device_that_cannot_be_read_makes_the_whole_energy_unknown(
+    tmp_path: Path, why: str
+) -> None:
+    neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
+    port: VendorPort = Neuron(tmp_path / "root")
+    if why == "no library":
+        port = AmdSmi(absent("amdsmi cannot be imported; do this"))
+    rig = VendorRig(tmp_path / "home", lambda _: [port])
+    measured(rig, 20.0)
+    doc = document(rig)
+    assert (doc["energy_kwh"], doc["total_g"], doc["conformance"]) == (None, None, "not-sci")
+    assert "energy-unmeasured" in [notice["code"] for notice in doc["notices"]]

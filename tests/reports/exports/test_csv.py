@@ -1,0 +1,62 @@
+"""The CSV: every figure once, unknown ones empty, sums that meet the document."""
+
+import csv
+import io
+
+import pytest
+
+from gramwatt.reports.exports.csv import COLUMNS, scicsv
+from tests.reports.documents import document
+
+
+def rows(doc):
+    return list(csv.DictReader(io.StringIO(scicsv(doc), newline="")))
+
+
+def only(found, **wanted):
+    return [row for row in found if all(row[key] == value for key, value in wanted.items())]
+
+
+def test_the_jobs_figures_stand_with_their_ranges():
+    doc = document()
+    found = rows(doc)
+    assert tuple(found[0]) == COLUMNS
+    (total,) = only(found, level="job", figure="total")
+    figure = doc["total_g"]
+    assert [float(total[k]) for k in ("value", "low", "high")] == [
+        figure[k] for k in ("value", "low", "high")
+    ]
+    assert (total["unit"], total["kind"], total["source"]) == (
+        figure["unit"],
+        figure["kind"],
+        figure["source"],
+    )
+
+
+def test_steps_add_up_to_devices_and_devices_to_the_job():
+    doc = document(nodes=("n-a", "n-b"))
+    found = rows(doc)
+    for device in only(found, level="device", figure="energy", **{"class": "gpu"}):
+        steps = only(found, level="step", figure="energy", device_id=device["device_id"])
+        joules = sum(float(step["value"]) for step in steps)
+        assert joules == pytest.approx(float(device["value"]), rel=1e-12)
+    devices = [r for r in only(found, level="device", figure="energy") if r["value"]]
+    joules = sum(float(row["value"]) for row in devices)
+    assert joules / 3.6e6 == pytest.approx(doc["energy_kwh"]["value"], rel=1e-12)
+
+
+def test_an_unknown_figure_is_an_empty_cell():
+    found = rows({**document(), "total_g": None})
+    (total,) = only(found, level="job", figure="total")
+    assert total["value"] == ""
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx"])
+def test_a_name_is_never_a_formula(name):
+    found = rows({**document(), "name": name})
+    assert found[0]["name"] == f"'{name}"
+
+
+def test_a_name_with_quotes_and_breaks_comes_back_whole():
+    name = 'a "b", c\nd'
+    assert rows({**document(), "name": name})[0]["name"] == name

@@ -1,0 +1,58 @@
+"""The suggestions in a job's report."""
+
+from gramwatt.reports.job import build
+from gramwatt.reports.model import Heading, Table, Text
+from gramwatt.reports.sections.advice import advice_blocks
+from gramwatt.sci.advice import for_job, own_rows
+from gramwatt.sci.catalog.catalog import load_catalog
+from tests.reports.samples import job, unknown_job
+
+
+def test_a_job_without_a_certain_saving_is_told_to_stay():
+    heading, text = advice_blocks(job(kind="training"))
+    assert heading == Heading("Suggestions")
+    assert isinstance(text, Text)
+    assert text.text.startswith("Of ")
+    assert text.text.endswith("none saves carbon for certain: keep nvidia-h100-sxm5-80")
+
+
+def test_certain_savings_are_a_table_with_their_ranges():
+    tags = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
+    table = advice_blocks(job(kind="inference", tags=tags))[-1]
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows][0] == "Batching"
+    ratio = table.rows[0][1]
+    low, high = (float(end) for end in ratio.below.split(" to "))
+    assert low <= float(ratio.text) <= high < 1
+
+
+def test_flags_are_said_even_where_nothing_else_is():
+    blocks = advice_blocks(job(kind="training", watts=150, hours=12))
+    assert any("48 device hours at little use" in getattr(block, "text", "") for block in blocks)
+
+
+def test_a_job_without_accelerator_has_no_section():
+    assert advice_blocks(unknown_job()) == []
+
+
+def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_reference():
+    document = job("train", kind="training")
+    base = {"workload": "vision/train", "workload_class": "training", "count": 1, "unit": "image"}
+    rows = [
+        {**base, "job_id": "1", "hardware": "nvidia-h100-sxm5-80", "units_per_s": 10},
+        {**base, "job_id": "2", "hardware": "nvidia-b200", "units_per_s": 50},
+    ]
+    catalog = load_catalog()
+    own = own_rows([{**row, "power_w": 500} for row in rows], catalog)
+    answer = for_job(document, catalog, own)
+    table = advice_blocks(document, answer)[-1]
+    assert table.rows[0][0] == "Change hardware to nvidia-b200"
+    assert build(document, answer).reference != build(document).reference
+    assert build(document, answer) == build(document, answer)
+
+
+def test_what_the_advice_was_judged_by_is_said():
+    tags = {"precision": "bf16", "batch_size": "8"}
+    blocks = advice_blocks(job(kind="training", tags=tags, framework="pytorch"))
+    said = [block.text for block in blocks if isinstance(block, Text)]
+    assert "Judged for framework pytorch (as its record says), precision bf16 (a tag)." in said

@@ -1,0 +1,45 @@
+"""A job of which one device was not read: nothing says what is not true of the whole."""
+
+from gramwatt.collectors.cli.summary import summary_lines
+from gramwatt.reports.job import build
+from gramwatt.reports.sections.common import PARTLY_READ, UNREAD
+from tests.reports.samples import scored, unknown_job
+from tests.reports.words import words
+from tests.sci.writers import Writer
+
+
+def partly_read():
+    """A processor by model, and a GPU that nobody could read."""
+    writer = Writer()
+    return scored(
+        [
+            writer.job(zone="DE", pue=1.1),
+            writer.device("GPU-0", name="NVIDIA H100 80GB HBM3"),
+            writer.device("n-1-cpu", device_class="cpu", name="Some CPU", kind="estimated"),
+            writer.interval(0, 60, 60 * 200, "n-1-cpu", kind="estimated"),
+            writer.end(60),
+        ]
+    )
+
+
+def test_the_share_that_is_estimated_is_that_of_what_is_known():
+    document = partly_read()
+    assert document["energy_kwh"] is None
+    said = [n["message"] for n in document["notices"] if n["code"] == "energy-estimated"]
+    assert said == [
+        "100% of the energy that is known is estimated by a model, not read from a meter. "
+        "The job's energy is not known as a whole."
+    ]
+
+
+def test_the_report_says_that_shares_are_of_what_was_read():
+    said = words(build(partly_read()))
+    assert PARTLY_READ in said
+    assert "Energy that was read: estimated" in said
+    assert "Energy: estimated" not in said
+    assert UNREAD in words(build(unknown_job()))
+
+
+def test_the_summary_says_so_too():
+    (line,) = (row for row in summary_lines(partly_read(), "-") if row.strip().startswith("Energy"))
+    assert line.endswith("100 % estimated of what was read")

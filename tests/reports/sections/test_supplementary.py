@@ -1,0 +1,84 @@
+"""What the job report says beside the score: factors, other lives, contracts, SCI for AI."""
+
+from gramwatt.reports import job
+from gramwatt.reports.exports.imp import imp_data
+from gramwatt.reports.model import Facts, NoticeBlock
+from gramwatt.sci.analysis.audit import self_audit
+from tests.reports.documents import document
+from tests.reports.words import blocks, headings, plain, table, words
+
+TAGS = {
+    "convert.token": "1e-6 million tokens; by definition; 2026",
+    "contract_g_per_kwh": "12",
+    "contract_source": "supplier's statement 2025",
+    "unit_values": "gross",
+}
+CONTRACT = "Beside the score: what a contract says"
+FACTORS = "Conversion of units"
+
+
+def test_a_plain_job_has_neither_factors_nor_contracts():
+    found = headings(job.build(document()))
+    assert CONTRACT not in found
+    assert FACTORS not in found
+
+
+def test_factors_are_printed_with_source_and_date():
+    doc = document(tags=TAGS)
+    built = job.build(doc)
+    assert FACTORS in headings(built)
+    [row] = table(built, "Factors between functional units").rows
+    assert plain(str(row[0])) == "1 token = 0.000001 million tokens"
+    assert plain(str(row[1])) == "48 234 496 token"
+    assert str(row[2]) == "by definition (2026)"
+    assert imp_data(doc)["functional_unit"]["conversion_factors"] == [
+        {"from": "token", "to": "million tokens", "factor": 1e-6, "source": "by definition, 2026"}
+    ]
+
+
+def test_the_contract_stands_apart_and_in_no_export():
+    plain_doc, signed = document(tags={}), document(tags=TAGS)
+    built = job.build(signed)
+    assert headings(built).index(CONTRACT) > headings(built).index("Ranges and digits")
+    said = words(built)
+    assert "It is no part of SCI" in said
+    assert "supplier's statement 2025" in said
+    assert [row["passed"] for row in self_audit(signed)] == [True] * len(self_audit(signed))
+    figures = [
+        {key: doc[key] for key in ("energy_kwh", "operational_g", "embodied_g", "total_g", "days")}
+        for doc in (plain_doc, signed)
+    ]
+    figures = [{**row, "days": [d["operational_g"] for d in row["days"]]} for row in figures]
+    assert figures[0] == figures[1]
+    assert (
+        imp_data(plain_doc)["calculation"]["carbon_intensity"]
+        == (imp_data(signed)["calculation"]["carbon_intensity"])
+    )
+
+
+def test_the_table_of_other_lives_has_the_scores_of_each():
+    doc = document()
+    rows = table(job.build(doc), "Sensitivity to the expected life").rows
+    assert [row[0] for row in rows] == ["3 years", "4 years", "5 years", "6 years"]
+    kept = doc["embodied_g"]["value"]
+    at_three = f"{kept * 4 / 3:.3g}"
+    assert plain(str(rows[0][1])).startswith(at_three)
+
+
+def test_the_summary_says_persona_and_values():
+    [facts] = [
+        b for b in blocks(job.build(document(tags=TAGS)), Facts) if b.rows[0][0] == "Conformance"
+    ]
+    said = dict(facts.rows)
+    assert said["SCI for AI"].startswith("A provider score of SCI for AI in training token")
+    assert said["Values"] == "gross"
+    assert dict(next(b for b in blocks(job.build(document()), Facts)).rows)[
+        "SCI for AI"
+    ].startswith("A provider score of SCI for AI in training token")
+
+
+def test_a_synthetic_meter_is_the_first_block_and_no_sci():
+    first = job.build(document(notices=("meter-synthetic: read from nvml-replay.",))).blocks[0]
+    assert isinstance(first, NoticeBlock)
+    assert first.severity == "warning"
+    assert "not an SCI score" in first.text

@@ -1,0 +1,53 @@
+"""The report's table of windows."""
+
+from gramwatt.reports.job import build
+from gramwatt.reports.model import Table
+from gramwatt.reports.sections.windows import MAX_ROWS, SHORT, window_blocks
+from gramwatt.sci.base.formatting import UNKNOWN
+from tests.reports.samples import job
+from tests.sci.score.test_windows import document, window
+from tests.sci.score.test_windows import job as records
+from tests.sci.writers import Writer
+
+
+def tables(document):
+    found = [block for block in build(document).blocks if isinstance(block, Table)]
+    return [table for table in found if table.caption == "Energy of the job's windows"]
+
+
+def test_each_window_is_a_row_with_its_energy_and_that_per_unit():
+    w = Writer()
+    lines = (window(w, "epoch-1", 0, 300, "image", 60), window(w, "blink", 300, 300.1))
+    (table,) = tables(document(records(w, *lines)))
+    first, second = table.rows
+    assert [str(cell).replace("\u202f", " ") for cell in first] == [
+        "epoch-1",
+        "5 min 0 s",
+        "30.0 kJ (28.5 to 31.5)",
+        "60 image",
+        "500 J/image (475 to 525)",
+    ]
+    assert second[0] == "blink"
+    assert (second[2], second[4]) == (SHORT, "")
+
+
+def test_an_unknown_energy_is_said_and_a_long_list_is_cut():
+    w = Writer()
+    lines = [window(w, f"w-{n}", 5 * n, 5 * n + 5) for n in range(MAX_ROWS + 1)]
+    found = document(records(w, *lines, w.device("GPU-2")))
+    (table,) = tables(found)
+    assert len(table.rows) == MAX_ROWS
+    assert {row[2] for row in table.rows} == {UNKNOWN}
+    assert str(MAX_ROWS + 1) in table.note
+
+
+def test_a_job_without_windows_has_no_such_section():
+    assert window_blocks([]) == []
+    assert tables(job()) == []
+
+
+def test_what_measuring_used_is_told_with_its_range():
+    texts = [block.text for block in build(job()).blocks if hasattr(block, "text")]
+    # 1.3 s x 3.5 W = 4.55 J +-40 %; the sample's meter says nothing of its memory
+    (said,) = [text for text in texts if text.startswith("Measuring took")]
+    assert "4.5\u202fJ (2.7 to 6.4)" in said

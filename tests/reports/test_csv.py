@@ -1,0 +1,73 @@
+"""Reports as CSV: every figure in full, nothing that a spreadsheet would run."""
+
+import csv
+import io
+
+import pytest
+
+from gramwatt.reports import csv as report_csv
+from tests.reports import fixtures, samples
+
+
+def lines(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def values(text, section, name=None):
+    """Value by figure of one section and name."""
+    rows = [row for row in lines(text) if row["section"] == section]
+    return {row["figure"]: row["value"] for row in rows if name in (None, row["name"])}
+
+
+def test_csv_keeps_full_precision():
+    document = samples.job()
+    text = report_csv.job_csv(document)
+    assert text.splitlines()[0] == "section,name,figure,value,low,high,unit,kind,source"
+    found = values(text, "total")
+    for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+        assert float(found[term]) == document[term]["value"]
+    assert float(values(text, "sci", "image")["count"]) == 1_281_167
+
+
+def test_the_devices_add_up_to_the_job():
+    document = fixtures.job()
+    rows = [row for row in lines(report_csv.job_csv(document)) if row["section"] == "device"]
+    joules = sum(float(r["value"]) for r in rows if r["figure"] == "energy_j" and r["value"])
+    assert joules == pytest.approx(document["energy_kwh"]["value"] * 3.6e6)
+
+
+def test_an_unknown_figure_is_left_empty():
+    text = report_csv.month_csv(samples.month([samples.unknown_job()]))
+    assert "total,2026-05,energy_kwh,,,,,unknown,\n" in text
+
+
+def test_the_month_has_states_and_units():
+    document = fixtures.month()
+    text = report_csv.month_csv(document)
+    assert values(text, "state", "killed")["jobs"] == "1.0"
+    assert float(values(text, "project", "speech/second of audio")["count"]) == pytest.approx(
+        sum(1_281_167 * (1 + n % 5) for n in range(1, 24, 3))
+    )
+    assert values(text, "conformance", "conforming") == {"jobs": "24.0"}
+
+
+def test_the_months_savings_are_in_the_table():
+    ends = {"value": 0.5, "low": 0.4, "high": 0.6, "unit": "1", "kind": "estimated", "source": "x"}
+    saving = {"job_id": "a", "name": "n", "project": "p", "action": "share", "target": None}
+    saving |= {"saved_g": {**ends, "unit": "gCO2e"}, "carbon_ratio": ends, "reason": "y"}
+    text = report_csv.month_csv(samples.month([samples.job()], advise=lambda _: [saving]))
+    assert values(text, "suggestion", "a/share") == {"saved_g": "0.5", "carbon_ratio": "0.5"}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_csv_texts_never_become_formulas(text):
+    rows = lines(report_csv.month_csv(samples.month([samples.job("a", project=text)])))
+    names = {row["name"] for row in rows if row["section"] == "project"}
+    assert names == {f"'{text}/image".replace("\t", " ")}
+
+
+@pytest.mark.parametrize("text", fixtures.HOSTILE)
+def test_hostile_texts_stay_in_their_field(text):
+    rows = lines(report_csv.job_csv(fixtures.hostile_job(text)))
+    assert {row["section"] for row in rows} <= {"total", "sci", "device", "day", "input", "quality"}
+    assert report_csv.job_csv(fixtures.hostile_job(text)).encode("utf-8")

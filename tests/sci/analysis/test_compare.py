@@ -1,0 +1,150 @@
+"""Comparisons: refused unless made alike, split without a remainder, silent when ranges meet."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramwatt.sci.analysis.compare import TERMS, compare, verdict
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.quantity import Quantity
+from tests.reports.documents import document
+
+DOCUMENT = document()
+
+
+def variant(*, energy=1.0, intensity=1.0, pue=1.0, embodied=1.0, units=1.0, spread=0.01):
+    """The document with its terms multiplied, all its ranges `spread` wide."""
+    doc = copy.deepcopy(DOCUMENT)
+
+    def put(figure, value):
+        figure |= {"value": value, "low": value * (1 - spread), "high": value * (1 + spread)}
+        return value
+
+    method, row = doc["method"], doc["sci"][0]
+    e = put(doc["energy_kwh"], doc["energy_kwh"]["value"] * energy)
+    i = put(method["intensity_g_per_kwh"], method["intensity_g_per_kwh"]["value"] * intensity)
+    p = put(method["pue"], method["pue"]["value"] * pue)
+    m = put(doc["embodied_g"], doc["embodied_g"]["value"] * embodied)
+    row["count"] *= units
+    put(doc["operational_g"], e * i * p)
+    put(doc["total_g"], e * i * p + m)
+    put(row["g_per_unit"], (e * i * p + m) / row["count"])
+    return doc
+
+
+@pytest.mark.parametrize(
+    ("change", "moved"),
+    [
+        ({"energy": 0.5}, "energy per unit"),
+        ({"units": 2.0}, "energy per unit"),
+        ({"intensity": 0.5}, "intensity"),
+        ({"pue": 1.3}, "PUE"),
+        ({"embodied": 4.0}, "embodied carbon per unit"),
+        ({"energy": 2.0, "embodied": 2.0, "units": 2.0}, None),
+    ],
+)
+def test_the_term_that_moved_is_named(change, moved):
+    assert compare(variant(), variant(**change))["moved"] == moved
+
+
+def test_the_effect_of_one_term_is_the_whole_change():
+    found = compare(variant(), variant(intensity=0.25))
+    before = DOCUMENT["operational_g"]["value"] / DOCUMENT["sci"][0]["count"]
+    assert found["effects_g_per_unit"]["intensity"] == pytest.approx(-0.75 * before)
+    assert found["change_g_per_unit"] == pytest.approx(-0.75 * before)
+    others = [found["effects_g_per_unit"][term] for term in TERMS if term != "intensity"]
+    assert others == [0.0] * 4
+
+
+factors = st.fixed_dictionaries(dict.fromkeys(TERMS, st.floats(0.01, 100)))
+
+
+@given(factors, factors)
+def test_effects_sum_to_the_change_and_turn_with_it(one, other):
+    found = compare(variant(**one), variant(**other))
+    scale = found["before"]["g_per_unit"]["value"] + found["after"]["g_per_unit"]["value"]
+    effects = found["effects_g_per_unit"]
+    assert sum(effects.values()) == pytest.approx(found["change_g_per_unit"], abs=1e-9 * scale)
+    back = compare(variant(**other), variant(**one))["effects_g_per_unit"]
+    assert back == {term: pytest.approx(-effects[term], abs=1e-9 * scale) for term in TERMS}
+
+
+@pytest.mark.parametrize("term", ["energy", "intensity", "embodied"])
+def test_a_term_that_falls_to_zero_explains_its_half(term):
+    found = compare(variant(), variant(**{term: 0.0}))
+    effects = found["effects_g_per_unit"]
+    assert effects[term] == pytest.approx(found["change_g_per_unit"])
+    assert sum(effects.values()) == pytest.approx(found["change_g_per_unit"])
+
+
+def test_verdicts():
+    def figure(low, high):
+        return Quantity((low + high) / 2, low, high, "gCO2e/token", "estimated", "test")
+
+    assert verdict(figure(10, 12), figure(8, 9.9)) == "lower"
+    assert verdict(figure(10, 12), figure(12.1, 14)) == "higher"
+    assert verdict(figure(10, 12), figure(9, 10)) == "no-reliable-difference"
+    assert verdict(figure(10, 12), figure(10.5, 11)) == "no-reliable-difference"
+
+
+def test_overlapping_scores_have_no_reliable_difference():
+    found = compare(variant(spread=0.3), variant(energy=0.9, spread=0.3))
+    assert found["verdict"] == "no-reliable-difference"
+    assert compare(variant(), variant(energy=0.5))["verdict"] == "lower"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("standard", "another", "the standard"),
+        ("engine_version", "2", "the engine's version"),
+        ("catalog_version", "2020", "the catalog's version"),
+        ("intensity_signal", "marginal", "the intensity's signal"),
+        ("intensity_basis", "direct", "the intensity's basis"),
+        ("boundary_included", ["less"], "the boundary"),
+        ("boundary_excluded", [], "the boundary"),
+        ("lifetime_years", {"value": 3.0}, "the expected lifetime"),
+        ("pue", {"kind": "estimated", "value": 1.0}, "the way PUE is known"),
+    ],
+)
+def test_scores_of_different_methods_are_refused(field, value, said):
+    other = variant()
+    other["method"][field] = value
+    with pytest.raises(ScoreError, match=said) as caught:
+        compare(variant(), other)
+    assert caught.value.code == "not-comparable"
+
+
+def test_real_and_synthetic_readings_are_not_compared():
+    other = variant()
+    other["notices"].append({"code": "meter-synthetic", "message": "x", "field": None})
+    with pytest.raises(ScoreError, match=r"the meters \(one is synthetic\) differ"):
+        compare(variant(), other)
+    assert compare(other, other)["ratio"]["value"] == 1
+
+
+def test_every_difference_is_listed():
+    other = variant()
+    other["method"] |= {"engine_version": "2", "intensity_signal": "marginal"}
+    with pytest.raises(ScoreError, match="engine's version; the intensity's signal"):
+        compare(variant(), other)
+
+
+def test_another_unit_is_refused():
+    with pytest.raises(ScoreError, match="has no 'image'; it has token"):
+        compare(variant(), variant(), unit="image")
+
+
+def test_an_unknown_score_is_refused():
+    other = variant()
+    other["sci"][0]["g_per_unit"] = None
+    with pytest.raises(ScoreError, match="has no score"):
+        compare(variant(), other)
+
+
+def test_real_documents_compare():
+    found = compare(document(), document(pue=1.5))
+    assert found["moved"] == "PUE"
+    assert found["ratio"]["value"] > 1

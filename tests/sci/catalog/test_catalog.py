@@ -1,0 +1,247 @@
+"""No part lost, and the figures that are easily got wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+
+HARDWARE_IDS = [
+    "nvidia-k80",
+    "nvidia-m60",
+    "nvidia-p100-pcie-16",
+    "nvidia-p100-sxm2-16",
+    "nvidia-v100-sxm2-16",
+    "nvidia-v100-pcie-16",
+    "nvidia-v100-sxm2-32",
+    "nvidia-v100-pcie-32",
+    "nvidia-t4",
+    "nvidia-quadro-rtx-8000",
+    "nvidia-rtx-3090",
+    "nvidia-rtx-4090",
+    "nvidia-rtx-5090",
+    "nvidia-a10",
+    "nvidia-a10g",
+    "nvidia-a100-sxm4-40",
+    "nvidia-a100-sxm4-80",
+    "nvidia-a100-pcie-40",
+    "nvidia-a100-pcie-80",
+    "nvidia-l4",
+    "nvidia-l40s",
+    "nvidia-rtx-6000-ada",
+    "nvidia-h100-sxm5-80",
+    "nvidia-h100-pcie-80",
+    "nvidia-h100-nvl-94",
+    "nvidia-h200-sxm",
+    "nvidia-b200",
+    "nvidia-gb200",
+    "nvidia-b300",
+    "amd-mi250",
+    "amd-mi250x",
+    "amd-mi300a",
+    "amd-mi300x",
+    "amd-mi325x",
+    "amd-mi355x",
+    "amd-v620",
+    "intel-gaudi2",
+    "intel-gaudi3",
+    "google-tpu-v2",
+    "google-tpu-v3",
+    "google-tpu-v4",
+    "google-tpu-v5e",
+    "google-tpu-v5p",
+    "google-tpu-v6e",
+    "google-tpu-v7",
+    "google-coral-edge-tpu",
+    "aws-trainium1",
+    "aws-trainium2",
+    "aws-trainium3",
+    "aws-inferentia1",
+    "aws-inferentia2",
+    "cerebras-wse2",
+    "cerebras-wse3",
+    "sambanova-sn30",
+    "sambanova-sn40l",
+    "qualcomm-cloud-ai-100-std",
+    "qualcomm-cloud-ai-100-ultra",
+    "qualcomm-hexagon-npu",
+    "apple-m1",
+    "apple-m1-max",
+    "apple-m2",
+    "apple-m2-ultra",
+    "apple-m3",
+    "apple-m3-max",
+    "apple-m4",
+    "apple-m4-max",
+    "microsoft-maia-100",
+    "meta-mtia-v2",
+    "nvidia-a40",
+    "nvidia-quadro-rtx-6000",
+    "nvidia-rtx-a6000",
+    "nvidia-gh200-96",
+    "nvidia-gh200-144",
+    "nvidia-h200-nvl",
+    "nvidia-rtx-3070",
+    "nvidia-rtx-3080-10",
+    "nvidia-rtx-4000-ada",
+    "nvidia-rtx-4070-ti",
+    "nvidia-rtx-4080",
+    "nvidia-rtx-5000-ada",
+    "amd-v520",
+    "amd-mi25",
+    "nvidia-t4g",
+    "nvidia-p4",
+    "nvidia-rtx-pro-6000-server",
+]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def test_no_part_is_ever_lost(catalog: Catalog) -> None:
+    assert [part.id for part in catalog.all_hardware()] == HARDWARE_IDS
+    assert len(HARDWARE_IDS) == len(set(HARDWARE_IDS)) == 85
+
+
+@pytest.mark.parametrize(
+    ("part", "tdp_w", "memory_gb", "bandwidth_gbs", "fp32"),
+    [
+        ("nvidia-k80", 150.0, 12.0, 240.0, 8.73 / 2),
+        ("nvidia-m60", 150.0, 8.0, 160.5, 9.65 / 2),
+        ("amd-mi250", 280.0, 64.0, 1638.5, 45.3 / 2),
+        ("amd-mi250x", 280.0, 64.0, 1638.5, 47.9 / 2),
+    ],
+)
+def test_boards_of_two_devices_are_halved(
+    catalog: Catalog,
+    part: str,
+    tdp_w: float,
+    memory_gb: float,
+    bandwidth_gbs: float,
+    fp32: float,
+) -> None:
+    row = catalog.hardware(part)
+    assert row.devices_per_board == 2
+    assert (row.tdp_w, row.memory_gb) == (tdp_w, memory_gb)
+    assert (row.memory_bandwidth_gbs, row.peak.fp32) == (bandwidth_gbs, fp32)
+
+
+def test_idle_and_embodied_of_half_a_board(catalog: Catalog) -> None:
+    """K80: 54 W (50 to 60) and 103 kg a board."""
+    row = catalog.hardware("nvidia-k80")
+    assert row.idle_w is not None
+    assert (row.idle_w.low, row.idle_w.value, row.idle_w.high) == (25.0, 27.0, 30.0)
+    assert row.embodied is not None
+    assert round(2 * row.embodied.te_g.value / 1000) == 103
+
+
+@pytest.mark.parametrize(
+    ("part", "rate", "tflops"),
+    [
+        ("nvidia-l4", "fp16_tensor", 121.0),  # 242 is the figure with sparsity
+        ("nvidia-l4", "fp32", 30.3),
+        ("nvidia-v100-sxm2-16", "fp32", 15.7),  # 125 is FP16 tensor
+        ("nvidia-v100-sxm2-16", "fp16_tensor", 125.0),
+        ("nvidia-v100-pcie-16", "fp32", 14.0),
+        ("nvidia-v100-pcie-16", "fp16_tensor", 112.0),
+        ("nvidia-h100-sxm5-80", "fp16_tensor", 989.0),  # 67 is FP32
+        ("nvidia-h100-sxm5-80", "fp32", 67.0),
+        ("nvidia-h200-sxm", "fp16_tensor", 989.0),
+        ("nvidia-l40s", "fp16_tensor", 362.0),
+        ("nvidia-l40s", "fp32", 91.6),
+        ("nvidia-a10", "fp16_tensor", 125.0),
+        ("nvidia-a10g", "fp16_tensor", 70.0),
+        ("nvidia-rtx-4090", "fp16_tensor", 165.2),  # FP32 accumulation; 330 is FP16
+        ("google-tpu-v2", "bf16_tensor", 46.0),
+        ("google-tpu-v3", "bf16_tensor", 123.0),
+        ("google-tpu-v4", "bf16_tensor", 275.0),
+        ("google-tpu-v5e", "bf16_tensor", 197.0),
+        ("google-tpu-v5p", "bf16_tensor", 459.0),
+        ("google-tpu-v6e", "bf16_tensor", 918.0),
+        ("google-tpu-v7", "bf16_tensor", 2307.0),
+        ("google-tpu-v7", "fp8", 4614.0),
+        ("google-tpu-v5e", "int8_tops", 393.0),
+        ("google-tpu-v6e", "int8_tops", 1836.0),
+    ],
+)
+def test_peak_rates_often_printed_wrong(
+    catalog: Catalog, part: str, rate: str, tflops: float
+) -> None:
+    assert getattr(catalog.hardware(part).peak, rate) == tflops
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "figure"),
+    [
+        ("nvidia-a10g", "tdp_w", 300.0),
+        ("nvidia-l40s", "tdp_w", 350.0),
+        ("nvidia-v100-sxm2-16", "tdp_w", 300.0),
+        ("nvidia-v100-pcie-16", "tdp_w", 250.0),
+        ("nvidia-b300", "tdp_w", 1100.0),
+        ("nvidia-b200", "memory_gb", 180.0),
+        ("amd-mi300a", "memory_gb", 128.0),
+        ("amd-mi300a", "tdp_w", 550.0),
+        ("amd-mi325x", "memory_gb", 256.0),
+        ("amd-mi300x", "memory_gb", 192.0),
+        ("amd-mi300x", "memory_bandwidth_gbs", 5300.0),
+        ("google-tpu-v2", "memory_gb", 16.0),
+        ("google-tpu-v5p", "memory_gb", 95.0),
+    ],
+)
+def test_figures_on_which_sources_disagree(
+    catalog: Catalog, part: str, field: str, figure: float
+) -> None:
+    assert getattr(catalog.hardware(part), field) == figure
+
+
+def test_dense_fp16_per_watt_of_tdp(catalog: Catalog) -> None:
+    """L4 1.68, MI300X 1.74, H100 1.41, B200 2.25, A100 0.78, T4 0.93, V100 0.42 TFLOPS/W."""
+    expected = {
+        "nvidia-l4": 1.68,
+        "amd-mi300x": 1.74,
+        "nvidia-h100-sxm5-80": 1.41,
+        "nvidia-b200": 2.25,
+        "nvidia-a100-sxm4-80": 0.78,
+        "nvidia-t4": 0.93,
+        "nvidia-v100-sxm2-16": 0.42,
+    }
+    for part, rate in expected.items():
+        row = catalog.hardware(part)
+        assert row.peak.fp16_tensor is not None
+        assert row.tdp_w is not None
+        assert round(row.peak.fp16_tensor / row.tdp_w, 2) == rate, part
+
+
+def test_unknown_stays_unknown(catalog: Catalog) -> None:
+    assert catalog.hardware("google-tpu-v5e").tdp_w is None
+    assert catalog.hardware("google-tpu-v2").peak.int8_tops is None
+    assert catalog.hardware("cerebras-wse3").peak.fp16_tensor is None
+    assert catalog.hardware("nvidia-gb200").idle_w is None
+
+
+def test_rows_cannot_be_changed(catalog: Catalog) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        catalog.hardware("t4").tdp_w = 1.0  # type: ignore[misc]
+
+
+def test_documents_are_json_with_the_class_under_its_own_name(catalog: Catalog) -> None:
+    doc = json.loads(json.dumps(catalog.hardware("t4").to_doc()))
+    assert (doc["class"], doc["tdp_w"], doc["peak_dense_tflops"]["fp16_tensor"]) == ("gpu", 70, 65)
+    assert doc["peak_dense_tflops"]["fp8"] is None
+    assert doc["idle_w"]["unit"] == "W"
+    assert doc["sources"]["idle"] == ["smi"]
+    docs = [row.to_doc() for row in catalog.all_cpus()]
+    docs += [row.to_doc() for row in catalog.all_regions()]
+    docs += [row.to_doc() for row in catalog.all_zones()]
+    assert len(json.loads(json.dumps(docs))) == 26 + 165 + 171
+
+
+def test_sources_can_be_looked_up(catalog: Catalog) -> None:
+    part = catalog.hardware("nvidia-l4")
+    assert [catalog.sources[key].key for key in part.sources.all] == list(part.sources.all)
+    assert catalog.sources["ember"].licence == "CC BY 4.0"

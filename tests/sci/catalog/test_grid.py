@@ -1,0 +1,196 @@
+"""Grid zones, countries and cloud regions."""
+
+from __future__ import annotations
+
+import pytest
+
+from gramwatt.sci.base.csv_data import rows
+from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.grid import annual as grid_module
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+@pytest.mark.parametrize(
+    ("key", "zone", "value", "year", "scope"),
+    [
+        ("DE", "DE", 342.06, 2024, "production"),
+        ("deu", "DE", 342.06, 2024, "production"),
+        (" FR ", "FR", 44.18, 2024, "production"),
+        ("US", "US", 383.55, 2024, "production"),
+        ("US-CAL-CISO", "US-CAL-CISO", 208.0, 2025, "consumption"),
+        ("GB", "GB", 176.0, 2025, "consumption"),  # its own row wins over Ember's 215.79
+        ("GBR", "GB", 176.0, 2025, "consumption"),
+        ("NO-NO1", "NO-NO1", 24.0, 2025, "consumption"),
+    ],
+)
+def test_zones_by_every_kind_of_key(
+    catalog: Catalog, key: str, zone: str, value: float, year: int, scope: str
+) -> None:
+    found = catalog.zone(key)
+    assert (found.zone, found.intensity.value, found.year) == (zone, value, year)
+    assert (found.scope, found.basis, found.signal) == (scope, "lifecycle", "average")
+    assert f"{scope}-based" in found.intensity.source
+    assert not found.country_fallback
+
+
+def test_both_iso_codes_of_every_country_mean_the_same(catalog: Catalog) -> None:
+    countries = [zone for zone in catalog.all_zones() if "-" not in zone.zone]
+    assert len(countries) == 92
+    for found in countries:
+        assert found.country is not None
+        assert catalog.zone(found.country) == catalog.zone(found.zone) == found
+
+
+def test_the_range_of_an_annual_value_is_35_percent(catalog: Catalog) -> None:
+    """Germany: 342.06 x 0.65 = 222.339, x 1.35 = 461.781."""
+    intensity = catalog.zone("DE").intensity
+    assert intensity.low == pytest.approx(222.339)
+    assert intensity.high == pytest.approx(461.781)
+    assert (intensity.unit, intensity.kind) == ("gCO2e/kWh", "catalog")
+
+
+def test_the_year_of_a_zone_can_be_asked_for(catalog: Catalog) -> None:
+    assert catalog.zone("US-MIDA-PJM", 2023).intensity.value == 401.0
+    assert catalog.zone("US-MIDA-PJM", 2019) == catalog.zone("US-MIDA-PJM")
+
+
+def test_a_zone_without_a_value_says_that_its_country_stands_in(catalog: Catalog) -> None:
+    found = catalog.zone("US-HI")
+    assert found.country_fallback
+    assert (found.zone, found.intensity.value) == ("US-HI", catalog.zone("US").intensity.value)
+    assert "the country's value for zone US-HI" in found.intensity.source
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("US-CAL-CSIO", "US-CAL-CISO"),
+        ("US-CAL-CSIO", "US"),
+        ("Germany", "DE"),
+        ("UK", "GB"),
+        ("DEE", "DE"),
+    ],
+)
+def test_unknown_zones_raise_with_close_matches(catalog: Catalog, key: str, near: str) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.zone(key)
+    assert near in caught.value.close
+    assert caught.value.code == "unknown-zone"
+
+
+@pytest.mark.parametrize("key", ["", " ", "XX", "WORLD"])
+def test_no_zone_is_guessed(catalog: Catalog, key: str) -> None:
+    with pytest.raises(LookupFailed):
+        catalog.zone(key)
+
+
+def test_the_world_spans_the_middle_of_the_countries(catalog: Catalog) -> None:
+    """10 % of 92 countries below the low end, 10 % above the high one: 10 each."""
+    world = catalog.world().intensity
+    values = [row.intensity.value for row in catalog.all_zones() if row.scope == "production"]
+    assert world.value == 472.94
+    assert world.low == pytest.approx(85.996)
+    assert world.high == pytest.approx(682.386)
+    assert sum(value < world.low for value in values) >= 8
+
+
+def test_every_region_has_a_zone_a_country_and_an_intensity(catalog: Catalog) -> None:
+    assert len(catalog.all_regions()) == 165
+    for region in catalog.all_regions():
+        zone = catalog.zone(region.zone)
+        assert zone.zone == region.zone
+        assert zone.country == catalog.zone(region.country).country == region.country
+        assert zone.intensity.low < zone.intensity.value < zone.intensity.high
+        assert not zone.country_fallback
+
+
+def test_a_region_with_its_published_pue(catalog: Catalog) -> None:
+    region = catalog.region("AWS:eu-west-1")
+    assert (region.id, region.provider, region.name) == ("aws:eu-west-1", "aws", "eu-west-1")
+    assert (region.country, region.zone, region.pue_year) == ("IRL", "IE", 2024)
+    assert region.pue is not None
+    assert (region.pue.low, region.pue.value, region.pue.high) == (1.06, 1.11, 1.16)
+
+
+def test_a_design_value_of_pue_reaches_the_highest_measured_one(catalog: Catalog) -> None:
+    pue = catalog.region("azure:italynorth").pue
+    assert pue is not None
+    assert (pue.low, pue.value, pue.high) == (1.07, 1.12, 1.35)
+
+
+def test_a_region_without_a_published_pue_has_none(catalog: Catalog) -> None:
+    assert catalog.region("ovh:fr-gravelines").pue is None
+
+
+@pytest.mark.parametrize("name", ["eu-west-1", "aws:eu-west-11", "eu-west-1 "])
+def test_unknown_regions_raise_with_close_matches(catalog: Catalog, name: str) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.region(name)
+    assert "aws:eu-west-1" in caught.value.close
+
+
+def test_aws_and_google_names_that_differ_in_a_hyphen_stay_apart(catalog: Catalog) -> None:
+    assert catalog.region("aws:us-east-1").zone == "US-MIDA-PJM"
+    assert catalog.region("gcp:us-east1").zone == "US-CAR-SC"
+    assert catalog.region("gcp:us-east1").sources == ("gsf-rtc",)
+
+
+def test_without_the_odbl_file_zones_fall_back_on_their_country(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What sci/catalog/data/odbl/LICENSE.md promises to whoever empties that file."""
+    monkeypatch.setattr(
+        grid_module, "rows", lambda name: () if name.startswith("odbl/") else rows(name)
+    )
+    bare = Catalog()
+    assert bare.zone("GB").intensity.value == 215.79
+    assert bare.zone("US-CAL-CISO").intensity.value == 383.55
+    assert bare.zone("US-CAL-CISO").country_fallback
+    assert all(bare.zone(region.zone).licence == "CC BY 4.0" for region in bare.all_regions())
+
+
+@pytest.mark.parametrize(
+    ("key", "first"),
+    [
+        ("Germany", "DE"),
+        ("GERMAN", "DE"),
+        ("DE-XX", "DE"),
+        ("France ", "FR"),
+        ("XX", "MX"),
+        ("US-CAL", "US-CAL-CISO"),
+        ("UK", "GB"),
+    ],
+)
+def test_zones_typed_wrong_list_what_may_be_meant(catalog: Catalog, key: str, first: str) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.zone(key)
+    assert first in caught.value.close
+    assert 1 <= len(caught.value.close) <= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("eu-west1", "aws:eu-west-1"),
+        ("us-east1a", "gcp:us-east1"),
+        ("aws:us-east-1a", "aws:us-east-1"),
+        ("gcp:us-central1-a", "gcp:us-central1"),
+        ("azure:west-europe", "azure:westeurope"),
+        ("aws:frankfurt", "aws:eu-central-1"),
+        ("aws:", "aws:af-south-1"),
+    ],
+)
+def test_regions_typed_wrong_list_what_was_meant_first(
+    catalog: Catalog, name: str, first: str
+) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.region(name)
+    assert caught.value.close[0] == first
+    if ":" in name:
+        provider = name.split(":")[0]
+        assert {found.split(":")[0] for found in caught.value.close} == {provider}

@@ -1,0 +1,275 @@
+"""Cloud instances: names, shares of devices and hosts, prices, and estimates by instance."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
+from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.estimate.request import parse_question
+
+CATALOG = load_catalog()
+
+
+def answer(**question: Any) -> EstimateDoc:
+    return estimate(parse_question(question), CATALOG, AnnualIntensity(CATALOG))
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return CATALOG
+
+
+def test_no_instance_is_lost(catalog: Catalog) -> None:
+    counts = {
+        provider: len(list(found))
+        for provider, found in groupby(catalog.all_instances(), lambda one: one.provider)
+    }
+    assert counts == {
+        "aws": 81,
+        "azure": 40,
+        "gcp": 52,
+        "google-colab": 6,
+        "snowflake": 11,
+        "coreweave": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "count", "share"),
+    [
+        ("aws:p2.16xlarge", "nvidia-k80", 16, 1),  # 8 boards of two devices
+        ("aws:p3dn.24xlarge", "nvidia-v100-sxm2-32", 8, 1),
+        ("aws:p4d.24xlarge", "nvidia-a100-sxm4-40", 8, 1),  # not "40 GPU", not 4
+        ("aws:p4de.24xlarge", "nvidia-a100-sxm4-80", 8, 1),
+        ("aws:g3s.xlarge", "nvidia-m60", 1, 1),
+        ("aws:g4dn.metal", "nvidia-t4", 8, 1),
+        ("aws:g4dn.12xlarge", "nvidia-t4", 4, 1),
+        ("aws:g4ad.16xlarge", "amd-v520", 4, 1),
+        ("aws:g5g.metal", "nvidia-t4g", 2, 1),
+        ("aws:g7e.48xlarge", "nvidia-rtx-pro-6000-server", 8, 1),
+        ("aws:trn1.32xlarge", "aws-trainium1", 16, 1),
+        ("aws:inf2.48xlarge", "aws-inferentia2", 12, 1),
+        ("azure:Standard_NV12s_v3", "nvidia-m60", 1, 1),  # not T4
+        ("azure:Standard_NC64as_T4_v3", "nvidia-t4", 4, 1),  # not A10
+        ("azure:Standard_NV6ads_A10_v5", "nvidia-a10", 1, 1 / 6),  # not V620
+        ("azure:Standard_NG16ads_V620_v1", "amd-v620", 1, 0.5),
+        ("azure:Standard_NV4as_v4", "amd-mi25", 1, 0.125),
+        ("azure:Standard_NC6s_v3", "nvidia-v100-pcie-16", 1, 1),
+        ("gcp:g2-standard-4", "nvidia-l4", 1, 1),  # not T4
+        ("gcp:a2-megagpu-16g", "nvidia-a100-sxm4-40", 16, 1),
+        ("gcp:n1+p4", "nvidia-p4", None, 1),
+        ("gcp:v5litepod-16", "google-tpu-v5e", 16, 1),  # this number counts chips,
+        ("gcp:v5p-16", "google-tpu-v5p", 8, 1),  # this one cores, two a chip
+        ("google-colab:colab-k80", "nvidia-k80", 1, 1),
+        ("google-colab:colab-v100", "nvidia-v100-sxm2-16", 1, 1),  # 16 GB, not 32
+        ("snowflake:GPU_NV_M", "nvidia-a10g", 4, 1),
+        ("snowflake:GPU_NV_XS", "nvidia-t4", 1, 1),
+        ("coreweave:gd-1xgh200", "nvidia-gh200-96", 1, 1),
+    ],
+)
+def test_what_an_instance_has(
+    catalog: Catalog, name: str, part: str, count: int | None, share: float
+) -> None:
+    found = catalog.instance(name)
+    assert (found.id, found.hardware, found.count) == (name, part, count)
+    assert found.share == pytest.approx(share, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "instance"),
+    [
+        ("p4d.24xlarge", "aws:p4d.24xlarge"),
+        ("ml.p4d.24xlarge", "aws:p4d.24xlarge"),
+        ("SageMaker ml.g5.xlarge", "aws:g5.xlarge"),
+        ("AWS P3dn", "aws:p3dn.24xlarge"),
+        ("NC4as_T4_v3", "azure:Standard_NC4as_T4_v3"),
+        ("standard_nc4as_t4_v3", "azure:Standard_NC4as_T4_v3"),
+        ("ND H100 v5", "azure:Standard_ND96isr_H100_v5"),
+        ("Colab T4", "google-colab:colab-t4"),
+        ("Google Colab T4", "google-colab:colab-t4"),
+        ("Snowflake GPU_NV_M", "snowflake:GPU_NV_M"),
+        ("gpu_nv_m", "snowflake:GPU_NV_M"),
+        ("CoreWeave GH200", "coreweave:gd-1xgh200"),
+        ("N1 T4", "gcp:n1+t4"),
+        ("a2-highgpu-1g", "gcp:a2-highgpu-1g"),
+    ],
+)
+def test_instances_by_the_names_people_and_metadata_give(
+    catalog: Catalog, name: str, instance: str
+) -> None:
+    assert catalog.instance(name).id == instance
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "members"),
+    [
+        ("P2", "aws:p2.xlarge", 3),
+        ("Amazon EC2 P4", "aws:p4d.24xlarge", 2),
+        ("G4", "aws:g4dn.xlarge", 7 + 5 + 4),
+        ("G5", "aws:g5.xlarge", 8),
+        ("Inf2", "aws:inf2.xlarge", 4),
+        ("NV Series VM", "azure:Standard_NV6", 3),
+        ("NVv3 Series", "azure:Standard_NV12s_v3", 3),
+        ("NCasT4_v3-series", "azure:Standard_NC4as_T4_v3", 4),
+        ("NVadsA10 v5Series", "azure:Standard_NV6ads_A10_v5", 6),
+        ("A2", "gcp:a2-highgpu-1g", 9),
+        ("G2", "gcp:g2-standard-4", 8),
+        ("N1", "gcp:n1+k80", 5),
+        ("Colab", "google-colab:colab-k80", 6),
+        ("TPU v5p pod", "gcp:v5p-8", 8),
+        ("Snowpark Container Services", "snowflake:GPU_NV_S", 11),
+    ],
+)
+def test_a_family_answers_with_its_members(
+    catalog: Catalog, name: str, first: str, members: int
+) -> None:
+    with pytest.raises(AmbiguousName) as caught:
+        catalog.instance(name)
+    assert caught.value.code == "ambiguous-instance"
+    assert (caught.value.choices[0], len(caught.value.choices)) == (first, members)
+
+
+@pytest.mark.parametrize("name", ["azure p4d.24xlarge", "ml.gd-1xgh200", "H100", "", "p4d.24xlarg"])
+def test_another_clouds_instance_and_near_misses_never_match(catalog: Catalog, name: str) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.instance(name)
+    assert not isinstance(caught.value, AmbiguousName)
+
+
+def test_every_name_means_its_own_row_and_every_reference_is_there(catalog: Catalog) -> None:
+    for one in catalog.all_instances():
+        for name in (one.id, one.name, f"{one.provider} {one.name}"):
+            assert catalog.instance(name) is one, name
+        if one.provider == "aws":
+            assert catalog.instance(f"ml.{one.name}") is one
+        assert catalog.hardware(one.hardware).id == one.hardware
+        assert one.host is None or catalog.instance(one.host).id == one.host
+
+
+def hosts() -> list[Instance]:
+    return [one for one in CATALOG.all_instances() if one.host == one.id]
+
+
+def embodied_g(instance: str, **more: Any) -> float:
+    """M of an instance over its whole expected life [gCO2e], which is its TE."""
+    doc = answer(instance=instance, hours=4 * 8760, zone="FR", **more)
+    assert doc["embodied_g"] is not None
+    return doc["embodied_g"]["value"]
+
+
+def power_kwh(instance: str, **more: Any) -> float | None:
+    energy = answer(instance=instance, hours=1, zone="FR", **more)["energy_kwh"]
+    return energy["value"] if energy else None
+
+
+@pytest.mark.parametrize("host", hosts(), ids=lambda host: host.id)
+def test_the_instances_of_a_host_sum_to_the_host(host: Instance) -> None:
+    """n instances of one size that fill the machine have its embodied carbon and its power."""
+    assert host.count is not None
+    whole, power = embodied_g(host.id), power_kwh(host.id)
+    for one in CATALOG.all_instances():
+        if one.host != host.id or one.hardware != host.hardware or one.count is None:
+            continue
+        times = host.count * host.share / (one.count * one.share)
+        assert times * embodied_g(one.id) == pytest.approx(whole, rel=1e-12), one.id
+        if power is not None:
+            assert times * (power_kwh(one.id) or 0.0) == pytest.approx(power, rel=1e-12), one.id
+
+
+def test_a_host_cut_into_different_sizes_sums_to_the_host() -> None:
+    mixed = ["aws:g5.12xlarge", "aws:g5.xlarge", "aws:g5.2xlarge", "aws:g5.4xlarge"]
+    mixed.append("aws:g5.16xlarge")
+    total = sum(embodied_g(one) for one in mixed)
+    assert total == pytest.approx(embodied_g("aws:g5.48xlarge"), rel=1e-12)
+
+
+def test_the_host_of_instances_by_hand() -> None:
+    """g5.48xlarge: AMD EPYC 7R32 of 96 threads, 192 vCPU, so two sockets; 768 GiB of memory."""
+    cpu = CATALOG.cpu("amd-epyc-7r32")
+    share = CATALOG.host_share(CATALOG.instance("aws:g5.xlarge"))
+    sockets = 192 / cpu.threads
+    expected = sockets * cpu.embodied.te_g.value + 768 * 1400 + 150_000 + 6_700
+    assert share.te_g.value == pytest.approx(expected / 8)
+    assert "aws:g5.48xlarge" in share.te_g.source
+    server = CATALOG.host_share(CATALOG.instance("aws:p5.4xlarge"))
+    assert server.te_g.value == pytest.approx(5_700_000 / 8)
+
+
+def test_an_instance_stands_for_hardware_count_and_share() -> None:
+    whole = answer(instance="aws:p4d.24xlarge", hours=10, zone="FR", pue=1)
+    by_parts = answer(hardware="nvidia-a100-sxm4-40", count=8, hours=10, zone="FR", pue=1)
+    assert whole["energy_kwh"] == by_parts["energy_kwh"]
+    assert whole["embodied_g"] == pytest.approx(by_parts["embodied_g"])
+    assert (whole["method"]["hardware"], whole["method"]["instance"]) == (
+        "nvidia-a100-sxm4-40",
+        "aws:p4d.24xlarge",
+    )
+    sixth = answer(instance="NV6ads_A10_v5", hours=10, zone="FR", pue=1, host=False)
+    card = answer(hardware="nvidia-a10", hours=10, zone="FR", pue=1, host=False)
+    for field in ("energy_kwh", "embodied_g", "operational_g"):
+        assert 6 * sixth[field]["value"] == pytest.approx(card[field]["value"])
+    assert sixth["device_hours"]["value"] == 10
+
+
+def test_count_counts_devices_of_one_or_several_instances() -> None:
+    one = answer(instance="aws:p4d.24xlarge", hours=1, zone="FR")
+    four = answer(instance="aws:p4d.24xlarge", count=32, hours=1, zone="FR")
+    assert four["device_hours"]["value"] == 32
+    assert four["total_g"]["value"] == pytest.approx(4 * one["total_g"]["value"])
+    with pytest.raises(ScoreError, match="24 for three instances") as caught:
+        answer(instance="aws:p4d.24xlarge", count=4, hours=1)
+    assert caught.value.code == "bad-count"
+
+
+def test_a_count_that_the_user_chooses_is_asked_for_and_held_to_its_range() -> None:
+    row = CATALOG.instance("gcp:n1+t4")
+    assert (row.count, row.count_low, row.count_high) == (None, 1, 4)
+    assert answer(instance="n1+t4", count=2, hours=3)["device_hours"]["value"] == 6
+    for count in (None, 5):
+        with pytest.raises(ScoreError, match="1 to 4"):
+            answer(instance="n1+t4", count=count, hours=1)
+
+
+def test_a_region_without_a_cloud_is_that_of_the_instance_and_another_cloud_is_refused() -> None:
+    short = answer(instance="aws:g5.xlarge", hours=1, region="eu-west-1")
+    assert short["pue"]["value"] == CATALOG.region("aws:eu-west-1").pue.value
+    assert short["conformance"] == "conforming"
+    with pytest.raises(ScoreError, match="does not run in azure:eastus"):
+        answer(instance="aws:g5.xlarge", hours=1, region="azure:eastus")
+    assert answer(instance="GPU_NV_S", hours=1, region="aws:eu-west-1")["pue"] == short["pue"]
+
+
+def test_without_a_place_an_instance_is_no_sci() -> None:
+    assert answer(instance="Colab T4", hours=1)["conformance"] == "not-sci"
+
+
+def test_prices_have_region_and_date_and_an_unknown_one_is_never_zero(catalog: Catalog) -> None:
+    doc = json.loads(json.dumps(catalog.instance("p4d.24xlarge").to_doc()))
+    assert doc["price_usd_per_hour"] == 21.957642
+    assert (doc["price_region"], doc["price_date"]) == ("us-east-1", "2026-07-20")
+    assert catalog.sources[doc["price_source"]].year == 2026
+    priced = [one.price for one in catalog.all_instances() if one.price]
+    assert len(priced) == 141 + 5  # and the five prices of GPUs attached to N1
+    assert all(price.usd_per_hour > 0.2 and price.region and price.date for price in priced)
+    unpriced = [one for one in catalog.all_instances() if one.price is None]
+    assert all(one.price_note for one in unpriced)
+    assert catalog.instance("GPU_NV_M").to_doc()["price_usd_per_hour"] is None
+
+
+def test_a_price_changes_no_carbon_figure(catalog: Catalog) -> None:
+    dear = catalog.with_overlay(
+        '[instances."aws:g5.xlarge"]\nsource = "a bill"\nprice_usd_per_hour = 99\n'
+    )
+    question = parse_question({"instance": "aws:g5.xlarge", "hours": 1, "zone": "FR"})
+    figures = [
+        estimate(question, c, AnnualIntensity(c))["total_g"]["value"] for c in (catalog, dear)
+    ]
+    assert dear.instance("aws:g5.xlarge").price.usd_per_hour == 99
+    assert figures[0] == figures[1]

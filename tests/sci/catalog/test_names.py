@@ -1,0 +1,211 @@
+"""Look-up by name: exact, ambiguous with choices, or failed with close matches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.base.name_index import NameIndex, key
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def test_every_id_name_and_alias_means_its_own_row(catalog: Catalog) -> None:
+    for part in catalog.all_hardware():
+        for name in (part.id, part.name, *part.aliases):
+            assert catalog.hardware(name) is part, name
+    for cpu in catalog.all_cpus():
+        for name in (cpu.id, cpu.name, *cpu.aliases):
+            assert catalog.cpu(name) is cpu, name
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "nvidia-a100-sxm4-40"),
+        ("NVIDIA A100-SXM4-80GB", "nvidia-a100-sxm4-80"),
+        ("NVIDIA A100-PCIE-40GB", "nvidia-a100-pcie-40"),
+        ("NVIDIA A100 80GB PCIe", "nvidia-a100-pcie-80"),
+        ("NVIDIA H100 80GB HBM3", "nvidia-h100-sxm5-80"),
+        ("NVIDIA H100 PCIe", "nvidia-h100-pcie-80"),
+        ("NVIDIA H200", "nvidia-h200-sxm"),
+        ("Tesla V100-SXM2-16GB", "nvidia-v100-sxm2-16"),
+        ("NVIDIA B300 SXM6 AC", "nvidia-b300"),
+        ("NVIDIA GeForce RTX 4090", "nvidia-rtx-4090"),
+        ("Tesla T4", "nvidia-t4"),
+        ("nvidia  tesla_T4", "nvidia-t4"),
+        ("t4", "nvidia-t4"),
+        ("l4", "nvidia-l4"),
+        ("NVIDIA(R) L40S(TM)", "nvidia-l40s"),
+        ("A10", "nvidia-a10"),
+        ("A10G", "nvidia-a10g"),
+        ("Instinct MI300X", "amd-mi300x"),
+        ("AMD Instinct MI250X/MI250", "amd-mi250x"),
+        ("TPU v5e", "google-tpu-v5e"),
+        ("Quadro RTX 6000", "nvidia-quadro-rtx-6000"),
+        ("NVIDIA GH200 480GB", "nvidia-gh200-96"),
+        ("NVIDIA GH200 144G HBM3e", "nvidia-gh200-144"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "nvidia-rtx-pro-6000-server"),
+        ("Tesla T4 GPU", "nvidia-t4"),
+        ("nvidia-tesla-a100", "nvidia-a100-sxm4-40"),
+        ("nvidia-a100-80gb", "nvidia-a100-sxm4-80"),
+        ("tpu-v5-lite-podslice", "google-tpu-v5e"),
+    ],
+)
+def test_names_as_drivers_and_people_write_them(catalog: Catalog, name: str, part: str) -> None:
+    assert catalog.hardware(name).id == part
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        (
+            "A100",
+            [
+                "nvidia-a100-sxm4-40",
+                "nvidia-a100-sxm4-80",
+                "nvidia-a100-pcie-40",
+                "nvidia-a100-pcie-80",
+            ],
+        ),
+        ("h100", ["nvidia-h100-sxm5-80", "nvidia-h100-pcie-80", "nvidia-h100-nvl-94"]),
+        ("A100 40GB", ["nvidia-a100-sxm4-40", "nvidia-a100-pcie-40"]),
+        ("V100 32GB", ["nvidia-v100-sxm2-32", "nvidia-v100-pcie-32"]),
+        ("Gaudi", ["intel-gaudi2", "intel-gaudi3"]),
+        ("MI300", ["amd-mi300a", "amd-mi300x"]),
+        ("TPU v5", ["google-tpu-v5e", "google-tpu-v5p"]),
+        ("Trainium", ["aws-trainium1", "aws-trainium2", "aws-trainium3"]),
+        ("GH200", ["nvidia-gh200-96", "nvidia-gh200-144"]),
+        (
+            "NVIDIA RTX 6000",
+            ["nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"],
+        ),
+    ],
+)
+def test_short_names_raise_with_their_choices(
+    catalog: Catalog, name: str, choices: list[str]
+) -> None:
+    with pytest.raises(AmbiguousName) as caught:
+        catalog.hardware(name)
+    assert list(caught.value.choices) == choices
+    assert caught.value.code == "ambiguous-hardware"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("RTX 4900", "nvidia-rtx-4090"),
+        ("nvidia-a100-sxm4-81", "nvidia-a100-sxm4-80"),
+        ("TPU v5x", "google-tpu-v5p"),
+    ],
+)
+def test_near_misses_raise_with_close_matches(catalog: Catalog, name: str, near: str) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.hardware(name)
+    assert not isinstance(caught.value, AmbiguousName)
+    assert near in caught.value.close
+
+
+@pytest.mark.parametrize("name", ["", "  ", "NVIDIA", "A41", "not a part"])
+def test_what_means_nothing_is_never_matched(catalog: Catalog, name: str) -> None:
+    with pytest.raises(LookupFailed):
+        catalog.hardware(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("H1OO", "nvidia-h100-pcie-80"),
+        ("nvidia-h1OO", "nvidia-h100-pcie-80"),
+        ("L4O", "nvidia-l40s"),
+        ("V10O", "nvidia-v100-sxm2-16"),
+        ("nvidia-l5", "nvidia-l4"),
+        ("T5", "nvidia-t4"),
+        ("Gaudi4", "intel-gaudi3"),
+        ("RTX 409O", "nvidia-rtx-4090"),
+    ],
+)
+def test_typing_errors_list_what_was_meant_and_never_resolve(
+    catalog: Catalog, name: str, first: str
+) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.hardware(name)
+    assert first in caught.value.close[:4]
+    assert len(caught.value.close) <= 5
+
+
+def test_a_name_like_nothing_has_no_candidates(catalog: Catalog) -> None:
+    for name in ("xyzzy", "", "?"):
+        with pytest.raises(LookupFailed) as caught:
+            catalog.hardware(name)
+        assert caught.value.close == ()
+
+
+def test_a_cpu_with_a_letter_for_a_digit_lists_the_cpu(catalog: Catalog) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.cpu("Xeon Platinum 848OC")
+    assert caught.value.close[0] == "intel-xeon-platinum-8480c"
+
+
+def test_names_of_cloud_metadata_count_letter_by_letter(catalog: Catalog) -> None:
+    """Google's nvidia-tesla-a100 is the 40 GB module; what a person calls Tesla A100 is not."""
+    assert catalog.hardware("NVIDIA-tesla-a100 ").id == "nvidia-a100-sxm4-40"
+    for name in ("NVIDIA Tesla A100", "NVIDIA A100 80GB"):
+        with pytest.raises(AmbiguousName):
+            catalog.hardware(name)
+
+
+def test_one_name_for_two_ids_is_refused() -> None:
+    with pytest.raises(ValueError, match="two ids"):
+        NameIndex("hardware", [("NVIDIA T4", "a"), ("tesla-t4", "b")])
+
+
+def test_keys_drop_case_spaces_marks_and_leading_vendors() -> None:
+    assert key("  NVIDIA Tesla(R) T4 ") == key("t-4") == "t4"
+    assert key("Xeon Platinum 8480+") != key("Xeon Platinum 8480")
+    assert key("NVIDIA") == "nvidia"
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu"),
+    [
+        ("AMD EPYC 7763 64-Core Processor", "amd-epyc-7763"),
+        ("epyc 7763", "amd-epyc-7763"),
+        ("Intel(R) Xeon(R) Platinum 8358 CPU @ 2.60GHz", "intel-xeon-platinum-8358"),
+        ("Intel(R) Xeon(R) Platinum 8480+", "intel-xeon-platinum-8480plus"),
+        ("Intel(R) Xeon(R) Platinum 8480C", "intel-xeon-platinum-8480c"),
+        ("INTEL(R) XEON(R) PLATINUM 8570", "intel-xeon-platinum-8570"),
+    ],
+)
+def test_cpu_names_as_linux_writes_them(catalog: Catalog, name: str, cpu: str) -> None:
+    assert catalog.cpu(name).id == cpu
+
+
+def test_a_core_that_two_cpus_share_is_ambiguous(catalog: Catalog) -> None:
+    with pytest.raises(AmbiguousName) as caught:
+        catalog.cpu("Neoverse-V2")
+    assert list(caught.value.choices) == ["aws-graviton4", "nvidia-grace"]
+
+
+def test_an_unknown_cpu_is_named_as_it_was_written(catalog: Catalog) -> None:
+    name = "Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz"
+    with pytest.raises(LookupFailed, match=r"i7-8700 CPU @ 3\.20GHz"):
+        catalog.cpu(name)
+
+
+def test_the_catalog_needs_neither_toml_nor_difflib_to_load() -> None:
+    """Both cost milliseconds that a job's start should not pay."""
+    code = (
+        "import sys; from gramwatt.sci.catalog.catalog import load_catalog; "
+        "load_catalog().hardware('t4');"
+        "print([m for m in ('tomllib', 'difflib', 'pandas', 'yaml') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,229 @@
+"""The user's overlay: what it adds and overrides, that it shows, and how it is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.estimate.estimate import estimate
+from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.score.score import ScoreContext, score
+from tests.sci.writers import Writer
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "adding-hardware.md"
+EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)[0]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog().with_overlay(EXAMPLE)
+
+
+def scored(catalog: Catalog, name: str, **head: Any) -> JobDoc:
+    writer = Writer()
+    records = [
+        writer.job(**{"zone": "FR", "pue": 1.0, **head}),
+        writer.device(name=name),
+        writer.interval(0, 60, 42_000),
+        writer.end(60),
+    ]
+    return score(merge(records), ScoreContext(catalog, AnnualIntensity(catalog)))
+
+
+def messages(doc: Any, code: str) -> list[str]:
+    return [notice["message"] for notice in doc["notices"] if notice["code"] == code]
+
+
+def test_a_figure_is_overridden_and_the_rest_stays(catalog: Catalog) -> None:
+    own, packaged = catalog.hardware("NVIDIA L4"), load_catalog().hardware("NVIDIA L4")
+    assert (packaged.tdp_w, own.tdp_w) == (72, 60)
+    assert (own.memory_gb, own.peak, own.embodied) == (
+        packaged.memory_gb,
+        packaged.peak,
+        packaged.embodied,
+    )
+    assert own.sources.tdp == ("overlay hardware nvidia-l4",)
+    assert catalog.sources[own.sources.tdp[0]].title == "power limit set on our nodes, change 1182"
+
+
+def test_a_new_part_goes_by_its_names(catalog: Catalog) -> None:
+    part = catalog.hardware("acme-x1-pcie")
+    assert (part.id, part.device_class, part.tdp_w) == ("acme-x1", "accelerator", 300)
+    assert part.embodied is not None
+    figure = part.embodied.te_g
+    assert (figure.value, figure.low, figure.high) == (180_000, 120_000, 260_000)
+    assert (figure.kind, part.embodied.tier) == ("declared", "B")
+    assert figure.source == "overlay: Acme X1 data sheet, rev. 3"
+    with pytest.raises(LookupFailed):
+        load_catalog().hardware("acme-x1")
+
+
+def test_zones_regions_pue_and_lifetimes(catalog: Catalog) -> None:
+    zone = catalog.zone("lab")
+    assert (zone.intensity.low, zone.intensity.value, zone.intensity.high) == (100, 120, 140)
+    assert (zone.year, zone.basis, zone.signal) == (2025, "lifecycle", "average")
+    region = catalog.region("lab:paris")
+    assert region.zone == "FR"
+    assert region.pue is not None
+    assert (region.pue.low, region.pue.value, region.pue.high) == (1.2, 1.25, 1.3)
+    life = catalog.lifetime("nvidia-l4")
+    assert (life.low, life.value, life.high) == (4, 5, 7)
+    assert catalog.lifetime().value == 5
+    assert load_catalog().lifetime("nvidia-l4").value == 4
+
+
+def test_a_country_is_overridden_under_either_code() -> None:
+    own = load_catalog().with_overlay(
+        '[zones.FRA]\nsource = "a study"\ng_per_kwh = 30\nyear = 2026\n'
+    )
+    assert own.zone("FR").intensity.value == own.zone("fra").intensity.value == 30
+    assert own.zone("FR").intensity.source == "FRA 2026, annual mean, overlay: a study"
+    assert own.zone("DE") == load_catalog().zone("DE")
+
+
+def test_pue_of_a_published_region_and_the_life_of_one_part() -> None:
+    own = load_catalog().with_overlay(
+        '[pue."AWS:eu-west-1"]\nsource = "contract"\nvalue = 1.05\n'
+        '[lifetimes.nvidia-l4]\nsource = "leasing"\nyears = 2\n'
+    )
+    region = own.region("aws:eu-west-1")
+    assert region.pue is not None
+    assert (region.pue.value, round(region.pue.low, 9)) == (1.05, 1.0)
+    assert region.zone == "IE"
+    assert own.lifetime("nvidia-l4").value == 2
+    assert own.lifetime("nvidia-t4").value == 4
+
+
+def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog) -> None:
+    question = {"instance": "lab:node-a", "hours": 10, "region": "lab:paris"}
+    doc = estimate(parse_question(question), catalog, AnnualIntensity(catalog))
+    assert doc["energy_kwh"] is not None
+    assert doc["energy_kwh"]["value"] == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
+    assert messages(doc, "overlay-used") == [
+        "From the overlay: devices (inventory of the lab).",
+        "From the overlay: power of a device (Acme X1 data sheet, rev. 3).",
+        "From the overlay: TE, embodied carbon of a device (Acme X1 data sheet, rev. 3).",
+        "From the overlay: TE, host share of a device (inventory of the lab).",
+        "From the overlay: EL, expected lifetime (write-off rule of the finance department).",
+        "From the overlay: PUE (site meter, mean of 2025).",
+    ]
+    assert re.fullmatch(r"20[\d.]+\+overlay\.[0-9a-f]{8}", doc["method"]["catalog_version"])
+
+
+def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) -> None:
+    doc = scored(catalog, "ACME-X1-PCIE", zone="LAB")
+    assert doc["devices"][0]["hardware"] == "acme-x1"
+    te = 180_000 * 60 / (5 * 365 * 86_400)
+    assert doc["devices"][0]["embodied_g"]["value"] == pytest.approx(te)
+    texts = messages(doc, "overlay-used")
+    assert (
+        "From the overlay: TE, embodied carbon of ACME-X1-PCIE (Acme X1 data sheet, rev. 3)."
+        in texts
+    )
+    assert any("carbon intensity of the grid (fuel records and meters" in text for text in texts)
+    assert any("EL, expected lifetime (write-off rule" in text for text in texts)
+    own = load_catalog().with_overlay('[lifetimes.nvidia-l4]\nsource = "leasing"\nyears = 2\n')
+    terms = {
+        t["device_id"]: t["lifetime_years"] for t in scored(own, "NVIDIA L4")["embodied_terms"]
+    }
+    assert terms == {"GPU-1": 2, "n-1-host": 4}
+    half = scored(load_catalog(), "NVIDIA L4")["devices"][0]["embodied_g"]["value"]
+    assert scored(own, "NVIDIA L4")["devices"][0]["embodied_g"]["value"] == pytest.approx(2 * half)
+
+
+def test_without_an_overlay_nothing_speaks_of_one() -> None:
+    doc = scored(load_catalog(), "NVIDIA L4")
+    assert messages(doc, "overlay-used") == []
+    assert "overlay" not in doc["method"]["catalog_version"]
+
+
+def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides() -> None:
+    doc = scored(load_catalog(), "NVIDIA RTX 6000")
+    (text,) = messages(doc, "hardware-ambiguous")
+    for choice in ("nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"):
+        assert choice in text
+    assert messages(doc, "hardware-unknown") == []
+    assert doc["devices"][0]["hardware"] is None
+    own = load_catalog().with_overlay(
+        '[hardware.nvidia-rtx-6000-ada]\nsource = "our nodes"\naliases = ["NVIDIA RTX 6000"]\n'
+    )
+    assert scored(own, "NVIDIA RTX 6000")["devices"][0]["hardware"] == "nvidia-rtx-6000-ada"
+    with pytest.raises(AmbiguousName):
+        load_catalog().hardware("NVIDIA RTX 6000")
+
+
+def test_a_slice_of_a_board_is_found_under_the_boards_name() -> None:
+    doc = scored(load_catalog(), "NVIDIA A100-SXM4-40GB MIG 1g.5gb")
+    assert doc["devices"][0]["hardware"] == "nvidia-a100-sxm4-40"
+
+
+def test_a_zone_without_a_value_says_that_its_countrys_is_used() -> None:
+    fallback = "AU-TAS-CBI"
+    assert load_catalog().zone(fallback).country_fallback
+    (text,) = messages(scored(load_catalog(), "NVIDIA L4", zone=fallback), "intensity-reused")
+    assert fallback in text
+    assert messages(scored(load_catalog(), "NVIDIA L4", zone="FR"), "intensity-reused") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[hardware", "not TOML"),
+        ("[hardware.nvidia-l4]\ntdp_w = 60\n", "[hardware.nvidia-l4] needs source"),
+        ('[hardware.nvidia-l4]\nsource = "s"\ntdp_w = 0\n', "tdp_w must be a number above 0"),
+        ('[hardware.nvidia-l4]\nsource = "s"\ntdp_w = "60"\n', "tdp_w must be a number above 0"),
+        ('[hardware.nvidia-l4]\nsource = "s"\ntdp_w = nan\n', "tdp_w must be a number above 0"),
+        ('[hardware.nvidia-l4]\nsource = "s"\ntdp_watt = 60\n', "perhaps tdp_w"),
+        ('[hardware.x1]\nsource = "s"\ntdp_w = 60\n', "is new and needs name, class"),
+        ('[hardware.x1]\nsource = "s"\nname = "X"\nclass = "cpu"\n', "one of gpu, accelerator"),
+        ('[hardware.x1]\nsource = ""\n', "source must be one line"),
+        (
+            '[hardware.nvidia-l4]\nsource = "s"\nembodied_kg = 9\nembodied_low_kg = 10\n',
+            "must rise in that order",
+        ),
+        ('[instances.node]\nsource = "s"\nhardware = "nvidia-l4"\n', "PROVIDER:NAME"),
+        ('[instances."lab:n"]\nsource = "s"\nhardware = "nvidia-l44"\n', "nvidia-l4"),
+        ('[instances."lab:n"]\nsource = "s"\nhardware = "nvidia-l4"\nshare = 1.5\n', "at most 1"),
+        ('[zones.X]\nsource = "s"\ng_per_kwh = 10\n', "[zones.X] needs year"),
+        ('[zones.X]\nsource = "s"\ng_per_kwh = 0\nyear = 2025\n', "above 0"),
+        ('[pue."aws:eu-west-9"]\nsource = "s"\nvalue = 1.1\n', "aws:eu-west-1"),
+        ('[pue."aws:eu-west-1"]\nsource = "s"\nvalue = 0.9\n', "at least 1"),
+        ('[regions."lab:x"]\nsource = "s"\nzone = "Atlantis"\ncountry = "FRA"\n', "Atlantis"),
+        ('[lifetimes.nvidia-l44]\nsource = "s"\nyears = 4\n', "nvidia-l4"),
+        ('[prices.x]\nsource = "s"\n', "unknown table [prices]"),
+        ('[hardware.x1]\nsource = "s"\nname = "T4"\nclass = "gpu"\n', "'T4' stands for two ids"),
+        ("hardware = 3\n", "[hardware] must be a table"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(OverlayError) as caught:
+        load_catalog().with_overlay(text)
+    assert said in caught.value.message
+
+
+def test_every_wrong_entry_is_named_at_once() -> None:
+    text = '[hardware.nvidia-l4]\ntdp_w = 0\n[zones.X]\nsource = "s"\n'
+    with pytest.raises(OverlayError) as caught:
+        load_catalog().with_overlay(text)
+    for part in (
+        "tdp_w must",
+        "[hardware.nvidia-l4] needs source",
+        "needs g_per_kwh",
+        "needs year",
+    ):
+        assert part in caught.value.message
+
+
+def test_the_packaged_catalog_is_not_touched(catalog: Catalog) -> None:
+    assert catalog.overlay is not None
+    assert load_catalog().overlay is None
+    assert load_catalog().hardware("nvidia-l4").tdp_w == 72

@@ -1,0 +1,68 @@
+"""The join of energy with intensity over time."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+
+T0 = datetime(2026, 5, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def points(*values, signal="average"):
+    return [
+        IntensityPoint(
+            "DE",
+            T0 + n * HOUR,
+            T0 + (n + 1) * HOUR,
+            Quantity.exact(value, "gCO2e/kWh", "measured", "test"),
+            "hourly",
+            signal,
+        )
+        for n, value in enumerate(values)
+    ]
+
+
+def test_a_span_is_shared_by_time():
+    track = IntensityTrack(points(100, 200, 300))
+    start = T0 + timedelta(minutes=45)
+    split = dict(track.split(start, start + HOUR))
+    assert split == {0: pytest.approx(0.25), 1: pytest.approx(0.75)}
+
+
+@given(st.integers(0, 179), st.integers(1, 180))
+def test_shares_sum_to_the_span(offset, length):
+    track = IntensityTrack(points(100, 200, 300, 400, 500, 600))
+    start = T0 + timedelta(minutes=offset)
+    parts = list(track.split(start, start + timedelta(minutes=length)))
+    assert sum(share for _, share in parts) == pytest.approx(1)
+    assert all(share > 0 for _, share in parts)
+
+
+def test_a_gap_is_refused():
+    whole = points(100, 200, 300)
+    with pytest.raises(ScoreError, match="gap or overlap"):
+        IntensityTrack([whole[0], whole[2]])
+
+
+def test_energy_outside_the_points_is_refused():
+    track = IntensityTrack(points(100))
+    with pytest.raises(ScoreError, match="does not cover"):
+        list(track.split(T0, T0 + 2 * HOUR))
+
+
+def test_average_and_marginal_never_share_a_score():
+    mixed = points(100, 200)
+    mixed[1] = points(100, 200, signal="marginal")[1]
+    with pytest.raises(ScoreError, match="cannot share"):
+        IntensityTrack(mixed)
+
+
+def test_no_points_is_an_error():
+    with pytest.raises(ScoreError):
+        IntensityTrack([])

@@ -1,0 +1,171 @@
+"""Merging: whatever arrives, in whatever order and however often, a joule counts once."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.journal.merge import merge
+from tests.sci.writers import Writer, at
+
+
+def joules(job):
+    return sum(i.energy_j for device in job.devices for i in device.intervals)
+
+
+def one_job(writer=None, steps=6):
+    writer = writer or Writer()
+    return [
+        writer.job(units=("image",)),
+        writer.device(),
+        *(writer.interval(10 * n, 10 * n + 10, 1000) for n in range(steps)),
+        writer.count(64),
+        writer.count(36),
+        writer.end(10 * steps),
+    ]
+
+
+def test_a_plain_job():
+    job = merge(one_job())
+    assert joules(job) == 6000
+    assert sum(c.amount for c in job.counts) == 100
+    assert (job.state, job.exit_code, job.duration_s) == ("completed", None, 60)
+    assert job.units == ("image",)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_order_and_duplicates_change_nothing(data):
+    records = one_job() + one_job(Writer("w2", node="n-2"))
+    # The second node has a GPU of its own.
+    records = [
+        replace(r, device_id="GPU-2") if r.node == "n-2" and hasattr(r, "device_id") else r
+        for r in records
+    ]
+    extra = data.draw(st.lists(st.sampled_from(records), max_size=20))
+    shuffled = data.draw(st.permutations(records + extra))
+    assert merge(shuffled) == merge(records)
+    assert joules(merge(shuffled)) == 12_000
+
+
+def test_the_greatest_end_wins_whatever_arrives_last():
+    writer = Writer()
+    records = [writer.job(), writer.device()]
+    grown = [writer.interval(0, end, 100 * end) for end in (4, 8, 10)]
+    for order in (grown, grown[::-1], [grown[2], grown[0], grown[1]]):
+        assert joules(merge(records + order)) == 1000
+
+
+def test_two_containers_of_one_host_count_a_gpu_once():
+    first, second = one_job(Writer("w1", node="n-1")), one_job(Writer("w2", node="n-2"))
+    job = merge(first + second)
+    assert joules(job) == 6000
+    assert "overlap-removed" in {notice.code for notice in job.notices}
+    assert len(job.devices) == 1
+
+
+def test_overlap_is_cut_in_proportion():
+    a, b = Writer("w1"), Writer("w2", node="n-2")
+    records = [a.job(), b.job(), a.device(), a.interval(0, 10, 1000), b.interval(5, 15, 2000)]
+    # 1000 J, then the half of 2000 J that lies after second 10.
+    assert joules(merge(records)) == pytest.approx(2000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(0, 3)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_no_instant_counts_twice(spans):
+    # Every writer sees the same constant 100 W, so the union's length times 100 is the truth.
+    writers = [Writer(f"w{n}", node=f"n-{n}") for n in range(4)]
+    records = [w.job() for w in writers] + [writers[0].device()]
+    records += [writers[w].interval(s, s + length, 100 * length) for s, length, w in spans]
+    covered = {second for s, length, _ in spans for second in range(s, s + length)}
+    assert joules(merge(records)) == pytest.approx(100 * len(covered))
+
+
+def test_wrapper_decides_how_the_job_ended():
+    wrapper, rank = Writer("w1"), Writer("w2")
+    records = [
+        wrapper.job(role="command"),
+        rank.job(role="track"),
+        rank.end(5, "failed"),
+        wrapper.end(9, "completed", exit_code=0),
+    ]
+    job = merge(records)
+    assert (job.state, job.exit_code, job.ended_at) == ("completed", 0, at(9))
+
+
+def test_the_worst_rank_decides_without_a_wrapper():
+    a, b = Writer("w1"), Writer("w2")
+    records = [a.job(), b.job(), a.end(8, "completed"), b.end(5, "failed", exit_code=3)]
+    job = merge(records)
+    assert (job.state, job.exit_code, job.ended_at) == ("failed", 3, at(8))
+
+
+def test_a_job_runs_until_every_rank_has_ended():
+    a, b = Writer("w1"), Writer("w2")
+    records = [a.job(), b.job(), a.end(8)]
+    assert merge(records).state == "running"
+    assert merge([*records, b.end(9)]).state == "completed"
+
+
+def test_a_meter_that_was_replaced_needs_no_end_of_its_own():
+    dead, heir = Writer("w1"), Writer("w2")
+    records = [dead.job(), dead.device(), dead.interval(0, 4, 400)]
+    records += [heir.job(resumes="w1"), heir.interval(0, 10, 1000)]
+    assert merge(records).state == "running"
+    job = merge([*records, heir.end(10)])
+    assert (job.state, joules(job)) == ("completed", 1000)
+    assert "meter-replaced" in {notice.code for notice in job.notices}
+
+
+def test_recovery_closes_a_lost_job_at_its_last_reading():
+    dead, recovery = Writer("w1"), Writer("r-1")
+    records = [dead.job(), dead.device(), dead.interval(0, 10, 1000)]
+    records += [recovery.job(role="recovery", resumes="w1", started_at=at(500))]
+    job = merge([*records, recovery.end(10, "lost")])
+    assert (job.state, job.ended_at, job.duration_s) == ("lost", at(10), 10)
+
+
+def test_what_one_writer_knows_fills_the_gaps_of_the_other():
+    wrapper, rank = Writer("w1"), Writer("w2")
+    records = [
+        wrapper.job(role="command", project="vision", zone=None, tags={"team": "a"}),
+        rank.job(role="track", project="default", zone="DE", pue=1.2, tags={"team": "b", "x": "1"}),
+    ]
+    head = merge(records).head
+    assert (head.project, head.zone, head.pue) == ("vision", "DE", 1.2)
+    assert head.tags == {"team": "a", "x": "1"}
+
+
+def test_energy_of_a_device_that_was_never_described_still_counts():
+    writer = Writer()
+    job = merge([writer.job(), writer.interval(0, 10, 1000, device_id="GPU-9")])
+    assert joules(job) == 1000
+    assert job.devices[0].record.name == "not described"
+
+
+def test_notices_of_the_meter_arrive_with_their_code():
+    writer = Writer()
+    job = merge([writer.job(notices=("meter-source-absent: no NVML here", "odd words"))])
+    assert {(n.code, n.message) for n in job.notices} == {
+        ("meter-source-absent", "no NVML here"),
+        ("meter-remark", "odd words"),
+    }
+
+
+def test_a_journal_without_a_job_record_is_an_error():
+    with pytest.raises(ScoreError, match="no job record"):
+        merge([Writer().interval(0, 10, 1000)])
+
+
+def test_two_jobs_do_not_merge():
+    with pytest.raises(ScoreError, match="several jobs"):
+        merge([Writer().job(), Writer(job="job-2").job()])

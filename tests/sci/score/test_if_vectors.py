@@ -1,0 +1,351 @@
+"""Impact Framework 1.1.0 as it really ran: equal to 1e-9 where it is right, better where not."""
+
+import json
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.quantity import Quantity, total
+from gramwatt.sci.base.units import j_from_kwh, s_from_h, s_from_years
+from gramwatt.sci.embodied.hosts import cpu_te, dram_te
+from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.journal.merge import MergedDevice
+from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.score.allocation import embodied_share_g
+from gramwatt.sci.score.formula import (
+    aggregate_sci,
+    embodied_g,
+    energy_kwh,
+    interpolated,
+    mean_on_grid,
+    on_grid,
+    operational_g,
+    sci_score,
+)
+from gramwatt.sci.score.operational import EnergyCells
+from gramwatt.sci.score.score import per_unit
+
+DATA = json.loads((Path(__file__).parents[2] / "data" / "if_vectors.json").read_text())
+VECTORS = {vector["id"].partition("_")[0]: vector for vector in DATA["vectors"]}
+INTENSITY = "grid/carbon-intensity"
+EXACT = 1e-9
+
+
+def leaves(vector):
+    """Nodes that hold inputs, by path."""
+    return {n["path"]: n for n in VECTORS[vector]["nodes"] if "inputs" in n}
+
+
+def rows(vector):
+    return [row for node in leaves(vector).values() for row in node["inputs"]]
+
+
+def span(row):
+    start = datetime.fromisoformat(row["timestamp"])
+    return start, start + timedelta(seconds=row["duration"])
+
+
+def computed(row):
+    """What our formulas make of one row, under Impact Framework's names."""
+    out, count = {}, row.get("count", 1)
+    if "power-kw" in row:
+        power_w = 1000 * row["power-kw"]
+        out["energy"] = energy_kwh(power_w, row["hours"], count) * row["facility/pue"]
+        out["carbon-operational"] = operational_g(out["energy"], row[INTENSITY])
+    elif "energy" in row:
+        pue = row.get("facility/pue", 1)
+        out["carbon-operational"] = operational_g(row["energy"], row[INTENSITY], pue)
+    te = row.get("device/emissions-embodied", row.get("total-embodied"))
+    if te is not None:
+        life = row.get("device/expected-lifespan", row.get("expected-lifespan"))
+        share = (row.get("resources-reserved", 1), row.get("resources-total", 1))
+        out["carbon-embodied"] = count * embodied_g(te, row["time-reserved"], life, *share)
+    m = out.get("carbon-embodied", row.get("carbon-embodied", 0))
+    out["carbon"] = row.get("carbon", out.get("carbon-operational", 0) + m)
+    units = next((row[k] for k in ("job/functional-units", "units", "requests") if k in row), None)
+    if units:
+        out["sci"] = sci_score(out["carbon"], 0, units)
+    return out
+
+
+ROW_BY_ROW = ("j01", "v03", "v41", "v43", "v45")
+
+
+@pytest.mark.parametrize("vector", ROW_BY_ROW)
+def test_rows_where_impact_framework_is_right(vector):
+    assert VECTORS[vector]["verdict"] == "correct"
+    for node in leaves(vector).values():
+        for given, theirs in zip(node["inputs"], node["outputs"], strict=True):
+            ours = {name: value for name, value in computed(given).items() if name in theirs}
+            assert ours == {name: pytest.approx(theirs[name], rel=EXACT) for name in ours}
+            assert set(ours) & {"carbon-embodied", "sci"}
+
+
+@pytest.mark.parametrize("vector", ["j01", "v41", "v43", "v45"])
+def test_trees_where_impact_framework_is_right(vector):
+    """Every group's total is the sum of its leaves, and its SCI is C over the whole job's R."""
+    for group in VECTORS[vector]["nodes"]:
+        inside = [
+            computed(row)
+            for path, node in leaves(vector).items()
+            if path.startswith(group["path"].rstrip("/") + "/") or path == group["path"]
+            for row in node["inputs"]
+        ]
+        theirs = group.get("aggregated", {})
+        for name in ("carbon-operational", "carbon-embodied", "carbon", "sci"):
+            if name in theirs:
+                ours = sum(row[name] for row in inside)
+                assert ours == pytest.approx(theirs[name], rel=EXACT), (group["path"], name)
+
+
+# The engine itself: intervals of devices joined with a track of intensity points.
+
+
+def interval(device_id, row):
+    start, end = span(row)
+    common = {"job_id": "j", "node": "n", "writer": "w", "seq": 1, "device_id": device_id}
+    energy_j = j_from_kwh(row["energy"])
+    return IntervalRecord(**common, start=start, end=end, energy_j=energy_j, kind="declared")
+
+
+def device(path, inputs):
+    device_id = path.strip("/").replace("/", "-")
+    record = DeviceRecord(
+        job_id="j",
+        node="n",
+        writer="w",
+        seq=1,
+        device_id=device_id,
+        device_class="gpu",
+        name="T",
+        meter="test",
+        kind="declared",
+    )
+    return MergedDevice(record, tuple(interval(device_id, row) for row in inputs))
+
+
+def exact(value, unit="1"):
+    return Quantity.exact(value, unit, "declared", "Impact Framework vector")
+
+
+def track(inputs):
+    """The rows' intensities as one gapless track."""
+    spans = [(*span(row), exact(row[INTENSITY], "gCO2e/kWh")) for row in inputs]
+    ends = [start for start, _, _ in spans[1:]] + [spans[-1][1]]
+    points = [
+        IntensityPoint("DE", start, end, value, "hourly")
+        for (start, _, value), end in zip(spans, ends, strict=True)
+    ]
+    return IntensityTrack(points)
+
+
+def engine_operational_g(nodes, pue=1.0):
+    """O [g] of a job whose components have the given rows."""
+    inputs = next(iter(nodes.values()))["inputs"]
+    cells = EnergyCells.of((device(p, n["inputs"]) for p, n in nodes.items()), track(inputs))
+    return cells.operational_g(exact(pue))
+
+
+def test_the_engine_scores_the_training_job_like_the_standards_own_tool():
+    nodes = leaves("j01")
+    rows_ = rows("j01")
+    operational = engine_operational_g(nodes, rows_[0]["facility/pue"])
+    embodied = total(
+        embodied_share_g(
+            exact(row["device/emissions-embodied"], "gCO2e"),
+            sum(r["time-reserved"] for r in node["inputs"]),
+            exact(row["device/expected-lifespan"] / s_from_years(1), "years"),
+            row["resources-reserved"] / row["resources-total"],
+        )
+        for node in nodes.values()
+        for row in node["inputs"][:1]
+    )
+    score = per_unit(operational + embodied, rows_[0]["job/functional-units"], "Mtoken")
+    theirs = VECTORS["j01"]["nodes"][0]["aggregated"]
+    assert operational.value == pytest.approx(theirs["carbon-operational"], rel=EXACT)
+    assert embodied.value == pytest.approx(theirs["carbon-embodied"], rel=EXACT)
+    assert score.value == pytest.approx(theirs["sci"], rel=EXACT)
+
+
+# Aligning samples with a grid (TimeSync).
+
+
+def edges(vector):
+    grid = VECTORS[vector]["grid"]
+    start, end = (datetime.fromisoformat(grid[key]) for key in ("start-time", "end-time"))
+    steps = -(-(end - start) // timedelta(seconds=grid["interval"]))
+    return [
+        min(end, start + n * timedelta(seconds=grid["interval"])) for n in range(int(steps) + 1)
+    ]
+
+
+def energies(vector):
+    return on_grid([(*span(row), row["energy"]) for row in rows(vector)], edges(vector))
+
+
+@pytest.mark.parametrize("vector", ["v10", "v14", "v19"])
+def test_grids_where_impact_framework_is_right(vector):
+    assert VECTORS[vector]["verdict"] == "correct"
+    (node,) = leaves(vector).values()
+    theirs = [row["energy"] for row in node["outputs"]]
+    assert energies(vector) == pytest.approx(theirs, rel=EXACT, abs=EXACT)
+    right = [row["energy"] for row in VECTORS[vector]["right"]["rows"]]
+    assert energies(vector) == pytest.approx(right, rel=EXACT, abs=EXACT)
+
+
+@pytest.mark.parametrize("vector", ["v11", "v11c", "v12"])
+def test_means_on_a_grid_use_every_sample(vector):
+    right = VECTORS[vector]["right"]["rows"]
+    spans = [(*span(row), row[INTENSITY]) for row in rows(vector)]
+    means = mean_on_grid(spans, edges(vector))
+    assert means == pytest.approx([row[INTENSITY] for row in right], rel=EXACT)
+    assert energies(vector) == pytest.approx([row["energy"] for row in right], rel=EXACT)
+    (node,) = leaves(vector).values()
+    theirs = [row[INTENSITY] for row in node["outputs"]]
+    assert all(wrong < mean for wrong, mean in zip(theirs, means, strict=True))
+
+
+@pytest.mark.parametrize("vector", ["v11", "v11c", "v12"])
+def test_the_engine_joins_each_sample_with_its_own_intensity(vector):
+    right = VECTORS[vector]["right"]["rows"]
+    carbon = sum(row["energy"] * row[INTENSITY] for row in right)
+    joined = EnergyCells.of([device("/c", rows(vector))], track(rows(vector)))
+    assert joined.operational_g(exact(1.0)).value == pytest.approx(carbon, rel=EXACT)
+    mean = carbon / sum(row["energy"] for row in right)
+    assert joined.mean_intensity().value == pytest.approx(mean, rel=EXACT)
+
+
+@pytest.mark.parametrize("vector", ["v13b", "v15", "v17"])
+def test_grids_conserve_energy_and_end_where_they_end(vector):
+    assert sum(energies(vector)) == pytest.approx(
+        VECTORS[vector]["right"]["total"]["energy"], rel=EXACT
+    )
+
+
+def test_a_gap_does_not_move_the_grid():
+    # 5 in 0-5 s, 5 in 6-11 s, 6 in 14-20 s, on steps of 5 s.
+    assert energies("v17") == pytest.approx([5, 4, 1 + 1, 5], rel=EXACT)
+
+
+def test_half_second_samples_are_shared_like_any_others():
+    assert energies("v18") == pytest.approx([2, 2], rel=EXACT)
+
+
+def test_two_days_of_padding_are_zeros():
+    assert energies("v19b") == [1.0] + [0.0] * 47
+
+
+def test_a_mean_without_samples_is_unknown_not_zero():
+    start = datetime.fromisoformat("2026-03-02T00:00:00Z")
+    grid = [start, start + timedelta(hours=1), start + timedelta(hours=2)]
+    assert mean_on_grid([(grid[0], grid[1], 400.0)], grid) == [400.0, None]
+
+
+# Sums over components and time.
+
+
+@pytest.mark.parametrize("vector", ["v21b", "v25", "v26"])
+def test_components_of_any_length_add_up(vector):
+    carbon = sum(
+        engine_operational_g({path: node}).value + sum(r.get("carbon-embodied", 0) for r in inputs)
+        for path, node in leaves(vector).items()
+        for inputs in [node["inputs"]]
+    )
+    right = VECTORS[vector]["right"]["aggregated"]
+    assert carbon == pytest.approx(next(iter(right.values())), rel=EXACT)
+
+
+def test_a_score_over_time_is_carbon_over_units():
+    right = VECTORS["v22"]["right"]["aggregated"]
+    steps = zip(*(node["inputs"] for node in leaves("v22").values()), strict=True)
+    pairs = []
+    for step in steps:
+        # Every component repeats the step's tokens.
+        pairs.append((sum(computed(row)["carbon"] for row in step), step[0]["tokens"]))
+    assert sum(carbon for carbon, _ in pairs) == pytest.approx(right["carbon"], rel=EXACT)
+    assert sum(units for _, units in pairs) == right["tokens"]
+    assert aggregate_sci(pairs) == pytest.approx(right["sci"], rel=EXACT)
+    theirs = VECTORS["v22"]["nodes"][0]["aggregated"]["sci"]
+    assert theirs == pytest.approx(sum(c / r for c, r in pairs) / len(pairs), rel=EXACT)
+
+
+def test_rows_of_other_months_do_not_land_in_each_others_steps():
+    first, second = (node["inputs"] for node in leaves("v27").values())
+    grid = [span(row)[0] for row in first] + [span(first[-1])[1]]
+    assert on_grid([(*span(row), row["energy"]) for row in second], grid) == [0.0, 0.0]
+    carbon = sum(computed(row)["carbon"] for row in (*first, *second))
+    assert carbon == pytest.approx(450, rel=EXACT)
+
+
+# Single rows that must be refused, and constants that must not be taken over.
+
+
+def test_negative_carbon_is_refused():
+    (row,) = rows("v33")
+    with pytest.raises(ScoreError, match="negative"):
+        sci_score(row["carbon"], 0, row["tokens"])
+
+
+def test_an_unknown_factor_is_refused():
+    (row,) = rows("v38")
+    with pytest.raises(ScoreError, match="not a finite number"):
+        operational_g(row["energy"], row[INTENSITY])
+
+
+def test_a_life_of_zero_is_refused():
+    (row,) = rows("v39")
+    with pytest.raises(ScoreError, match="above zero"):
+        embodied_g(row["total-embodied"], row["time-reserved"], row["expected-lifespan"])
+
+
+def test_a_share_above_one_is_refused():
+    row = rows("v08")[0]
+    with pytest.raises(ScoreError, match="at most 1"):
+        embodied_g(1_000_000, row["duration"], s_from_years(4), row["usage-ratio"], 1)
+
+
+def test_units_of_zero_are_refused():
+    with pytest.raises(ScoreError, match="above zero"):
+        sci_score(100, 10, 0)
+
+
+def test_short_spans_keep_their_digits():
+    for row, right in zip(rows("v36b"), VECTORS["v36b"]["right"]["rows"], strict=True):
+        hours = row["duration"] / s_from_h(1)
+        assert energy_kwh(1000 * row["kw"], hours) == pytest.approx(right["energy"], rel=EXACT)
+
+
+def test_interpolation():
+    config = VECTORS["v34"]["config"]["i"]
+    curve = list(zip(config["x"], config["y"], strict=True))
+    (node,) = leaves("v34").values()
+    for given, theirs in zip(node["inputs"], node["outputs"], strict=True):
+        assert interpolated(given["u"], curve) == pytest.approx(theirs["f"], rel=EXACT)
+    with pytest.raises(ScoreError, match="outside"):
+        interpolated(100.5, curve)
+
+
+def test_a_gigabyte_of_memory_costs_the_same_in_any_host():
+    # Theirs doubles when the baseline memory does (v06).
+    steps = [dram_te(b).te_g.value - dram_te(a).te_g.value for a, b in pairwise((15, 16, 31, 32))]
+    assert steps[0] == pytest.approx(steps[2], rel=EXACT)
+    assert steps[1] == pytest.approx(15 * steps[0], rel=EXACT)
+
+
+def test_a_thread_is_not_charged_as_a_processor():
+    # 96 threads cost 9.5 t in v04, where each counts as a processor of 100 kg.
+    theirs = 95 * 100_000
+    assert cpu_te(None, 96).te_g.high < theirs / 10
+
+
+WORKED = {*ROW_BY_ROW, "v10", "v14", "v19", "v11", "v11c", "v12", "v13b", "v15", "v17", "v18"} | {
+    *("v19b", "v21b", "v25", "v26", "v22", "v27", "v33", "v38", "v39", "v08", "v36b", "v34"),
+    *("v06", "v04"),
+}
+
+
+def test_every_vector_is_worked():
+    assert set(VECTORS) == WORKED

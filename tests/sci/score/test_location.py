@@ -1,0 +1,255 @@
+"""Where a job ran: nodes that disagree, an own supply, the signal asked for, unreal meters."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramwatt.reports.job import build
+from gramwatt.sci.analysis.audit import self_audit
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.score.score import ScoreContext, score
+from tests.reports.words import words
+from tests.sci.writers import Writer
+
+CATALOG = load_catalog()
+SOLAR = """
+[zones.ROOF]
+g_per_kwh = 41
+low = 26
+high = 60
+year = 2025
+off_grid = true
+source = "array and battery on our roof, life cycle study of the maker"
+"""
+
+
+def scored(*writers, catalog=CATALOG, meter="nvml", **context):
+    """The document of such a job."""
+    records = node_records(*writers, meter=meter)
+    return score(merge(records), ScoreContext(catalog, AnnualIntensity(catalog), **context))
+
+
+def node_records(*writers, meter="nvml"):
+    """A job whose writers, one a node, each open with the given fields and read one GPU."""
+    records = []
+    for index, fields in enumerate(writers):
+        writer = Writer(f"w{index}", node=f"n-{index}")
+        gpu = f"GPU-{index}"
+        records += [
+            writer.job(**fields),
+            writer.device(gpu, name="NVIDIA H100 80GB HBM3", units_total=8, meter=meter),
+            writer.interval(0, 60, 36_000, gpu),
+            writer.end(60),
+        ]
+    return records
+
+
+def codes(doc):
+    return [notice["code"] for notice in doc["notices"]]
+
+
+def intensity(zone):
+    return CATALOG.zone(zone).intensity.value
+
+
+def test_nodes_in_different_zones_are_counted_each_in_its_own():
+    doc = scored({"zone": "FR", "pue": 1.1}, {"zone": "DE", "pue": 1.1})
+    assert (doc["conformance"], doc["deviations"]) == ("conforming", [])
+    assert "place-conflict" not in codes(doc)
+    assert codes(doc).count("zones-several") == 1
+    assert (doc["zone"], doc["method"]["zones"]) == ("FR", ["FR", "DE"])
+    # 36 kJ are 0.01 kWh on each node.
+    expected = 0.01 * (intensity("FR") + intensity("DE")) * 1.1
+    assert doc["operational_g"]["value"] == pytest.approx(expected, rel=1e-12)
+    mean = (intensity("FR") + intensity("DE")) / 2
+    assert doc["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(mean)
+    by_device = {d["device_id"]: d["intensity_g_per_kwh"] for d in doc["steps"]["devices"]}
+    assert by_device == {"GPU-0": [intensity("FR")], "GPU-1": [intensity("DE")]}
+    rows = {row["what"]: row["figure"]["value"] for row in doc["method"]["inputs"]}
+    assert rows["carbon intensity of zone FR (n-0)"] == intensity("FR")
+    assert rows["carbon intensity of zone DE (n-1)"] == intensity("DE")
+    assert all(row["passed"] for row in self_audit(doc))
+    assert "FR, DE: each node in its own" in words(build(doc))
+
+
+def test_a_zone_and_a_region_of_another_zone_are_counted_apart_too():
+    doc = scored({"zone": "DE", "pue": 1.1}, {"region": "aws:eu-west-3", "pue": 1.1})
+    assert (doc["conformance"], doc["method"]["zones"]) == ("conforming", ["DE", "FR"])
+
+
+def test_zones_of_different_resolution_are_joined_each_at_its_own():
+    class Mixed:
+        """Changing every 20 s in France, one mean in Germany."""
+
+        def points(self, zone, start, end):
+            (mean,) = AnnualIntensity(CATALOG).points(zone, start, end)
+            if zone != "FR":
+                return [mean]
+            edges = [start + n * timedelta(seconds=20) for n in range(-1, 5)]
+            values = (900, 10, 20, 60, 900)
+            return [
+                dataclasses.replace(
+                    mean,
+                    start=left,
+                    end=right,
+                    intensity=mean.intensity.scaled(v / intensity("FR")),
+                )
+                for left, right, v in zip(edges, edges[1:], values, strict=False)
+            ]
+
+    records = node_records({"zone": "FR", "pue": 1.0}, {"zone": "DE", "pue": 1.0})
+    doc = score(merge(records), ScoreContext(CATALOG, Mixed()))
+    # 0.01 kWh on each node; in France a third of it in each of three steps of 20 s.
+    expected = 0.01 * ((10 + 20 + 60) / 3 + intensity("DE"))
+    assert doc["operational_g"]["value"] == pytest.approx(expected, rel=1e-9)
+    assert sum(day["operational_g"]["value"] for day in doc["days"]) == pytest.approx(expected)
+    by_device = {d["device_id"]: d["intensity_g_per_kwh"] for d in doc["steps"]["devices"]}
+    assert by_device["GPU-0"] == pytest.approx([10, 20, 60])
+    assert by_device["GPU-1"] == pytest.approx([intensity("DE")] * 3)
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_arrival_decides_nothing_about_zones(random):
+    records = node_records(
+        {"zone": "FR", "pue": 1.1}, {"zone": "DE", "pue": 1.1}, {"zone": "PL", "pue": 1.1}
+    )
+    context = ScoreContext(CATALOG, AnnualIntensity(CATALOG))
+    expected = score(merge(records), context)
+    shuffled = [*records, *records[:4]]
+    random.shuffle(shuffled)
+    assert score(merge(shuffled), context) == expected
+
+
+def test_one_node_in_two_zones_is_no_sci_whoever_comes_first():
+    for zones in (("FR", "DE"), ("DE", "FR")):
+        first, second = Writer("w0"), Writer("w1")
+        records = [
+            first.job(zone=zones[0], pue=1.1),
+            second.job(zone=zones[1]),
+            first.device(name="NVIDIA H100 80GB HBM3", units_total=8),
+            first.interval(0, 60, 36_000),
+            first.end(60),
+            second.end(60),
+        ]
+        doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+        assert doc["conformance"] == "not-sci"
+        fault = f"n-1 is said to stand in several zones: {', '.join(zones)}"
+        assert doc["deviations"] == [fault]
+        assert codes(doc).count("place-conflict") == 1
+
+
+def test_a_node_without_a_zone_among_different_ones_is_no_sci():
+    doc = scored({"zone": "FR", "pue": 1.1}, {"zone": "DE", "pue": 1.1}, {"pue": 1.1})
+    assert doc["conformance"] == "not-sci"
+    assert doc["deviations"] == ["n-2 names no zone, and others stand in different ones"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"zone": "FR", "pue": 1.1},
+        {"zone": "FRA", "pue": 1.1},
+        {"pue": 1.1},
+        {"region": "aws:eu-west-3"},
+    ],
+)
+def test_nodes_that_mean_the_same_place_do_not_disagree(other):
+    doc = scored({"zone": "FR", "pue": 1.1}, other)
+    assert (doc["conformance"], doc["deviations"]) == ("conforming", [])
+    assert "place-conflict" not in codes(doc)
+
+
+def test_a_wrapper_and_its_process_on_one_node_are_one_place():
+    first, second = Writer("w0"), Writer("w1")
+    records = [
+        first.job(role="command", zone="FR", pue=1.1),
+        second.job(role="track", zone="DE"),
+        first.device(name="NVIDIA H100 80GB HBM3", units_total=8),
+        first.interval(0, 60, 36_000),
+        first.end(60),
+        second.end(60),
+    ]
+    doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    assert (doc["zone"], doc["conformance"]) == ("FR", "conforming")
+
+
+def test_the_highest_pue_of_the_nodes_is_used_with_the_others_in_its_range():
+    doc = scored({"zone": "FR", "pue": 1.1}, {"zone": "FR", "pue": 1.4})
+    pue = doc["method"]["pue"]
+    assert (pue["low"], pue["value"], pue["high"]) == (1.1, 1.4, 1.4)
+    assert doc["conformance"] == "conforming-with-deviations"
+    assert "different PUE: 1.4" in doc["deviations"][0]
+    assert codes(doc).count("place-conflict") == 1
+    both = 2 * 36_000 / 3.6e6 * CATALOG.zone("FR").intensity.value
+    assert doc["operational_g"]["value"] == pytest.approx(both * 1.4)
+    assert doc["operational_g"]["low"] <= both * 1.1
+
+
+def test_an_own_supply_has_its_own_factor_and_conforms():
+    catalog = CATALOG.with_overlay(SOLAR)
+    doc = scored({"zone": "roof", "pue": 1.0}, catalog=catalog)
+    # 36 kJ are 0.01 kWh, of 41 g/kWh.
+    assert doc["operational_g"]["value"] == pytest.approx(0.41)
+    assert (doc["conformance"], doc["method"]["supply"]) == ("conforming", "off-grid")
+    assert scored({"zone": "FR", "pue": 1.0})["method"]["supply"] == "grid"
+    named = {row["what"]: row["figure"]["source"] for row in doc["method"]["inputs"]}
+    source = named["carbon intensity of the own supply, not connected to a grid"]
+    assert "array and battery on our roof" in source
+    assert catalog.zone("ROOF").to_doc()["supply"] == "off-grid"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "100 % renewable by PPA",
+        "supplier, Guarantees of Origin cancelled",
+        "RECs of our utility",
+        "market-based factor of 2025",
+        "grid mean less offsets",
+    ],
+)
+def test_a_zone_whose_source_is_a_contract_is_refused(source):
+    text = SOLAR.replace("array and battery on our roof, life cycle study of the maker", source)
+    with pytest.raises(OverlayError, match=r"\[zones.ROOF\] source names a market-based"):
+        CATALOG.with_overlay(text)
+
+
+def test_a_score_of_another_signal_or_basis_than_asked_for_is_refused():
+    class Marginal:
+        def points(self, zone, start, end):
+            (point,) = AnnualIntensity(CATALOG).points(zone, start, end)
+            return [dataclasses.replace(point, signal="marginal", basis="direct")]
+
+    writer = Writer()
+    job = merge([writer.job(zone="FR", pue=1.1), writer.end(60)])
+    with pytest.raises(ScoreError, match="average, lifecycle intensity, and the data are marginal"):
+        score(job, ScoreContext(CATALOG, Marginal()))
+    doc = score(job, ScoreContext(CATALOG, Marginal(), signal="marginal", basis="direct"))
+    method = doc["method"]
+    assert (method["intensity_signal"], method["intensity_basis"]) == ("marginal", "direct")
+    with pytest.raises(ScoreError, match="marginal, direct intensity, and the data are average"):
+        scored({"zone": "FR"}, signal="marginal", basis="direct")
+
+
+@pytest.mark.parametrize("meter", ["nvml-synthetic", "nvml-replay"])
+def test_readings_of_no_hardware_are_no_sci(meter):
+    doc = scored({"zone": "FR", "pue": 1.1}, meter=meter)
+    assert doc["conformance"] == "not-sci"
+    assert doc["deviations"] == [
+        "readings come from a synthetic or replayed meter, not from hardware"
+    ]
+    assert codes(doc).count("meter-synthetic") == 1
+
+
+def test_the_meters_own_remark_suffices_to_make_it_no_sci():
+    said = "meter-synthetic: GPU readings come from nvml-replay, not from hardware."
+    doc = scored({"zone": "FR", "pue": 1.1, "notices": (said,)})
+    assert doc["conformance"] == "not-sci"
+    assert codes(doc).count("meter-synthetic") == 1

@@ -1,0 +1,88 @@
+"""The join: its short cut for intervals within one point changes nothing, and days add up."""
+
+from datetime import UTC, datetime, timedelta
+from math import fsum
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.journal.merge import MergedDevice
+from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.score.operational import EnergyCells
+
+T0 = datetime(2026, 5, 1, 22, tzinfo=UTC)
+PUE = Quantity.exact(1.3, "1", "declared", "test")
+WHO = {"job_id": "j", "node": "n", "writer": "w", "seq": 1}
+
+
+def track(step_s, count):
+    step = timedelta(seconds=step_s)
+    return IntensityTrack(
+        [
+            IntensityPoint(
+                "DE",
+                T0 + n * step,
+                T0 + (n + 1) * step,
+                Quantity.around(50.0 + (n * 53) % 400, 0.1, "gCO2e/kWh", "measured", "grid"),
+                "hourly",
+            )
+            for n in range(count)
+        ]
+    )
+
+
+def device(name, lengths, kinds, meter="nvml"):
+    moment, intervals = T0, []
+    for n, (length, joules) in enumerate(lengths):
+        end = moment + timedelta(seconds=length)
+        kind = kinds[n % len(kinds)]
+        intervals.append(
+            IntervalRecord(**WHO, device_id=name, start=moment, end=end, energy_j=joules, kind=kind)
+        )
+        moment = end
+    record = DeviceRecord(
+        **WHO, device_id=name, device_class="gpu", name="T", meter=meter, kind="measured"
+    )
+    return MergedDevice(record, tuple(intervals))
+
+
+spans = st.lists(st.tuples(st.integers(1, 4000), st.floats(0, 1e6)), min_size=1, max_size=30)
+
+
+@settings(max_examples=80, deadline=None)
+@given(spans, spans, st.sampled_from([300, 900, 3600, 200_000]))
+def test_the_join_is_the_sum_over_every_split(first, second, step_s):
+    grid = track(step_s, 130_000 // step_s + 1)
+    kinds = ("measured", "estimated")
+    devices = [device("a", first, kinds), device("b", second, kinds[:1], "other")]
+    cells = EnergyCells.of(devices, grid)
+    by_hand = fsum(
+        i.energy_j * share / 3.6e6 * grid.points[index].intensity.value
+        for d in devices
+        for i in d.intervals
+        for index, share in grid.split(i.start, i.end)
+    )
+    joules = fsum(i.energy_j for d in devices for i in d.intervals)
+    assert fsum(cells.cells.values()) == pytest.approx(joules, rel=1e-12)
+    assert cells.operational_g(PUE).value == pytest.approx(by_hand * 1.3, rel=1e-12)
+    days = [cells.operational_g(PUE, day=day) for day in cells.days()]
+    assert fsum(d.value for d in days) == pytest.approx(by_hand * 1.3, rel=1e-12)
+    assert fsum(cells.energy_j(day=day).value for day in cells.days()) == pytest.approx(joules)
+
+
+def test_a_day_without_energy_is_unknown():
+    cells = EnergyCells.of([device("a", [(10, 5.0)], ("measured",))], track(3600, 2))
+    assert cells.energy_j(day=datetime(2026, 6, 1, tzinfo=UTC).date()) is None
+
+
+def test_each_kind_keeps_its_own_spread():
+    grid = track(3600, 2)
+    both = device("a", [(10, 3.6e6), (10, 3.6e6)], ("measured", "estimated"))
+    emitted = EnergyCells.of([both], grid).operational_g(Quantity.exact(1, "1", "declared", "t"))
+    # 50 g/kWh -+ 10 %; 1 kWh -+ 5 % and 1 kWh -+ 40 %.
+    assert emitted.low == pytest.approx(45 * (0.95 + 0.60))
+    assert emitted.high == pytest.approx(55 * (1.05 + 1.40))
+    assert emitted.kind == "estimated"

@@ -1,0 +1,434 @@
+"""The score, against arithmetic done by hand."""
+
+from datetime import timedelta
+
+import pytest
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.intensity import IntensityPoint
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.score.score import ScoreContext, per_unit, score
+from tests.sci.writers import T0, Writer, at
+
+CATALOG = load_catalog()
+H100 = {"name": "NVIDIA H100 80GB HBM3", "units_total": 8}
+LIFE_S = 4 * 8760 * 3600
+
+
+class Steps:
+    """Intensity that steps through `values` [g/kWh], each for `step_s`, without spread."""
+
+    def __init__(self, *values, step_s=3600, quality="hourly"):
+        self.values, self.step, self.quality = values, timedelta(seconds=step_s), quality
+
+    def points(self, zone, start, end):
+        return [
+            IntensityPoint(
+                zone or "world",
+                T0 + n * self.step,
+                T0 + (n + 1) * self.step,
+                Quantity.exact(value, "gCO2e/kWh", "measured", "test grid"),
+                self.quality,
+            )
+            for n, value in enumerate(self.values)
+        ]
+
+
+def scored(records, intensity=None, **context):
+    lookup = intensity or AnnualIntensity(CATALOG)
+    return score(merge(records), ScoreContext(CATALOG, lookup, **context))
+
+
+def gpu_job(**job):
+    """One H100 for 60 s at 700 W, 1000 images, in Germany with PUE 1.1."""
+    writer = Writer()
+    given = {"units": ("image",), "zone": "DE", "pue": 1.1, **job}
+    return [
+        writer.job(**given),
+        writer.device(**H100),
+        *(writer.interval(10 * n, 10 * n + 10, 7000) for n in range(6)),
+        writer.count(1000),
+        writer.end(60),
+    ]
+
+
+def test_every_term_by_hand():
+    doc = scored(gpu_job())
+    energy = 42_000 / 3.6e6
+    intensity = CATALOG.zone("DE").intensity.value
+    operational = energy * intensity * 1.1
+    # One H100 (164 kg, NVIDIA) and an eighth of a server (5700 kg / 8), 60 s of 4 years.
+    embodied = (164_000 + 5_700_000 / 8) * 60 / LIFE_S
+    assert doc["energy_kwh"]["value"] == pytest.approx(energy)
+    assert doc["operational_g"]["value"] == pytest.approx(operational)
+    assert doc["embodied_g"]["value"] == pytest.approx(embodied)
+    assert doc["total_g"]["value"] == pytest.approx(operational + embodied)
+    [row] = doc["sci"]
+    assert (row["unit"], row["count"]) == ("image", 1000)
+    assert row["g_per_unit"]["value"] == pytest.approx((operational + embodied) / 1000)
+    assert row["g_per_unit"]["unit"] == "gCO2e/image"
+    assert (doc["conformance"], doc["deviations"]) == ("conforming", [])
+
+
+def test_ranges_by_hand():
+    doc = scored(gpu_job(), Steps(400))
+    energy = 42_000 / 3.6e6
+    # A counter is taken as +-5 %; the grid here and the declared PUE have no spread.
+    assert doc["operational_g"]["low"] == pytest.approx(energy * 0.95 * 400 * 1.1)
+    assert doc["operational_g"]["high"] == pytest.approx(energy * 1.05 * 400 * 1.1)
+    # H100: 164 to 273 kg published. Server: 3000 to 6500 kg. Life: 3 to 6 years.
+    assert doc["embodied_g"]["low"] == pytest.approx(
+        (164_000 + 3_000_000 / 8) * 60 / (6 * 8760 * 3600)
+    )
+    assert doc["embodied_g"]["high"] == pytest.approx(
+        (273_000 + 6_500_000 / 8) * 60 / (3 * 8760 * 3600)
+    )
+
+
+def test_energy_meets_the_intensity_of_its_own_hour():
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device(**H100),
+        writer.interval(0, 1800, 3.6e6),  # 1 kWh in the first hour
+        writer.interval(3600, 7200, 2 * 3.6e6),  # 2 kWh in the second
+        writer.end(7200),
+    ]
+    doc = scored(records, Steps(100, 400))
+    # Mean energy times mean intensity would give 3 x 250 = 750.
+    assert doc["operational_g"]["value"] == pytest.approx(1 * 100 + 2 * 400)
+    assert doc["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(300)
+
+
+def test_an_interval_across_two_steps_is_shared_by_time():
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device(**H100),
+        writer.interval(2700, 6300, 4 * 3.6e6),  # a quarter of it before the step
+        writer.end(6300),
+    ]
+    doc = scored(records, Steps(100, 200))
+    assert doc["operational_g"]["value"] == pytest.approx(1 * 100 + 3 * 200)
+
+
+def test_pue_is_applied_once_and_to_energy_never():
+    one, two = scored(gpu_job(pue=1.0)), scored(gpu_job(pue=2.0))
+    assert two["operational_g"]["value"] == pytest.approx(2 * one["operational_g"]["value"])
+    assert two["energy_kwh"] == one["energy_kwh"]
+    assert two["embodied_g"] == one["embodied_g"]
+
+
+def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
+    doc = scored(gpu_job(pue=None))
+    assert doc["method"]["pue"]["value"] == 1.0
+    assert doc["method"]["pue"]["high"] == 1.6
+    assert doc["conformance"] == "conforming-with-deviations"
+    assert "PUE" in doc["deviations"][0]
+    assert "pue-undeclared" in codes(doc)
+
+
+def test_a_cloud_region_gives_its_zone_and_its_published_pue():
+    region = CATALOG.region("aws:eu-west-1")
+    doc = scored(gpu_job(zone=None, pue=None, region="aws:eu-west-1"))
+    assert doc["zone"] in (region.zone, region.country)
+    assert doc["method"]["pue"]["value"] == region.pue.value
+    assert doc["conformance"] == "conforming"
+
+
+def test_without_a_zone_the_world_stands_in_and_it_is_no_sci():
+    doc = scored(gpu_job(zone=None))
+    world = CATALOG.world().intensity.value
+    assert doc["operational_g"]["value"] == pytest.approx(42_000 / 3.6e6 * world * 1.1)
+    assert doc["conformance"] == "not-sci"
+    assert doc["zone"] is None
+    assert "zone-unknown" in codes(doc)
+    assert doc["data_quality"]["intensity"] == {"world": 1.0}
+
+
+def test_a_device_without_a_reading_makes_the_energy_unknown_not_smaller():
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device("GPU-1", **H100),
+        writer.device("GPU-2", **H100),
+        writer.interval(0, 60, 42_000, "GPU-1"),
+        writer.end(60),
+    ]
+    doc = scored(records)
+    for field in ("energy_kwh", "operational_g", "total_g"):
+        assert doc[field] is None
+    assert doc["sci"][0]["g_per_unit"] is None
+    assert doc["conformance"] == "not-sci"
+    assert doc["data_quality"]["grade"] == "D"
+    assert [row["energy_j"] is None for row in doc["devices"]] == [False, True, True]
+    assert "energy-unmeasured" in codes(doc)
+
+
+def test_a_job_without_any_reading_is_unknown():
+    writer = Writer()
+    doc = scored([writer.job(zone="DE"), writer.end(5)])
+    assert doc["energy_kwh"] is None
+    assert doc["conformance"] == "not-sci"
+
+
+def test_n_devices_are_n_times_one():
+    def job(n):
+        writer = Writer()
+        records = [writer.job(zone="DE", pue=1.0)]
+        for index in range(n):
+            records.append(writer.device(f"GPU-{index}", **H100))
+            records.append(writer.interval(0, 60, 42_000, f"GPU-{index}"))
+        return scored([*records, writer.end(60)])
+
+    one, eight = job(1), job(8)
+    for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+        for end in ("value", "low", "high"):
+            assert eight[term][end] == pytest.approx(8 * one[term][end])
+
+
+def test_slices_of_a_device_sum_to_the_device():
+    def embodied(share):
+        writer = Writer()
+        records = [
+            writer.job(zone="DE", pue=1.0),
+            writer.device(**H100, share=share),
+            writer.interval(0, 60, 42_000 * share),
+            writer.end(60),
+        ]
+        return scored(records)["embodied_g"]["value"]
+
+    assert embodied(2 / 7) + embodied(5 / 7) == pytest.approx(embodied(1.0))
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4, 8])
+def test_the_jobs_of_a_full_host_sum_to_the_host(jobs):
+    def embodied(gpus):
+        writer = Writer()
+        records = [writer.job(zone="DE", pue=1.0)]
+        for n in range(gpus):
+            records += [
+                writer.device(f"GPU-{n}", **H100),
+                writer.interval(0, 60, 42_000, f"GPU-{n}"),
+            ]
+        return scored([*records, writer.end(60)])["embodied_terms"]
+
+    whole, part = embodied(8), embodied(8 // jobs)
+    host = {row["label"]: row for row in whole}["host, the share of 8 of 8 accelerators"]
+    assert host["te_g"]["value"] == pytest.approx(5_700_000)
+    assert "8 shares of 8" in host["stages"]
+    for name in ("value", "low", "high"):
+        sums = [sum(row["embodied_g"][name] for row in rows) for rows in (whole, part)]
+        assert jobs * sums[1] == pytest.approx(sums[0])
+
+
+def test_slices_of_a_device_carry_its_share_of_the_host_between_them():
+    def host(share):
+        writer = Writer()
+        records = [
+            writer.job(zone="DE", pue=1.0),
+            writer.device(**H100, share=share),
+            writer.interval(0, 60, 42_000 * share),
+            writer.end(60),
+        ]
+        rows = scored(records)["embodied_terms"]
+        return next(row for row in rows if row["device_id"] == "n-1-host")
+
+    parts = [host(share) for share in (1 / 7, 2 / 7, 4 / 7)]
+    grams = sum(part["embodied_g"]["value"] for part in parts)
+    assert grams == pytest.approx(host(1.0)["embodied_g"]["value"])
+    assert [part["resources_total"] for part in parts] == [8, 8, 8]
+
+
+def test_jobs_on_a_workstation_of_two_cards_sum_to_it():
+    card = {"name": "NVIDIA GeForce RTX 4090", "units_total": 2}
+    host = {"device_class": "cpu", "name": "AMD EPYC 7763 64-Core Processor", "units": 128.0}
+
+    def embodied(gpus):
+        writer = Writer()
+        records = [writer.job(zone="DE", pue=1.0), writer.device("cpu", **host)]
+        records.append(writer.interval(0, 60, 6_000, "cpu"))
+        for n in range(gpus):
+            records += [
+                writer.device(f"GPU-{n}", **card),
+                writer.interval(0, 60, 24_000, f"GPU-{n}"),
+            ]
+        return scored([*records, writer.end(60)])["embodied_g"]["value"]
+
+    assert 2 * embodied(1) == pytest.approx(embodied(2))
+
+
+def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
+    def host_g(share, units):
+        writer = Writer()
+        cpu = {"device_class": "cpu", "name": "EPYC 7763", "units": units, "units_total": 64}
+        device = writer.device("cpu-0", **cpu, share=share)
+        reading = writer.interval(0, 3600, 1e5, "cpu-0")
+        doc = scored([writer.job(zone="FR"), device, reading, writer.end(3600)])
+        [host] = [row for row in doc["devices"] if row["class"] == "host"]
+        return host["embodied_g"]["value"]
+
+    whole_g = host_g(1.0, 64)
+    assert host_g(0.25, 64) + host_g(0.75, 64) == pytest.approx(whole_g)
+    # A limit of 16 of 64 threads is a quarter of the host, and is not divided once more.
+    assert host_g(0.25, 16) == pytest.approx(whole_g / 4)
+    assert host_g(0.125, 16) == pytest.approx(whole_g / 8)
+
+
+def test_less_energy_cleaner_power_fewer_devices_and_longer_life_each_lower_the_score():
+    base = scored(gpu_job(), Steps(400))["total_g"]["value"]
+    assert scored(gpu_job(), Steps(300))["total_g"]["value"] < base
+    assert scored(gpu_job(pue=1.05), Steps(400))["total_g"]["value"] < base
+    longer = Quantity.exact(6, "years", "declared", "test")
+    assert scored(gpu_job(), Steps(400), lifetime=longer)["total_g"]["value"] < base
+
+
+def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device(name="NVIDIA Imaginary 9000"),
+        writer.interval(0, 60, 42_000),
+        writer.end(60),
+    ]
+    doc = scored(records)
+    assert "hardware-unknown" in codes(doc)
+    assert doc["devices"][0]["hardware"] is None
+    assert doc["devices"][0]["embodied_g"]["kind"] == "estimated"
+    spread = doc["devices"][0]["embodied_g"]
+    assert spread["high"] / spread["low"] > 4
+
+
+def test_units_counted_by_several_ranks_add_up():
+    a, b = Writer("w1"), Writer("w2")
+    records = [
+        a.job(units=("image",), zone="DE", pue=1.0),
+        b.job(units=("image",), zone="DE", pue=1.0),
+        a.device(**H100),
+        a.interval(0, 60, 42_000),
+        a.count(600),
+        b.count(400),
+        b.count(4096, unit="token"),
+        a.end(60),
+        b.end(60),
+    ]
+    doc = scored(records)
+    assert [(row["unit"], row["count"]) for row in doc["sci"]] == [("image", 1000), ("token", 4096)]
+
+
+def test_without_a_unit_r_is_one_job_and_that_is_a_valid_score():
+    doc = scored([record for record in gpu_job(units=()) if record.TYPE != "count"])
+    assert [(row["unit"], row["count"]) for row in doc["sci"]] == [("job", 1)]
+    assert doc["conformance"] == "conforming"
+    assert "unit-undeclared" in codes(doc)
+
+
+def test_a_unit_that_was_never_counted_is_said_and_not_zero():
+    doc = scored([record for record in gpu_job() if record.TYPE != "count"])
+    assert [row["unit"] for row in doc["sci"]] == ["job"]
+    assert "unit-not-counted" in codes(doc)
+
+
+def test_r_of_zero_has_no_meaning():
+    with pytest.raises(ScoreError, match="above zero"):
+        per_unit(Quantity.exact(1, "gCO2e", "measured", "x"), 0, "image")
+
+
+def test_days_sum_to_the_job():
+    writer = Writer()
+    sixteen_hours = 16 * 3600  # T0 is 08:00, so midnight is at second 57 600
+    records = [
+        writer.job(units=("image",), zone="DE", pue=1.2),
+        writer.device(**H100),
+        *(writer.interval(s, s + 300, 300 * 700) for s in range(0, sixteen_hours * 2, 300)),
+        writer.count(10, seconds=100),
+        writer.count(30, seconds=sixteen_hours + 100),
+        writer.end(sixteen_hours * 2),
+    ]
+    doc = scored(records)
+    assert [day["day"] for day in doc["days"]] == ["2026-05-01", "2026-05-02"]
+    assert [day["counts"]["image"] for day in doc["days"]] == [10, 30]
+    for term in ("energy_kwh", "operational_g", "embodied_g"):
+        assert sum(day[term]["value"] for day in doc["days"]) == pytest.approx(doc[term]["value"])
+
+
+def test_the_series_holds_all_the_energy():
+    doc = scored(gpu_job())
+    assert sum(point["energy_j"] for point in doc["series"]) == pytest.approx(42_000)
+    assert len(doc["series"]) == 6
+
+
+def test_the_last_point_of_the_series_ends_with_the_readings():
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device(**H100),
+        writer.interval(0, 10, 7000),
+        writer.interval(10, 12, 1400),
+        writer.end(12),
+    ]
+    points = scored(records)["series"]
+    assert [point["end"][17:19] for point in points] == ["10", "12"]
+
+
+def test_a_long_job_has_a_series_of_bounded_length():
+    writer = Writer()
+    week = 7 * 24 * 3600
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device(**H100),
+        *(writer.interval(s, s + 300, 1000) for s in range(0, week, 300)),
+        writer.end(week),
+    ]
+    doc = scored(records)
+    assert len(doc["series"]) == 7 * 24
+    assert sum(point["energy_j"] for point in doc["series"]) == pytest.approx(week / 300 * 1000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "intensity", "grade"),
+    [
+        # The server's share of M is modelled, so no job on it reaches A.
+        ("measured", Steps(400), "B"),
+        ("measured", Steps(400, quality="annual"), "B"),
+        ("integrated", Steps(400), "C"),
+        ("estimated", Steps(400), "D"),
+    ],
+)
+def test_the_grade_follows_how_things_are_known(kind, intensity, grade):
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device(**H100),
+        writer.interval(0, 60, 42_000, kind=kind),
+        writer.end(60),
+    ]
+    assert scored(records, intensity)["data_quality"]["grade"] == grade
+
+
+def test_a_lost_job_says_so():
+    writer, recovery = Writer(), Writer("r-1")
+    records = [writer.job(zone="DE", pue=1.0), writer.device(**H100)]
+    records += [writer.interval(0, 10, 7000)]
+    records += [recovery.job(role="recovery", resumes="w1", started_at=at(900))]
+    doc = scored([*records, recovery.end(10, "lost")])
+    assert (doc["state"], doc["duration_s"]) == ("lost", 10)
+    assert "job-lost" in codes(doc)
+
+
+def test_the_document_names_what_widens_its_range_most():
+    doc = scored(gpu_job(pue=None))
+    assert doc["method"]["largest_uncertainty"].startswith("carbon intensity")
+    clean = scored(gpu_job(), Steps(1))["method"]["largest_uncertainty"]
+    assert clean.startswith("hardware lifetime")
+
+
+def test_scoring_is_a_function():
+    assert scored(gpu_job()) == scored(list(reversed(gpu_job())))
+
+
+def codes(doc):
+    return {notice["code"] for notice in doc["notices"]}

@@ -1,0 +1,59 @@
+"""Beside a score: contract figures that cannot enter it, and other lives of its hardware."""
+
+import pytest
+
+from gramwatt.sci.score.market_based import NOTE
+from tests.reports.documents import document
+
+CONTRACT = {"contract_g_per_kwh": "12", "contract_source": "supplier's statement 2025"}
+
+
+def test_a_contract_figure_is_a_memo_and_changes_no_figure():
+    plain, signed = document(tags={"a": "b"}), document(tags={"a": "b"} | CONTRACT)
+    memo = signed.pop("memo")
+    assert plain.pop("memo") is None
+    assert signed.pop("tags") == plain.pop("tags") | CONTRACT
+    assert signed == plain
+    energy = plain["energy_kwh"]["value"]
+    assert memo["contract_g"]["value"] == pytest.approx(energy * 1.21 * 12)
+    assert memo["contract_g_per_kwh"]["source"] == "supplier's statement 2025"
+    assert memo["note"] == NOTE
+
+
+def test_power_without_any_emission_by_contract_still_emits():
+    doc = document(tags=CONTRACT | {"contract_g_per_kwh": "0"})
+    assert doc["memo"]["contract_g"]["value"] == 0
+    assert doc["operational_g"]["value"] > 100
+    assert doc["total_g"]["value"] == pytest.approx(
+        doc["operational_g"]["value"] + doc["embodied_g"]["value"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [
+        ({"contract_g_per_kwh": "12"}, "needs the tag 'contract_source'"),
+        (CONTRACT | {"contract_g_per_kwh": "green"}, "'green' is not a number"),
+        (CONTRACT | {"contract_g_per_kwh": "-1"}, "'-1' is not a number"),
+        (CONTRACT | {"contract_g_per_kwh": "nan"}, "'nan' is not a number"),
+    ],
+)
+def test_a_contract_figure_that_cannot_be_used_is_said(tags, said):
+    doc = document(tags=tags)
+    assert doc["memo"] is None
+    (notice,) = [n for n in doc["notices"] if n["code"] == "argument-ignored"]
+    assert said in notice["message"]
+
+
+def test_embodied_carbon_for_other_lives_of_the_hardware():
+    doc = document()
+    rows = {row["lifetime_years"]: row for row in doc["lifetime_sensitivity"]}
+    made, used = doc["embodied_g"]["value"], doc["operational_g"]["value"]
+    assert list(rows) == [3, 4, 5, 6]
+    # EL is 4 years here, so M at 3 is 4/3 of it, at 6 two thirds.
+    for years, factor in ((3, 4 / 3), (4, 1), (5, 4 / 5), (6, 2 / 3)):
+        row = rows[years]
+        assert row["embodied_g"] == pytest.approx(made * factor)
+        assert row["total_g"] == pytest.approx(used + made * factor)
+        per_token = (used + made * factor) / doc["sci"][0]["count"]
+        assert row["g_per_unit"] == {"token": pytest.approx(per_token)}

@@ -1,0 +1,182 @@
+"""Windows: energy between two edges, by hand and by properties."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import CountRecord
+from gramwatt.sci.score.score import ScoreContext, score
+from gramwatt.sci.score.windows import WINDOWS_SHOWN, grouped
+from tests.sci.writers import Writer, at
+
+CATALOG = load_catalog()
+
+
+def window(writer, name, start, end, unit="window", amount=1.0):
+    return CountRecord(
+        **writer._next(), at=at(end), since=at(start), unit=unit, amount=amount, phase=name
+    )
+
+
+def job(writer, *lines, watts=100, seconds=600, **device):
+    """A GPU of `watts` for some minutes, journaled in tens of seconds, and the given lines."""
+    return [
+        writer.job(units=("image",), zone="DE", pue=1.1, **device.pop("job", {})),
+        writer.device(**device),
+        *(writer.interval(n, n + 10, 10 * watts) for n in range(0, seconds, 10)),
+        *lines,
+        writer.end(seconds),
+    ]
+
+
+def document(records):
+    return score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+
+
+def rows(records):
+    return document(records)["windows"]
+
+
+def test_a_window_on_cuts_is_the_sum_of_its_intervals_and_per_unit():
+    w = Writer()
+    (row,) = rows(job(w, window(w, "epoch-1", 100, 400, "image", 60)))
+    # 30 intervals of 1000 J
+    assert (row["name"], row["energy_j"]["value"], row["energy_j"]["kind"]) == (
+        "epoch-1",
+        30_000,
+        "measured",
+    )
+    assert row["counts"] == {"image": 60}
+    assert row["energy_j_per_unit"]["image"]["value"] == 500
+    assert row["energy_j_per_unit"]["image"]["unit"] == "J/image"
+    assert (row["start"], row["end"]) == (
+        "2026-05-01T08:01:40.000000Z",
+        "2026-05-01T08:06:40.000000Z",
+    )
+    # +-5 % of what a counter measures
+    assert row["energy_j"]["low"] == pytest.approx(28_500)
+
+
+def test_an_edge_inside_an_interval_takes_its_part_by_time_as_an_estimate():
+    w = Writer()
+    (row,) = rows(job(w, window(w, "w", 105, 132)))
+    # half of 1000 J, two whole ones and a fifth: 500 + 2000 + 200
+    assert row["energy_j"]["value"] == pytest.approx(2_700)
+    assert row["energy_j"]["kind"] == "estimated"
+    # 700 J of it +-40 %, 2000 J +-5 %
+    assert row["energy_j"]["high"] == pytest.approx(2_700 + 0.4 * 700 + 0.05 * 2_000)
+
+
+def test_a_window_inside_one_interval_is_a_part_of_it():
+    w = Writer()
+    (row,) = rows(job(w, window(w, "w", 102, 105)))
+    assert row["energy_j"]["value"] == pytest.approx(300)
+
+
+@pytest.mark.parametrize(("period_s", "told"), [(0.05, True), (0.1, True), (0.5, False)])
+def test_below_twice_the_counters_period_there_is_no_figure(period_s, told):
+    w = Writer()
+    line = window(w, "w", 100, 100.3, "image", 5)
+    found = document(job(w, line, update_period_s=period_s))
+    (row,) = found["windows"]
+    assert row["below_resolution"] is not told
+    assert (row["energy_j"] is not None) is told
+    codes = [notice["code"] for notice in found["notices"]]
+    assert ("below-resolution" in codes) is not told
+    assert (row["energy_j_per_unit"]["image"] is not None) is told
+
+
+def test_an_unknown_device_leaves_the_window_unknown_and_not_smaller():
+    w = Writer()
+    lines = (window(w, "w", 100, 200), w.device("GPU-2"))
+    (row,) = rows(job(w, *lines))
+    assert (row["energy_j"], row["below_resolution"]) == (None, False)
+
+
+def test_windows_count_nothing_twice_and_change_no_score():
+    plain, w = Writer(), Writer()
+    without = document(job(plain, plain.count(64)))
+    lines = (w.count(64), window(w, "a", 0, 300, "image", 64), window(w, "b", 300, 600))
+    found = document(job(w, *lines))
+    assert found["sci"] == without["sci"]
+    assert found["energy_kwh"] == without["energy_kwh"]
+    assert found["days"] == without["days"]
+    assert [row["counts"] for row in found["windows"]] == [{"image": 64}, {}]
+
+
+def test_nested_and_overlapping_windows_are_each_whole():
+    w = Writer()
+    lines = (window(w, "a", 0, 400), window(w, "a/b", 100, 200), window(w, "c", 350, 500))
+    assert [(r["name"], r["energy_j"]["value"]) for r in rows(job(w, *lines))] == [
+        ("a", 40_000),
+        ("a/b", 10_000),
+        ("c", 15_000),
+    ]
+
+
+def test_the_same_window_of_several_ranks_is_one_and_its_counts_add_up():
+    a, b = Writer("w1"), Writer("w2")
+    lines = [
+        window(a, "epoch-1", 10, 100, "image", 5),
+        window(b, "epoch-1", 11, 103, "image", 7),
+        window(a, "epoch-1", 110, 200, "image", 1),
+        window(b, "epoch-1", 109, 199, "image", 2),
+    ]
+    found = grouped(lines)
+    assert [(w.start, w.end, w.counts) for w in found] == [
+        (at(10), at(103), {"image": 12}),
+        (at(109), at(200), {"image": 3}),
+    ]
+
+
+def test_declared_factors_hold_within_windows_too():
+    w = Writer()
+    tags = {"convert.page": "500 token; our corpus; 2026-05-01"}
+    lines = (w.count(4, "page"), window(w, "w", 0, 100, "page", 4))
+    (row,) = rows(job(w, *lines, job={"tags": tags}))
+    assert row["counts"] == {"token": 2_000}
+    assert row["energy_j_per_unit"]["token"]["value"] == 5
+
+
+def test_more_windows_than_are_shown_leave_a_notice():
+    w = Writer()
+    lines = [window(w, f"s-{n}", n * 0.25, n * 0.25 + 0.25) for n in range(WINDOWS_SHOWN + 3)]
+    found = document(job(w, *lines))
+    assert len(found["windows"]) == WINDOWS_SHOWN
+    assert "windows-left-out" in [notice["code"] for notice in found["notices"]]
+
+
+edges = st.lists(st.integers(0, 6000), min_size=2, max_size=6, unique=True).map(sorted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(edges, st.randoms())
+def test_windows_side_by_side_add_up_to_the_window_around_them(tenths, random):
+    w = Writer()
+    marks = [tenth / 10 for tenth in tenths]
+    pairs = list(zip(marks, marks[1:], strict=False))
+    lines = [window(w, f"p{n}", *pair) for n, pair in enumerate(pairs)]
+    lines.append(window(w, "all", marks[0], marks[-1]))
+    records = job(w, *lines)
+    random.shuffle(records)
+    found = {row["name"]: row for row in rows(records)}
+    parts = [row["energy_j"] for name, row in found.items() if name != "all"]
+    short = {f"p{n}" for n, (start, end) in enumerate(pairs) if round(end - start, 6) < 0.2}
+    assert {name for name, row in found.items() if row["below_resolution"]} - {"all"} == short
+    if all(parts) and found["all"]["energy_j"]:
+        whole = found["all"]["energy_j"]["value"]
+        assert sum(part["value"] for part in parts) == pytest.approx(whole, rel=1e-9)
+        assert whole == pytest.approx(100 * (marks[-1] - marks[0]), rel=1e-9)
+
+
+def test_the_order_of_lines_does_not_matter():
+    w = Writer()
+    lines = [window(w, "a", n, n + 5, "image", n) for n in range(0, 50, 5)]
+    assert grouped(lines) == grouped(lines[::-1])
+    again = merge([w.job(), *lines, *(replace(line) for line in lines)])
+    assert grouped(again.windows) == grouped(lines)

@@ -1,0 +1,177 @@
+"""The app against its own OpenAPI document, with inputs that nobody would think of."""
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+
+from gramwatt.sci.advice import for_month
+from gramwatt.sci.analysis.month import month_document
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.service.api.openapi import document
+from gramwatt.service.api.problems import CODES
+from gramwatt.service.app import GROUPS, create_app
+from gramwatt.service.config import ServiceConfig, sqlite_url
+from gramwatt.service.container import Service
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.usecases.ingest import ingest
+from tests.service.journals import body, journal, lines
+
+NDJSON = "application/x-ndjson"
+
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+def changed_lines():
+    """Lines of a real journal with one field replaced by anything."""
+    import json
+
+    texts = st.sampled_from([json.loads(line) for line in lines(journal())])
+    return st.builds(
+        lambda doc, key, value: json.dumps({**doc, key: value}).encode(),
+        texts,
+        st.sampled_from(
+            [
+                "v",
+                "type",
+                "job_id",
+                "node",
+                "seq",
+                "start",
+                "energy_j",
+                "amount",
+                "tags",
+                "zone",
+                "pue",
+            ]
+        ),
+        any_json,
+    )
+
+
+schemathesis.openapi.media_type(
+    NDJSON, st.lists(changed_lines() | st.binary(max_size=40), max_size=4).map(b"\n".join)
+)
+load_all_checks()
+# A cursor's text, or a question's meaning, says more than a schema can: 422 is right there.
+LEFT_OUT = {"positive_data_acceptance", "use_after_free", "ensure_resource_availability"}
+CHOSEN = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]
+FEW = settings(max_examples=20, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory):
+    url = sqlite_url(tmp_path_factory.mktemp("contract") / "g.db")
+    service = Service.open(ServiceConfig(database_url=url, max_body_b=2**20))
+    upgrade(service.store)
+    ingest(service, "job-1", lines(journal()))
+    ingest(service, "job-2", lines(journal("job-2", end_state=None)))
+    yield schemathesis.openapi.from_wsgi("/openapi.json", create_app(service=service))
+    service.store.close()
+
+
+THERE = {"job_id": "job-1", "month": "2026-05"}
+OPERATIONS = [operation for group in GROUPS for operation in group.operations]
+WITH_INPUT = [
+    operation for operation in OPERATIONS if {"path", "query", "body"} & {*operation.hints}
+]
+
+
+def name_of(operation):
+    return operation.view.__name__
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=name_of)
+def test_every_answer_is_as_documented(api, operation):
+    fuzz(api, operation, GenerationMode.POSITIVE)
+
+
+@pytest.mark.parametrize("operation", WITH_INPUT, ids=name_of)
+def test_what_the_schema_does_not_allow_is_refused(api, operation):
+    fuzz(api, operation, GenerationMode.NEGATIVE)
+
+
+def fuzz(api, operation, mode):
+    described = api[operation.rule.replace("<", "{").replace(">", "}")][operation.method]
+
+    @FEW
+    @given(case=described.as_strategy(mode), known=st.booleans())
+    def run(case, known):
+        if known and mode is GenerationMode.POSITIVE:
+            there = THERE.keys() & case.path_parameters.keys()
+            case.path_parameters.update({name: THERE[name] for name in there})
+        case.call_and_validate(checks=CHOSEN)
+
+    run()
+
+
+def test_the_description_is_valid_openapi():
+    OpenAPIV31SpecValidator(document(GROUPS)).validate()
+
+
+def test_the_routes_are_those_of_the_design(client):
+    paths = client.get("/openapi.json").json["paths"]
+    found = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    assert found >= {
+        ("POST", "/v1/jobs/{job_id}/records"),
+        ("GET", "/v1/jobs"),
+        ("GET", "/v1/jobs/{job_id}"),
+        ("GET", "/v1/jobs/{job_id}/report"),
+        ("GET", "/v1/jobs/{job_id}/report.{form}"),
+        ("GET", "/v1/jobs/{job_id}/revisions"),
+        ("GET", "/v1/jobs/{job_id}/intervals"),
+        ("POST", "/v1/jobs/{job_id}/rescore"),
+        ("GET", "/v1/reports/monthly/{month}"),
+        ("GET", "/v1/reports/monthly/{month}.{form}"),
+        ("GET", "/v1/projects"),
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", "/metrics"),
+    }
+
+
+def test_documents_have_the_documented_shape(client, light):
+    import jsonschema
+
+    described = client.get("/openapi.json").json
+    ingest(light, "job-1", lines(journal()))
+    report = client.get("/v1/jobs/job-1/report").json
+    month = client.get("/v1/reports/monthly/2026-05").json
+    assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
+    advised = month_document(
+        "2026-05",
+        [{**report, "series": []}],
+        complete=True,
+        advise=lambda jobs: for_month(jobs, load_catalog()),
+    )
+    assert month == advised
+    assert [saving["action"] for saving in month["suggestions"]] == ["stop-idle"]
+    for name, found in (("JobDoc", report), ("MonthDoc", month)):
+        shape = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
+        jsonschema.validate(found, shape)
+
+
+def test_a_body_nested_100_000_deep_is_refused_not_a_failure(client, light):
+    ingest(light, "job-1", lines(journal()))
+    deep = b"[" * 100_000
+    refused = client.post("/v1/jobs/job-1/rescore", data=deep, content_type="application/json")
+    assert (refused.status_code, refused.json["code"]) == (400, "bad-json")
+    answer = client.post(
+        "/v1/jobs/job-1/records", data=deep + b"\n" + body(journal()), content_type=NDJSON
+    )
+    assert (answer.status_code, answer.json["duplicate"]) == (200, 9)
+    assert [(r["line"], r["code"]) for r in answer.json["rejected"]] == [(1, "bad-json")]
+
+
+def test_every_problem_code_is_documented():
+    from pathlib import Path
+
+    text = (Path(__file__).parents[3] / "docs" / "api.md").read_text()
+    missing = [code for code in CODES if f"`{code}`" not in text]
+    assert missing == []

@@ -1,0 +1,275 @@
+"""The HTTP layer and the routes: what is refused and how, pages, ETags, guards."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.service.api.paging import decode_cursor, encode_cursor
+from gramwatt.service.api.problems import Problem
+from gramwatt.service.app import create_app
+from gramwatt.service.usecases.ingest import ingest
+from tests.service.journals import START, body, journal, lines
+
+NDJSON = "application/x-ndjson"
+
+
+def problem(response):
+    assert response.content_type == "application/problem+json"
+    document = response.json
+    assert document["status"] == response.status_code
+    return response.status_code, document["code"]
+
+
+@pytest.fixture
+def seven(light):
+    """Seven jobs, each an hour younger than the one before, two of them in one instant."""
+    for number in range(7):
+        start = START + timedelta(hours=min(number, 5))
+        about = {"project": "odd" if number % 2 else "even", "start": start}
+        ingest(light, f"job-{number}", lines(journal(f"job-{number}", **about)))
+
+
+def test_jobs_page_newest_first_each_once_until_the_cursor_is_null(client, seven):
+    seen, cursor, pages = [], None, 0
+    while pages == 0 or cursor:
+        query = {"limit": 3} | ({"cursor": cursor} if cursor else {})
+        answer = client.get("/v1/jobs", query_string=query).json
+        seen += [job["job_id"] for job in answer["jobs"]]
+        cursor, pages = answer["next_cursor"], pages + 1
+    assert seen == [f"job-{n}" for n in (6, 5, 4, 3, 2, 1, 0)]
+    assert pages == 3
+
+
+def test_filters_of_the_list(client, seven):
+    odd = client.get("/v1/jobs?project=odd").json["jobs"]
+    assert [job["job_id"] for job in odd] == ["job-5", "job-3", "job-1"]
+    assert client.get("/v1/jobs?state=failed").json == {"jobs": [], "next_cursor": None}
+    projects = client.get("/v1/projects").json["projects"]
+    assert [(row["project"], row["jobs"], row["running"]) for row in projects] == [
+        ("even", 4, 0),
+        ("odd", 3, 0),
+    ]
+
+
+def test_how_a_device_ran_is_kept_by_interval_and_put_together_by_device(client, light):
+    ran = iter([{"power_capped": 1.0, "temperature_c": 80.0}, {"power_capped": 0.5}, {}])
+    records = [
+        replace(record, profile=next(ran)) if isinstance(record, IntervalRecord) else record
+        for record in journal()
+    ]
+    ingest(light, "job-1", lines(records))
+    told = [row["profile"] for row in client.get("/v1/jobs/job-1/intervals").json["intervals"]]
+    assert told == [{"power_capped": 1.0, "temperature_c": 80.0}, {"power_capped": 0.5}, {}]
+    devices = client.get("/v1/jobs/job-1/report").json["devices"]
+    assert {row["name"]: row["profile"] for row in devices} == {
+        "NVIDIA H100 80GB HBM3": {"power_capped": 0.75, "temperature_c": 80.0},
+        **{row["name"]: {} for row in devices if row["class"] == "host"},
+    }
+
+
+def test_intervals_page_in_order_of_time(client, light):
+    ingest(light, "job-1", lines(journal(minutes=5)))
+    first = client.get("/v1/jobs/job-1/intervals?limit=3").json
+    rest = client.get(f"/v1/jobs/job-1/intervals?limit=3&cursor={first['next_cursor']}").json
+    starts = [row["start"][14:16] for row in first["intervals"] + rest["intervals"]]
+    assert (starts, rest["next_cursor"]) == (["00", "01", "02", "03", "04"], None)
+    assert {row["energy_j"] for row in first["intervals"]} == {36_000.0}
+
+
+def test_revisions_newest_first_and_the_old_ones_stay(client, light):
+    ingest(light, "job-1", lines(journal()))
+    answer = client.post("/v1/jobs/job-1/rescore", json={"reason": "new catalog"})
+    assert (answer.status_code, answer.json["revision"]) == (200, 2)
+    rows = client.get("/v1/jobs/job-1/revisions").json["revisions"]
+    assert [(row["revision"], row["reason"]) for row in rows] == [(2, "new catalog"), (1, "ended")]
+    first = client.get("/v1/jobs/job-1/report?revision=1").json
+    assert first["revision"] == 1
+    assert problem(client.get("/v1/jobs/job-1/report?revision=3")) == (404, "unknown-revision")
+
+
+def test_a_running_job_is_not_rescored(client, light):
+    ingest(light, "job-1", lines(journal(end_state=None)))
+    assert problem(client.post("/v1/jobs/job-1/rescore", json={})) == (409, "conflict")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (("get", "/v1/jobs?colour=red"), (422, "invalid")),
+        (("get", "/v1/jobs?limit=1&limit=2"), (422, "invalid")),
+        (("get", "/v1/jobs?limit=501"), (422, "invalid")),
+        (("get", "/v1/jobs?limit=ten"), (422, "invalid")),
+        (("get", "/v1/jobs?cursor=%00"), (422, "invalid")),
+        (("get", "/v1/jobs?state=happy"), (422, "invalid")),
+        (("get", "/healthz?x=1"), (422, "invalid")),
+        (("get", "/v1/jobs/none"), (404, "unknown-job")),
+        (("get", "/v1/jobs/none/report.pdf"), (404, "unknown-job")),
+        (("get", "/v1/jobs/none/report.doc"), (422, "invalid")),
+        (("get", "/v1/jobs/-x"), (422, "invalid")),
+        (("get", "/v1/reports/monthly/2026-13"), (422, "invalid")),
+        (("get", "/v1/reports/monthly/2026-05"), (404, "no-data")),
+        (("get", "/v1/nothing"), (404, "not-found")),
+        (("delete", "/v1/jobs"), (405, "method-not-allowed")),
+        (("post", "/v1/jobs/none/rescore"), (415, "unsupported-media-type")),
+        (("post", "/v1/jobs/none/records"), (415, "unsupported-media-type")),
+    ],
+)
+def test_refusals_are_problem_documents_with_a_stable_code(client, call, expected):
+    method, address = call
+    assert problem(getattr(client, method)(address)) == expected
+
+
+def test_a_refused_method_names_those_that_are_known(client):
+    assert "GET" in client.delete("/v1/jobs").headers["Allow"]
+
+
+def test_unknown_and_mistyped_fields_of_a_body_are_refused(client, light):
+    ingest(light, "job-1", lines(journal()))
+    for sent in ({"colour": "red"}, {"reason": 7}, []):
+        assert problem(client.post("/v1/jobs/job-1/rescore", json=sent)) == (422, "invalid")
+    broken = client.post("/v1/jobs/job-1/rescore", data="{", content_type="application/json")
+    assert problem(broken) == (400, "bad-json")
+
+
+def test_a_body_above_the_limit_is_refused(client):
+    # The fixture's limit is 1 MiB.
+    sent = body(journal()) + b"\n" * 2**20
+    answer = client.post("/v1/jobs/job-1/records", data=sent, content_type=NDJSON)
+    assert problem(answer) == (413, "body-too-large")
+
+
+def test_a_compressed_body_is_refused(client):
+    answer = client.post(
+        "/v1/jobs/job-1/records",
+        data=b"x",
+        content_type=NDJSON,
+        headers={"Content-Encoding": "gzip"},
+    )
+    assert problem(answer) == (415, "unsupported-media-type")
+
+
+def test_a_bug_is_a_problem_document_without_its_words(light, caplog):
+    app = create_app(service=light)
+
+    @app.get("/bug")
+    def bug():
+        raise RuntimeError("secret")
+
+    answer = app.test_client().get("/bug")
+    assert problem(answer) == (500, "internal")
+    assert "secret" not in answer.text
+    assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "[::2]:80"])
+def test_other_host_names_are_refused(client, host):
+    answer = client.get("/v1/jobs", headers={"Host": host})
+    assert problem(answer) == (403, "untrusted-host")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8642", "[::1]:8642", "LOCALHOST:1"])
+def test_loopback_host_names_are_served(client, host):
+    assert client.get("/v1/jobs", headers={"Host": host}).status_code == 200
+
+
+def test_callers_from_other_machines_are_refused(client):
+    answer = client.get("/v1/jobs", environ_base={"REMOTE_ADDR": "192.0.2.7"})
+    assert problem(answer) == (403, "not-loopback")
+
+
+def test_a_report_that_the_reader_has_is_not_sent_again(client, light):
+    ingest(light, "job-1", lines(journal()))
+    first = client.get("/v1/jobs/job-1/report")
+    tag = first.headers["ETag"]
+    again = client.get("/v1/jobs/job-1/report", headers={"If-None-Match": tag})
+    assert (again.status_code, again.data, again.headers["ETag"]) == (304, b"", tag)
+    client.post("/v1/jobs/job-1/rescore", json={})
+    changed = client.get("/v1/jobs/job-1/report", headers={"If-None-Match": tag})
+    assert (changed.status_code, changed.json["revision"]) == (200, 2)
+
+
+def test_a_report_in_each_format_by_extension_and_by_accept(client, light):
+    ingest(light, "job-1", lines(journal()))
+    month = "/v1/reports/monthly/2026-05"
+    for base, forms in (
+        ("/v1/jobs/job-1/report", ("html", "pdf")),
+        (month, ("html", "pdf", "csv")),
+    ):
+        for form in forms:
+            media = {"html": "text/html", "pdf": "application/pdf", "csv": "text/csv"}[form]
+            by_name = client.get(f"{base}.{form}")
+            by_accept = client.get(base, headers={"Accept": media})
+            assert by_name.mimetype == by_accept.mimetype == media
+            assert by_name.headers["ETag"] == by_accept.headers["ETag"]
+            opening = {"html": b"<!doctype html>", "pdf": b"%PDF-"}.get(form, b"")
+            assert by_name.data.lower().startswith(opening.lower())
+    assert b"resnet" in client.get("/v1/jobs/job-1/report.html").data
+
+
+def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
+    ingest(light, "job-1", lines(journal(name="<script>alert(1)</script>")))
+    for address in ("/", "/months", "/docs", "/jobs/job-1", "/months/2026-05", "/v1/jobs"):
+        answer = client.get(address)
+        assert answer.status_code == 200
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "http" not in policy
+        assert "<script>alert" not in answer.text or answer.mimetype == "application/json"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_list_page_shows_a_job_with_its_ranges(client, light):
+    ingest(light, "job-1", lines(journal()))
+    page = client.get("/").text.replace("\u202f", " ")
+    # 0.03 kWh in Wh, with the meter's range of +-5 %.
+    for text in ("resnet", "30.0 Wh", "28.5 to 31.5 Wh", "/image", "completed", 'lang="en"'):
+        assert text in page
+
+
+def test_metrics_count_requests_by_route_and_jobs_by_state(client, light):
+    ingest(light, "job-1", lines(journal()))
+    client.get("/v1/jobs/job-1")
+    client.get("/v1/jobs/none")
+    text = client.get("/metrics").text
+    assert 'gramwatt_jobs{state="completed"} 1.0' in text
+    for status in ("200", "404"):
+        labels = f'method="GET",route="/v1/jobs/<job_id>",status="{status}"'
+        assert f"gramwatt_http_requests_total{{{labels}}} 1.0" in text
+
+
+def test_not_ready_until_the_tables_are_there(tmp_path, clock):
+    from gramwatt.service.config import ServiceConfig, sqlite_url
+    from gramwatt.service.container import Service
+
+    url = sqlite_url(tmp_path / "g.db")
+    service = Service.open(ServiceConfig(database_url=url, clock=clock))
+    client = create_app(service=service).test_client()
+    assert client.get("/readyz").status_code == 200
+    with service.store.migrating() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'older'")
+    assert problem(client.get("/readyz")) == (503, "not-ready")
+    assert client.get("/healthz").json == {"status": "ok"}
+    service.store.close()
+
+
+def test_cursors_hold_their_position_and_nothing_else_passes():
+    assert decode_cursor(encode_cursor(5, "a/b"), int, str) == (5, "a/b")
+    for text in ("", "?", "e30", encode_cursor(5), encode_cursor(2**63, 1), "W" * 999):
+        with pytest.raises(Problem) as refused:
+            decode_cursor(text, int, int)
+        assert refused.value.status == 422
+
+
+def test_a_field_given_twice_is_refused(client):
+    body = b'{"power_w": 100, "hours": 1, "count": 1, "units": {"a": 1, "a": 2}}'
+    answer = client.post("/v1/estimates", data=body, content_type="application/json")
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "bad-json")
+    assert "'a' is given more than once" in answer.get_json()["detail"]
+
+
+def test_an_unknown_kind_of_the_catalog_is_not_found(client):
+    answer = client.get("/v1/catalog/foo")
+    assert (answer.status_code, answer.get_json()["code"]) == (404, "unknown-name")
+    assert "hardware, cpus, instances, regions, intensity" in answer.get_json()["detail"]

@@ -1,0 +1,109 @@
+"""Suggestions over HTTP: questions, stored jobs, and rows that own measurements make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from flask.testing import FlaskClient
+
+from gramwatt.sci.journal.records import DeviceRecord
+from tests.service.journals import body, journal
+
+QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+def test_every_candidate_is_judged_once(client: FlaskClient) -> None:
+    names = ["nvidia-l4", "nvidia-h100-sxm5-80", "nvidia-v100-sxm2-16", "google-tpu-v5e"]
+    answer = client.post("/v1/suggestions", json={**QUESTION, "candidates": names})
+    assert answer.status_code == 200
+    judged = [one for one in answer.json["suggestions"] if one["action"] == "change-hardware"]
+    assert sorted(one["target"] for one in judged) == sorted(names)
+    verdicts = {one["target"]: one["verdict"] for one in judged}
+    assert verdicts["google-tpu-v5e"] == "unknown"
+    assert verdicts["nvidia-v100-sxm2-16"] == "no-reliable-difference"
+    assert answer.json["estimate"]["device_hours"]["value"] == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "reason"),
+    [
+        ({"colour": "red"}, "invalid", None),
+        ({"hours": "10"}, "invalid", None),
+        ({"utilisation": 2}, "invalid", None),
+        ({"count": 1.5}, "unanswerable", "bad-field"),
+        ({"hardware": "A100"}, "unanswerable", "ambiguous-hardware"),
+        ({"candidates": ["nvidia-l44"]}, "unanswerable", "unknown-hardware"),
+        ({"hardware": None}, "unanswerable", "missing-field"),
+    ],
+)
+def test_a_wrong_question_is_refused(
+    client: FlaskClient, change: dict[str, object], code: str, reason: str | None
+) -> None:
+    answer = client.post("/v1/suggestions", json={**QUESTION, **change})
+    assert (answer.status_code, answer.json["code"]) == (422, code)
+    assert answer.json.get("reason") == reason
+
+
+def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient) -> None:
+    sent = client.post(
+        "/v1/jobs/job-1/records", data=body(journal(kind="training")), headers=NDJSON
+    )
+    assert sent.status_code == 200
+    answer = client.get("/v1/jobs/job-1/suggestions")
+    assert answer.status_code == 200
+    actions = {one["action"] for one in answer.json["suggestions"]}
+    assert "keep" in actions
+    [row] = client.get("/v1/suggestions/calibration").json["rows"]
+    # 30 images in three minutes at 600 W.
+    assert (row["hardware"], row["unit"]) == ("nvidia-h100-sxm5-80", "image")
+    assert row["units_per_s"] == pytest.approx(30 / 180)
+    assert row["power_w"] == pytest.approx(600)
+
+
+def test_an_unknown_job_is_not_guessed(client: FlaskClient) -> None:
+    answer = client.get("/v1/jobs/nothing/suggestions")
+    assert (answer.status_code, answer.json["code"]) == (404, "unknown-job")
+
+
+SERVED = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
+
+
+def send(client: FlaskClient, job_id: str, **about: object) -> None:
+    records = body(journal(job_id, minutes=60, **about))  # type: ignore[arg-type]
+    sent = client.post(f"/v1/jobs/{job_id}/records", data=records, headers=NDJSON)
+    assert sent.status_code == 200
+
+
+def test_the_month_says_what_would_help_most(client: FlaskClient) -> None:
+    send(client, "served", kind="inference", tags=SERVED)
+    send(client, "trained", kind="training")
+    address = "/v1/reports/monthly/2026-05"
+    saving, other = client.get(f"{address}.json").json["suggestions"]
+    assert (saving["job_id"], saving["action"], saving["target"]) == ("served", "batching", None)
+    assert (other["job_id"], other["action"]) == ("trained", "stop-idle")
+    assert saving["saved_g"]["value"] > other["saved_g"]["value"]
+    assert saving["carbon_ratio"]["high"] < 1
+    job = client.get("/v1/jobs/served/suggestions").json["suggestions"]
+    [same] = [one for one in job if one["action"] == "batching"]
+    assert saving["saved_g"] == same["saved_g"]
+    assert "What would help most" in client.get(f"{address}.html").text
+    assert "suggestion,served/batching,saved_g," in client.get(f"{address}.csv").text
+
+
+def test_a_drawn_report_shows_what_own_jobs_teach_and_its_tag_follows(client: FlaskClient) -> None:
+    send(client, "now", kind="training", name="net")
+    page, data = "/v1/jobs/now/report.html", "/v1/jobs/now/report.json"
+    before, document = client.get(page), client.get(data)
+    again = client.get(page, headers={"If-None-Match": before.headers["ETag"]})
+    assert again.status_code == 304
+    assert "Change hardware to nvidia-l4" not in before.text
+    rows = journal("other", minutes=60, power_w=60.0, kind="training", name="net")
+    changed = [replace(r, name="NVIDIA L4") if isinstance(r, DeviceRecord) else r for r in rows]
+    sent = client.post("/v1/jobs/other/records", data=body(changed), headers=NDJSON)
+    assert sent.status_code == 200
+    after = client.get(page, headers={"If-None-Match": before.headers["ETag"]})
+    assert after.status_code == 200
+    assert "Change hardware to nvidia-l4" in after.text
+    assert client.get(data).headers["ETag"] == document.headers["ETag"]

@@ -1,0 +1,116 @@
+"""`gramwatt export`, run as its users run it."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from gramwatt.service.cli.app import add_commands
+from gramwatt.service.cli.export import add_export
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.local_spool import open_store
+from tests.service.journals import journal, lines
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("GRAMWATT_DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    service = open_store(tmp_path / "home")
+    ingest(service, "job-1", lines(journal("job-1")))
+    service.store.close()
+    return json.loads(gramwatt("job", "job-1", "--json")[1])
+
+
+def gramwatt(*arguments):
+    app = typer.Typer()
+    add_commands(app)
+    add_export(app)
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_manifest_goes_to_stdout(job):
+    code, out, err = gramwatt("export", "if", "job-1")
+    assert (code, err) == (0, "")
+    tree = yaml.safe_load(out)["tree"]["children"]
+    energy = sum(
+        row["energy"]
+        for node in tree.values()
+        for component in node["children"].values()
+        for row in component["inputs"]
+    )
+    assert energy == pytest.approx(job["energy_kwh"]["value"], rel=1e-9)
+
+
+def test_the_form_goes_to_a_file(job, tmp_path):
+    code, out, _ = gramwatt("export", "imp", "job-1", "-o", "form.yml")
+    assert (code, out) == (0, "form.yml\n")
+    form = yaml.safe_load((tmp_path / "form.yml").read_text("utf-8"))
+    assert form["disclosure"]["job_id"] == "job-1"
+    assert form["missing"]
+
+
+def test_the_model_card_is_kept_and_its_block_put_in(job, tmp_path):
+    (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n# Model\n", "utf-8")
+    assert gramwatt("export", "modelcard", "job-1", "-o", "README.md")[0] == 0
+    text = (tmp_path / "README.md").read_text("utf-8")
+    front = yaml.safe_load(text.split("---\n")[1])
+    assert front["license"] == "mit"
+    emissions = front["co2_eq_emissions"]["emissions"]
+    assert emissions == pytest.approx(job["total_g"]["value"], rel=1e-5)
+    assert text.endswith("---\n# Model\n")
+
+
+def test_the_csv_holds_the_total(job):
+    found = csv.DictReader(io.StringIO(gramwatt("export", "csv", "job-1")[1]))
+    (total,) = [r for r in found if r["level"] == "job" and r["figure"] == "total"]
+    assert float(total["value"]) == job["total_g"]["value"]
+
+
+@pytest.mark.parametrize("form", ["if", "imp", "modelcard", "csv"])
+def test_an_unknown_job_is_exit_1_and_writes_nothing(job, tmp_path, form):
+    code, out, err = gramwatt("export", form, "job-2", "-o", "out")
+    assert (code, out) == (1, "")
+    assert "unknown job 'job-2'; close ids: job-1" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_not_there_is_said(job):
+    code, _, err = gramwatt("export", "csv", "job-1", "-o", "none/out.csv")
+    assert (code, err) == (1, "gramwatt: cannot write none/out.csv: No such file or directory\n")
+
+
+@pytest.mark.parametrize("form", ["if", "modelcard"])
+def test_a_folder_in_place_of_the_file_is_said_in_one_line(job, tmp_path, form):
+    code, out, err = gramwatt("export", form, "job-1", "-o", str(tmp_path))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"{tmp_path}: Is a directory" in err
+
+
+def test_a_card_that_is_no_text_is_kept(job, tmp_path):
+    (tmp_path / "card.md").write_bytes(b"\xff\xfe")
+    code, out, err = gramwatt("export", "modelcard", "job-1", "-o", "card.md")
+    assert (code, out, err) == (1, "", "gramwatt: cannot read card.md: it is not UTF-8 text\n")
+    assert (tmp_path / "card.md").read_bytes() == b"\xff\xfe"
+
+
+def test_an_unknown_format_is_wrong_usage(job):
+    assert gramwatt("export", "xml", "job-1")[0] == 2
+
+
+def test_the_whole_command_offers_it(job):
+    done = subprocess.run(
+        [sys.executable, "-m", "gramwatt", "export", "if", "job-1"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("name: ")

@@ -1,0 +1,111 @@
+"""All runs of a model, and two jobs side by side, as command and route show them."""
+
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import embedded
+from gramwatt.service.store import migrate
+from gramwatt.service.store.database import Store
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.local_spool import open_store
+from tests.service.cli.test_app import gramwatt, home  # noqa: F401 (a fixture)
+from tests.service.journals import journal, lines
+
+RUNS = {
+    "job-a": {"model_id": "m-1", "pue": 1.2},
+    "job-b": {"model_id": "m-1", "pue": 1.2, "end_state": "killed"},
+    "job-c": {"model_id": "m-1", "pue": 1.2, "kind": "inference"},
+    "job-d": {"pue": 1.2, "power_w": 100.0},
+    "job-e": {"pue": 1.2, "tags": {"convert.image": "2 picture; by definition; 2026"}},
+}
+
+
+@pytest.fixture
+def jobs(home):  # noqa: F811 (the fixture above)
+    service = open_store(home)
+    for name, about in RUNS.items():
+        ingest(service, name, lines(journal(name, **about)))
+    ingest(service, "job-f", lines(journal("job-f", model_id="m-1", end_state=None)))
+    service.store.close()
+    return home
+
+
+def test_the_runs_of_a_model_and_their_sums(jobs):
+    code, out, err = gramwatt("jobs", "--model", "m-1", "--json")
+    page = json.loads(out)
+    assert (code, err) == (0, "")
+    assert {job["job_id"] for job in page["jobs"]} == {"job-a", "job-b", "job-c", "job-f"}
+    made, used = page["model"]["parts"]
+    one = json.loads(gramwatt("job", "job-a", "--json")[1])["total_g"]["value"]
+    assert made["states"] == {"completed": 1, "killed": 1}
+    assert made["total_g"]["value"] == pytest.approx(2 * one)
+    # Each run counts 30 images: 2 C / 60.
+    assert made["sci"][0]["g_per_unit"]["value"] == pytest.approx(one / 30)
+    assert (used["persona"], used["jobs"]) == ("consumer", 1)
+    assert page["model"]["missing"] == ["runs without a score yet, or not ended: 1"]
+    text = gramwatt("jobs", "--model", "m-1")[1]
+    assert "2 runs (1 completed, 1 killed)" in text
+    assert "runs without a score yet, or not ended: 1" in text
+
+
+def test_without_a_model_the_answer_has_its_two_fields_only(jobs):
+    assert set(json.loads(gramwatt("jobs", "--json")[1])) == {"jobs", "next_cursor"}
+
+
+def test_the_route_answers_the_same(jobs):
+    asked = create_app(embedded(jobs)).test_client().get("/v1/jobs?model_id=m-1&limit=1")
+    assert asked.status_code == 200
+    assert len(asked.json["jobs"]) == 1
+    out = gramwatt("jobs", "--model", "m-1", "--json")[1]
+    assert asked.json["model"] == json.loads(out)["model"]
+    nobody = create_app(embedded(jobs)).test_client().get("/v1/jobs?model_id=m-2").json
+    assert (nobody["jobs"], nobody["model"]["parts"]) == ([], [])
+
+
+def test_two_jobs_side_by_side(jobs):
+    code, out, err = gramwatt("job", "job-d", "--against", "job-a", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (found["before"]["job_id"], found["after"]["job_id"]) == ("job-a", "job-d")
+    effects = found["effects_g_per_unit"]
+    assert sum(effects.values()) == pytest.approx(found["change_g_per_unit"])
+    before, after = (found[side]["g_per_unit"]["value"] for side in ("before", "after"))
+    assert found["change_g_per_unit"] == pytest.approx(after - before)
+    # Same time, same place, a sixth of the power: all of it is energy.
+    assert effects["energy"] == pytest.approx(found["change_g_per_unit"])
+    assert found["moved"] == "energy per unit"
+    text = gramwatt("job", "job-d", "--against", "job-a")[1]
+    assert "What moved most  energy per unit" in text
+    assert f"Verdict          {found['verdict']}" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("job-e", "--against", "job-a"), 1, "job 'job-e' has no 'image'; it has picture"),
+        (("job-a", "--against", "job-d", "--unit", "token"), 1, "has no 'token'; it has image"),
+        (("job-a", "--against", "job-z"), 1, "unknown job 'job-z'"),
+        (("job-a", "--against", "job-d", "--explain", "sci"), 2, "not both"),
+        (("job-a", "--unit", "image"), 2, "give --against too"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_the_reason(jobs, arguments, code, said):
+    done, out, err = gramwatt("job", *arguments)
+    assert (done, out) == (code, "")
+    assert said in err
+
+
+def test_an_older_store_learns_the_models_of_its_jobs(jobs):
+    from alembic import command
+
+    store = Store(embedded(jobs).database_url)
+    with store.migrating() as connection:
+        command.downgrade(migrate._config(connection), "0001")
+    assert migrate.upgrade(store) is True
+    with store.engine.connect() as connection:
+        rows = dict(connection.execute(sa.text("SELECT job_id, model_id FROM jobs")).all())
+    store.close()
+    assert rows == {**dict.fromkeys(RUNS, "m-1"), "job-d": None, "job-e": None, "job-f": "m-1"}

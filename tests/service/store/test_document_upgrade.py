@@ -1,0 +1,83 @@
+"""Documents that an older version stored open everywhere, whatever later fields they lack."""
+
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.sci.base.document import JobDoc, MethodDoc, MonthDoc
+from gramwatt.service.store.models import Job, MonthlyReport, Score
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.month import month_report
+from tests.service.journals import journal, lines
+
+ALWAYS = {"job_id", "name", "project", "kind", "state", "started_at", "revision", "sci"}
+ALWAYS |= {"conformance", "data_quality", "method"}
+LATER = sorted(set(JobDoc.__annotations__) - ALWAYS)
+METHOD_LATER = ["zones", "conversions", "sci_for_ai", "supply", "meter_energy_j", "inputs"]
+PAGES = [
+    "/",
+    "/v1/jobs",
+    "/v1/jobs/job-1",
+    "/v1/jobs/job-1/report",
+    "/v1/jobs/job-1/report.html",
+    "/v1/jobs/job-1/suggestions",
+    "/jobs/job-1",
+    "/v1/reports/monthly/2026-05.json",
+    "/v1/reports/monthly/2026-05.html",
+    "/v1/reports/monthly/2026-05.csv",
+]
+PDFS = ["/v1/jobs/job-1/report.pdf", "/v1/reports/monthly/2026-05.pdf"]
+
+
+def without(service, *fields, of=None):
+    """Take fields away from the stored document, its head and its part over time."""
+    with service.store.write() as session:
+        score, job = session.scalars(sa.select(Score)).one(), session.scalars(sa.select(Job)).one()
+        for row, column in ((score, "doc"), (score, "series"), (job, "head")):
+            whole = json.loads(getattr(row, column))
+            part = whole.get(of, {}) if of else whole
+            for field in fields:
+                part.pop(field, None)
+            setattr(row, column, json.dumps(whole))
+
+
+def opened(client, pages):
+    return {page: client.get(page).status_code for page in pages}
+
+
+@pytest.fixture
+def stored(light):
+    ingest(light, "job-1", lines(journal("job-1")))
+    return light
+
+
+@pytest.mark.parametrize("field", LATER)
+def test_a_document_without_a_later_field_opens_everywhere(client, stored, field):
+    without(stored, field)
+    assert opened(client, PAGES) == dict.fromkeys(PAGES, 200)
+    assert set(client.get("/v1/jobs/job-1/report").get_json()) == set(JobDoc.__annotations__)
+
+
+@pytest.mark.parametrize("field", METHOD_LATER)
+def test_a_method_without_a_later_field_opens_everywhere(client, stored, field):
+    assert field in MethodDoc.__annotations__
+    without(stored, field, of="method")
+    assert opened(client, PAGES) == dict.fromkeys(PAGES, 200)
+
+
+def test_a_document_without_any_later_field_makes_its_pdfs(client, stored):
+    without(stored, *LATER)
+    without(stored, *METHOD_LATER, of="method")
+    assert opened(client, [*PAGES, *PDFS]) == dict.fromkeys([*PAGES, *PDFS], 200)
+
+
+@pytest.mark.parametrize("field", sorted(MonthDoc.__annotations__))
+def test_a_kept_month_of_an_older_shape_is_made_anew(stored, clock, field):
+    clock.turn(days=40)
+    made = month_report(stored, "2026-05")
+    clock.turn(days=1)
+    with stored.store.write() as session:
+        row = session.scalars(sa.select(MonthlyReport)).one()
+        row.doc = json.dumps({key: value for key, value in made.items() if key != field})
+    assert month_report(stored, "2026-05") == made

@@ -1,0 +1,150 @@
+"""The store: migrations on both databases, several processes at once, SQLite's settings."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.config import ConfigError, from_environment, sqlite_url
+from gramwatt.service.store import migrate
+from gramwatt.service.store.database import Store, parse_url
+from gramwatt.service.store.filesystem import is_local, mounted_type
+from gramwatt.service.store.migrations import HEAD
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:40 / /home rw - nfs4 server:/home rw
+31 30 0:41 / /home/with\\040space rw - tmpfs tmpfs rw
+32 22 0:42 / /mnt/share rw - cifs //server/share rw
+"""
+
+
+def test_an_empty_database_is_brought_to_exactly_the_models(database_url):
+    store = Store(database_url)
+    assert migrate.upgrade(store) is True
+    assert migrate.upgrade(store) is False
+    assert migrate.differences(store) == []
+    store.close()
+
+
+def test_head_is_the_newest_script():
+    from alembic.script import ScriptDirectory
+
+    assert ScriptDirectory.from_config(migrate._config(None)).get_heads() == [HEAD]
+
+
+def test_downgrade_and_upgrade_again(database_url):
+    from alembic import command
+
+    store = Store(database_url)
+    migrate.upgrade(store)
+    with store.migrating() as connection:
+        command.downgrade(migrate._config(connection), "base")
+    with store.engine.connect() as connection:
+        assert sa.inspect(connection).get_table_names() == ["alembic_version"]
+    assert migrate.upgrade(store) is True
+    assert migrate.differences(store) == []
+    store.close()
+
+
+def test_several_processes_may_upgrade_at_once(database_url):
+    code = (
+        "import sys; from gramwatt.service.store.database import Store; "
+        "from gramwatt.service.store import migrate; "
+        "print(migrate.upgrade(Store(sys.argv[1])))"
+    )
+    command = [sys.executable, "-W", "error", "-c", code, database_url]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = sorted(process.communicate(timeout=60)[0].strip() for process in started)
+    assert [process.returncode for process in started] == [0, 0, 0, 0]
+    assert said == ["False", "False", "False", "True"]
+    store = Store(database_url)
+    assert migrate.differences(store) == []
+    store.close()
+
+
+def test_whether_tables_are_current_is_told_without_making_a_file(database_url):
+    store = Store(database_url)
+    assert migrate.is_current(store) is False
+    assert store.path is None or not store.path.exists()
+    migrate.upgrade(store)
+    assert migrate.is_current(store) is True
+    store.close()
+
+
+def test_sqlite_is_opened_with_waiting_foreign_keys_and_wal(light):
+    with light.store.read() as session:
+        settings = {
+            name: session.scalar(sa.text(f"PRAGMA {name}"))
+            for name in ("journal_mode", "busy_timeout", "foreign_keys", "synchronous")
+        }
+    assert settings == {
+        "journal_mode": "wal",
+        "busy_timeout": 30_000,
+        "foreign_keys": 1,
+        "synchronous": 1,
+    }
+
+
+def test_no_wal_where_the_file_system_is_not_known_to_be_local(tmp_path, monkeypatch):
+    monkeypatch.setattr("gramwatt.service.store.database.is_local", lambda path: False)
+    store = Store(sqlite_url(tmp_path / "g.db"))
+    with store.read() as session:
+        assert session.scalar(sa.text("PRAGMA journal_mode")) == "delete"
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "local"),
+    [
+        ("/var/lib", "ext4", True),
+        ("/home/ada", "nfs4", False),
+        ("/home/with space/x", "tmpfs", True),
+        ("/mnt/share/db", "cifs", False),
+        ("/homework", "ext4", True),
+    ],
+)
+def test_the_file_system_of_a_path(path, kind, local):
+    assert mounted_type(Path(path), MOUNTS) == kind
+    assert is_local(Path(path), MOUNTS) is local
+
+
+def test_an_unreadable_mount_table_counts_as_remote(monkeypatch, tmp_path):
+    monkeypatch.setattr("gramwatt.service.store.filesystem.MOUNTS", tmp_path / "none")
+    assert is_local(tmp_path) is False
+
+
+@pytest.mark.parametrize(
+    ("text", "driver"),
+    [
+        ("postgres://u@h/d", "postgresql+psycopg"),
+        ("postgresql://u@h/d", "postgresql+psycopg"),
+        ("sqlite:////tmp/x.db", "sqlite"),
+    ],
+)
+def test_database_addresses(text, driver):
+    assert parse_url(text).drivername == driver
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "mysql://u@h/d", "sqlite://"])
+def test_other_database_addresses_are_refused(text):
+    with pytest.raises(ValueError, match=r"sqlite|SQLite"):
+        parse_url(text)
+
+
+def test_settings_come_from_the_environment(tmp_path):
+    config = from_environment(
+        {
+            "GRAMWATT_HOME": str(tmp_path),
+            "GRAMWATT_SILENT_AFTER_S": "60",
+            "GRAMWATT_MAX_BODY_MIB": "0.5",
+            "GRAMWATT_HOSTS": "a.example, b.example",
+        }
+    )
+    assert config.database_url == f"sqlite:///{tmp_path}/gramwatt.db"
+    assert (config.silent_after.total_seconds(), config.max_body_b) == (60, 2**19)
+    assert {"a.example", "b.example", "localhost"} <= config.trusted_hosts
+    with pytest.raises(ConfigError, match="GRAMWATT_MAX_BODY_MIB"):
+        from_environment({"GRAMWATT_HOME": str(tmp_path), "GRAMWATT_MAX_BODY_MIB": "much"})

@@ -1,0 +1,190 @@
+"""Periodic work: one leader, each due time once, and what the tasks do."""
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import JobRun, MonthlyReport
+from gramwatt.service.tasks.leader import leader_of
+from gramwatt.service.tasks.scheduler import TASKS, Scheduler, Task
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.read import job_document, rescore
+from tests.service.journals import START, journal, lines
+
+
+def twin(service: Service) -> Service:
+    """The same store, opened as another process would."""
+    return Service.open(service.config)
+
+
+def test_one_leads_and_the_next_takes_over(service):
+    other = twin(service)
+    first, second = leader_of(service.store), leader_of(other.store)
+    assert [first.leads(), second.leads(), first.leads()] == [True, False, True]
+    first.resign()
+    assert [second.leads(), first.leads()] == [True, False]
+    second.resign()
+    other.store.close()
+
+
+def test_threads_of_the_leading_process_all_lead(service):
+    leader = leader_of(service.store)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda _: leader.leads(), range(32))) == [True] * 32
+    leader.resign()
+
+
+def test_the_death_of_a_leader_frees_the_lead(service):
+    url = service.store.url.render_as_string(hide_password=False)
+    code = (
+        "import sys, os; from gramwatt.service.store.database import Store; "
+        "from gramwatt.service.tasks.leader import leader_of; "
+        "leader = leader_of(Store(sys.argv[1])); "
+        "print(leader.leads(), flush=True); sys.stdin.read()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout.readline().strip() == "True"
+        leader = leader_of(service.store)
+        assert leader.leads() is False
+        child.kill()
+    deadline = datetime.now(UTC) + timedelta(seconds=10)
+    while not leader.leads():
+        assert datetime.now(UTC) < deadline, "the lead was not freed within 10 s"
+    leader.resign()
+
+
+def test_a_task_runs_once_for_each_due_time_whoever_asks(service, clock):
+    ran = []
+    tasks = {"count": Task(timedelta(minutes=1), lambda service: ran.append(1))}
+
+    class Always:
+        def leads(self):
+            return True
+
+        def resign(self):
+            return None
+
+    # Two leaders at once is what the unique row is for.
+    first, second = (Scheduler(service, Always(), tasks) for _ in range(2))
+    assert [first.run("count"), second.run("count"), first.run("count")] == [True, False, False]
+    clock.turn(seconds=60)
+    assert [second.run("count"), first.run("count")] == [True, False]
+    assert len(ran) == 2
+
+
+def test_who_does_not_lead_does_nothing(light):
+    other = twin(light)
+    leading, following = Scheduler(light), Scheduler(other)
+    assert leading.run("close-silent") is True
+    assert following.run("score-pending") is False
+    leading.stop()
+    assert following.run("score-pending") is True
+    following.stop()
+    other.store.close()
+
+
+def test_a_failing_task_is_recorded_and_ends_nothing(light, caplog):
+    def fail(service):
+        raise RuntimeError("disk on fire")
+
+    scheduler = Scheduler(light, tasks={"fail": Task(timedelta(minutes=1), fail)})
+    assert scheduler.run("fail") is True
+    with light.store.read() as session:
+        run = session.scalars(sa.select(JobRun)).one()
+    assert run.outcome == "failed: RuntimeError('disk on fire')"
+    assert run.finished_us == light.now_us()
+    scheduler.stop()
+
+
+def test_the_scheduler_closes_a_silent_job_by_its_own_clock(service, clock):
+    ingest(service, "job-1", lines(journal(end_state=None)))
+    scheduler = Scheduler(service)
+    clock.turn(minutes=14)
+    scheduler.run("close-silent")
+    assert job_document(service, "job-1").document["state"] == "running"
+    clock.turn(minutes=1)
+    scheduler.run("close-silent")
+    document = job_document(service, "job-1").document
+    assert (document["state"], document["revision"]) == ("lost", 1)
+    scheduler.stop()
+
+
+def test_what_a_crash_left_unscored_is_scored(light):
+    ingest(light, "job-1", lines(journal()), score=False)
+    scheduler = Scheduler(light)
+    scheduler.run("score-pending")
+    with light.store.read() as session:
+        from gramwatt.service.usecases.read import find_job
+
+        job = find_job(session, "job-1")
+    assert (job.revision, job.scored_version) == (1, job.version)
+    scheduler.stop()
+
+
+def test_reports_of_ended_months_are_made_once_and_again_when_a_score_changes(service, clock):
+    clock.now = datetime(2026, 5, 31, 23, 0, tzinfo=UTC)
+    ingest(service, "job-1", lines(journal()))
+    ingest(service, "job-0", lines(journal("job-0", start=START - timedelta(days=20))))
+    scheduler = Scheduler(service)
+    scheduler.run("monthly-reports")
+    assert kept(service) == ["2026-04"]
+    clock.now = datetime(2026, 6, 1, 0, 30, tzinfo=UTC)
+    scheduler.run("monthly-reports")
+    assert kept(service) == ["2026-04", "2026-05"]
+    clock.turn(hours=1)
+    scheduler.run("monthly-reports")
+    assert kept(service) == ["2026-04", "2026-05"]
+    first = month_report(service, "2026-05")
+    assert (first["complete"], first["totals"]["jobs"], first["previous"]["jobs"]) == (True, 1, 1)
+    clock.turn(hours=1)
+    rescore(service, "job-1", "test")
+    month_report(service, "2026-05")
+    assert kept(service) == ["2026-04", "2026-05", "2026-05"]
+    scheduler.stop()
+
+
+def kept(service):
+    with service.store.read() as session:
+        return sorted(session.scalars(sa.select(MonthlyReport.month)))
+
+
+def test_rows_of_old_runs_are_dropped(light, clock):
+    scheduler = Scheduler(light)
+    scheduler.run("close-silent")
+    clock.turn(days=8)
+    scheduler.run("forget-runs")
+    with light.store.read() as session:
+        assert list(session.scalars(sa.select(JobRun.name))) == ["forget-runs"]
+    scheduler.stop()
+
+
+def test_started_it_runs_every_task_at_once_and_stops_cleanly(light):
+    from gramwatt.service.store.timestamps import utc_now
+
+    ran = []
+    tasks = {
+        name: Task(timedelta(hours=1), lambda _, name=name: ran.append(name)) for name in TASKS
+    }
+    config = light.config
+    running = Service(
+        type(config)(database_url=config.database_url, clock=utc_now), light.store, light.scorer
+    )
+    scheduler = Scheduler(running, tasks=tasks)
+    scheduler.start()
+    deadline = utc_now() + timedelta(seconds=10)
+    while len(ran) < len(tasks) and utc_now() < deadline:
+        time.sleep(0.01)
+    scheduler.stop()
+    assert sorted(ran) == sorted(TASKS)
