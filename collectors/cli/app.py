@@ -57,7 +57,7 @@ def build_app(store: Callable[[], Store | None]) -> typer.Typer:
 
 def _add_run(app: typer.Typer) -> None:
     @app.command(context_settings=PASS_ON, epilog=RUN_EPILOG, options_metavar=RUN_USAGE)
-    def run(  # noqa: PLR0913 (one parameter is one documented option)
+    def run(
         context: typer.Context,
         project: Annotated[str | None, typer.Option(help="Project the job belongs to.")] = None,
         name: Annotated[str | None, typer.Option(help="Job name (default: the command's).")] = None,

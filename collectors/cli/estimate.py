@@ -25,7 +25,7 @@ def add_estimate(app: typer.Typer) -> None:
     app.command(name="estimate")(command)
 
 
-def command(  # noqa: PLR0913 (one parameter is one documented option)
+def command(
     source: Annotated[
         str | None, typer.Option("--input", help="The question as JSON: a file, or - for stdin.")
     ] = None,

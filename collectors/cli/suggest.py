@@ -28,7 +28,7 @@ def add_suggest(app: typer.Typer) -> None:
     app.command(name="suggest")(command)
 
 
-def command(  # noqa: PLR0913 (one parameter is one documented option)
+def command(
     source: Annotated[
         str | None, typer.Option("--input", help="The question as JSON: a file, or - for stdin.")
     ] = None,

@@ -248,7 +248,7 @@ if TYPE_CHECKING:
 
 else:
 
-    def track(  # noqa: PLR0913 (the public interface, fixed by design)
+    def track(
         function=None,
         /,
         *,
