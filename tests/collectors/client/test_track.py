@@ -493,7 +493,7 @@ def test_the_unit_pattern_is_the_records_own() -> None:
 
 SCRIPT = """
 import json, os, subprocess, sys
-import gramwatt.collectors.client as client_module
+import gramwatt.collectors.client.client as client_module
 
 def spawn(channel):
     command = [sys.executable, sys.argv[1], sys.argv[2]]

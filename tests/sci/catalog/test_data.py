@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from gramwatt.sci.base import csv_data
+from gramwatt.sci.catalog import catalog
 
-DATA = Path(csv_data.__file__).parent / "data"
+DATA = Path(catalog.__file__).parent / "data"
 SCHEMA = tomllib.loads((DATA / "schema.toml").read_text(encoding="utf-8"))
 FILES = sorted(SCHEMA)
 
