@@ -16,6 +16,7 @@ from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 
 Doc = Mapping[str, Any]
 WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")
@@ -213,8 +214,8 @@ def _region_doc(catalog: Catalog, name: str) -> Doc:
 
 HARDWARE = Kind(
     "hardware",
-    lambda catalog: [part.to_doc() for part in catalog.all_hardware()],
-    lambda catalog, name: catalog.hardware(name).to_doc(),
+    lambda catalog: [hardware_doc(part) for part in catalog.all_hardware()],
+    lambda catalog, name: hardware_doc(catalog.hardware(name)),
     {
         "id": _get("id"),
         "memory GB": _get("memory_gb"),
@@ -226,8 +227,8 @@ HARDWARE = Kind(
 )
 CPUS = Kind(
     "cpus",
-    lambda catalog: [cpu.to_doc() for cpu in catalog.all_cpus()],
-    lambda catalog, name: catalog.cpu(name).to_doc(),
+    lambda catalog: [cpu_doc(cpu) for cpu in catalog.all_cpus()],
+    lambda catalog, name: cpu_doc(catalog.cpu(name)),
     {
         "id": _get("id"),
         "cores": _get("cores"),

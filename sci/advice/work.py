@@ -17,7 +17,9 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import HOURS_PER_YEAR, s_from_h
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
-from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, lifetime_years
+from gramwatt.sci.catalog.parameters import lifetime_years
+from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
 from gramwatt.sci.score.location import Place, locate
 
@@ -200,18 +202,20 @@ def host_beside(part: Hardware) -> Quantity:
     """Share of a usual host that stands beside the part: none where its figures hold the host."""
     if part.device_class in ("gpu", "accelerator"):
         return WHOLE_HOST
-    whole = part.embodied is None or part.embodied.includes_host
+    alone = accelerator_te(part)
+    whole = alone is None or alone.includes_host
     return EXACT_ZERO if whole else MODULE_HOST
 
 
 def te_g(part: Hardware) -> Quantity | None:
     """Embodied carbon of a device with its host share [gCO2e]; None where the catalog has none."""
-    if part.embodied is None:
+    alone = accelerator_te(part)
+    if alone is None:
         return None
     beside = host_beside(part)
-    if not beside.value or part.embodied.includes_host:
-        return part.embodied.te_g
-    return part.embodied.te_g + gpu_host_te_per_accelerator().te_g.times(beside, "gCO2e")
+    if not beside.value or alone.includes_host:
+        return alone.te_g
+    return alone.te_g + gpu_host_te_per_accelerator().te_g.times(beside, "gCO2e")
 
 
 def power_share(name: str | None) -> Quantity:

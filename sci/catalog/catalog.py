@@ -13,8 +13,8 @@ from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.name_index import NameIndex, close_names, cpu_name
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.catalog.hardware import Cpu, Embodied, Hardware
-from gramwatt.sci.catalog.instances import Instance, InstanceIndex, host_share_of, parse_instance
+from gramwatt.sci.catalog.hardware import Cpu, Hardware
+from gramwatt.sci.catalog.instances import Instance, InstanceIndex, parse_instance
 from gramwatt.sci.catalog.loader import (
     Source,
     aliases,
@@ -30,6 +30,7 @@ from gramwatt.sci.catalog.loader import (
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.overlay_rows import instance_rows
+from gramwatt.sci.catalog.parameters import lifetime_years
 from gramwatt.sci.catalog.services import (
     Meaning,
     Service,
@@ -37,7 +38,6 @@ from gramwatt.sci.catalog.services import (
     service_index,
     service_key,
 )
-from gramwatt.sci.embodied.hosts import lifetime_years
 from gramwatt.sci.grid.annual import Grid
 from gramwatt.sci.grid.zones import Region, ZoneIntensity
 
@@ -159,11 +159,13 @@ class Catalog:
         boards = dict.fromkeys((*service.hardware, *(found.hardware for found in held)))
         return Meaning(tuple(boards), tuple(found.id for found in held), service.reason)
 
-    def host_share(self, instance: Instance) -> Embodied:
-        """TE of the host's share that goes with one device of an instance [gCO2e]."""
-        host = self._instances.get(instance.host or "")
-        cpu = self._cpus.get(host.cpu or "") if host else None
-        return host_share_of(instance, host, self._hardware[instance.hardware], cpu)
+    def host_of(self, instance: Instance) -> Instance | None:
+        """The instance that takes up the whole machine of another, None where it is not known."""
+        return self._instances.get(instance.host or "")
+
+    def cpu_of(self, instance: Instance) -> Cpu | None:
+        """The CPU of an instance, None where the catalog lacks it."""
+        return self._cpus.get(instance.cpu or "")
 
     def lifetime(self, part: str | None = None) -> Quantity:
         """EL of a part [years]: the overlay's, else its default, else 4 from 3 to 6."""

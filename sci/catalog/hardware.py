@@ -7,30 +7,14 @@ MI250, MI250X) gives each of them half.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 from gramwatt.sci.base.csv_data import Row
 from gramwatt.sci.base.quantity import Quantity
-
-Tier = Literal["A", "B", "C", "D"]
-"""A: first-party study; B: independent study; C: model with known inputs; D: with assumed ones."""
+from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts
 
 SERVER_FORM_FACTORS = ("sxm", "oam", "hgx")
 """Form factors that are only sold in multi-accelerator servers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Embodied:
-    """TE of one thing [gCO2e], the use phase excluded, with its data tier and what it covers.
-
-    `includes_host` is true for the few published figures that already hold the host's share, so
-    that adding a host on top would count it twice.
-    """
-
-    te_g: Quantity
-    tier: Tier
-    stages: str
-    includes_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +77,7 @@ class Hardware:
     software: tuple[str, ...]
     intended_use: tuple[str, ...]
     status: str
-    embodied: Embodied | None
+    embodied_facts: EmbodiedFacts
     sources: FigureSources
     notes: str | None
     overlay: str | None = None
@@ -110,14 +94,13 @@ class Hardware:
         return any(word in self.form_factor.lower() for word in SERVER_FORM_FACTORS)
 
     def to_doc(self) -> dict[str, Any]:
-        """This part as JSON-ready data."""
-        doc = _plain(self, skip=("embodied", "sources", "peak", "device_class", "idle_w"))
+        """This part as JSON-ready data, without its embodied carbon."""
+        doc = _plain(self, skip=("embodied_facts", "sources", "peak", "device_class", "idle_w"))
         doc["class"] = self.device_class
         doc["idle_w"] = self.idle_w.to_doc() if self.idle_w else None
         doc["peak_dense_tflops"] = _plain(self.peak, skip=("int8_tops", "other"))
         doc["int8_tops"] = self.peak.int8_tops
         doc["peak_other"] = dict(self.peak.other)
-        doc |= embodied_doc(self.embodied)
         doc["sources"] = _plain(self.sources)
         return doc
 
@@ -138,29 +121,15 @@ class Cpu:
     process_nm: float | None
     die_area_mm2: float | None
     seen_in: str | None
-    embodied: Embodied
     sources: tuple[str, ...]
     notes: str | None
 
     def to_doc(self) -> dict[str, Any]:
-        """This CPU as JSON-ready data."""
-        return _plain(self, skip=("embodied",)) | embodied_doc(self.embodied)
+        """This CPU as JSON-ready data, without its embodied carbon."""
+        return _plain(self)
 
 
-def embodied_doc(embodied: Embodied | None) -> dict[str, Any]:
-    """The embodied fields of a catalog document; null where not known."""
-    if embodied is None:
-        empty = ("embodied_g", "embodied_tier", "embodied_stages", "embodied_includes_host")
-        return dict.fromkeys(empty)
-    return {
-        "embodied_g": embodied.te_g.to_doc(),
-        "embodied_tier": embodied.tier,
-        "embodied_stages": embodied.stages,
-        "embodied_includes_host": embodied.includes_host,
-    }
-
-
-def parse_hardware(row: Row, aliases: tuple[str, ...], embodied: Embodied | None) -> Hardware:
+def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedFacts) -> Hardware:
     """A part from its line in hardware.csv, whose board figures are divided among its devices."""
     per = row.integer("devices_per_board") or 1
 
@@ -192,14 +161,14 @@ def parse_hardware(row: Row, aliases: tuple[str, ...], embodied: Embodied | None
         software=row.listing("software"),
         intended_use=row.listing("intended_use"),
         status=row.text("status"),
-        embodied=embodied,
+        embodied_facts=embodied_facts,
         sources=_sources(row),
         notes=row.optional("notes"),
         overlay=row.overlay,
     )
 
 
-def parse_cpu(row: Row, aliases: tuple[str, ...], embodied: Embodied) -> Cpu:
+def parse_cpu(row: Row, aliases: tuple[str, ...]) -> Cpu:
     """A CPU from its line in cpus.csv."""
     return Cpu(
         id=row.text("id"),
@@ -214,7 +183,6 @@ def parse_cpu(row: Row, aliases: tuple[str, ...], embodied: Embodied) -> Cpu:
         process_nm=row.number("process_nm"),
         die_area_mm2=row.number("die_area_mm2"),
         seen_in=row.optional("seen_in"),
-        embodied=embodied,
         sources=row.listing("sources"),
         notes=row.optional("notes"),
     )

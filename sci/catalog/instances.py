@@ -15,8 +15,6 @@ from typing import Any
 from gramwatt.sci.base.csv_data import Row
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, all_words
-from gramwatt.sci.catalog.hardware import Cpu, Embodied, Hardware
-from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, host_te
 
 _AWS, _GOOGLE = frozenset({"aws"}), frozenset({"gcp", "google-colab"})
 PROVIDER_WORDS: Mapping[str, frozenset[str]] = {
@@ -134,25 +132,6 @@ def parse_instance(row: Row) -> Instance:
         notes=row.optional("notes"),
         overlay=row.overlay,
     )
-
-
-def host_share_of(
-    instance: Instance, host: Instance | None, part: Hardware, cpu: Cpu | None
-) -> Embodied:
-    """TE of the host's share that goes with one device of an instance [gCO2e].
-
-    The whole host counts by its CPUs and memory, or as the published server of eight where the
-    part is sold in nothing else; one device reserves share/ToR of it. Where the host is not known,
-    a device's share of the server of eight stands in.
-    """
-    if host is None or host.count is None or part.in_server:
-        one = gpu_host_te_per_accelerator()
-        return Embodied(one.te_g.scaled(instance.share), one.tier, one.stages)
-    whole = host_te(cpu, host.vcpu, host.host_memory_gib)
-    share = instance.share / (host.count * host.share)
-    source = f"{share:.4g} of the host {host.cited}"
-    figure = whole.te_g.scaled(share).sourced(f"{source}, {whole.te_g.source}")
-    return Embodied(figure, whole.tier, whole.stages)
 
 
 def _parse(name: str) -> tuple[str, frozenset[str] | None]:

@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, rows
+from gramwatt.sci.base.csv_data import LIST_SEPARATOR, rows
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
-from gramwatt.sci.catalog.hardware import Cpu, Embodied, Hardware, parse_cpu, parse_hardware
-from gramwatt.sci.catalog.overlay import Overlay, OverlayError
-from gramwatt.sci.catalog.overlay_rows import (
-    citing,
-    declared_te,
-    hardware_rows,
-    region_rows,
-    source_key,
+from gramwatt.sci.catalog.embodied_facts import (
+    EmbodiedFacts,
+    ModelInputs,
+    parse_declared,
+    parse_inputs,
+    parse_study,
 )
-from gramwatt.sci.embodied.accelerators import modelled_te, published_te
-from gramwatt.sci.embodied.hosts import cpu_die_te
+from gramwatt.sci.catalog.hardware import Cpu, Hardware, parse_cpu, parse_hardware
+from gramwatt.sci.catalog.overlay import Overlay, OverlayError
+from gramwatt.sci.catalog.overlay_rows import hardware_rows, region_rows, source_key
 from gramwatt.sci.grid.zones import Region, parse_region
 
 ZONE_LETTER = re.compile(r"-?[a-f]$")
@@ -40,15 +39,17 @@ class Source:
 def parts(overlay: Overlay | None) -> Iterable[Hardware]:
     """Accelerators, the overlay's among them."""
     names = aliases("hardware")
-    chosen = {
-        study.text("hardware"): study
-        for study in rows("embodied_studies.csv")
-        if study.text("role") == "chosen"
+    studies = {
+        row.text("hardware"): parse_study(row)
+        for row in rows("embodied_studies.csv")
+        if row.text("role") == "chosen"
     }
-    given = {row.text("id"): row for row in rows("embodied_inputs.csv")}
+    inputs = {row.text("id"): parse_inputs(row) for row in rows("embodied_inputs.csv")}
     for row in hardware_rows(overlay):
         key = row.text("id")
-        yield parse_hardware(row, names.get(key, ()), _te(row, chosen.get(key), given.get(key)))
+        own = inputs.get(key, ModelInputs())
+        facts = EmbodiedFacts(parse_declared(row), studies.get(key), own)
+        yield parse_hardware(row, names.get(key, ()), facts)
 
 
 def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
@@ -62,18 +63,11 @@ def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
     return {**found, **own}
 
 
-def _te(row: Row, study: Row | None, given: Row | None) -> Embodied | None:
-    declared = declared_te(row)
-    if declared or study:
-        return declared or (published_te(study) if study else None)
-    return citing(row, modelled_te(row, given))
-
-
 def cpus() -> Iterable[Cpu]:
     """CPUs."""
     names = aliases("cpu")
     for row in rows("cpus.csv"):
-        yield parse_cpu(row, names.get(row.text("id"), ()), cpu_die_te(row.number("die_area_mm2")))
+        yield parse_cpu(row, names.get(row.text("id"), ()))
 
 
 def regions(overlay: Overlay | None) -> Iterable[Region]:

@@ -6,18 +6,10 @@ A figure out of the overlay names its source; one the model computes from such f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 from gramwatt.sci.base.csv_data import Row, rows
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import g_from_kg
-from gramwatt.sci.catalog.hardware import Embodied, Tier
 from gramwatt.sci.catalog.overlay import Cells, Overlay, OverlayError
-from gramwatt.sci.embodied.accelerators import parameters
 
-DECLARED_STAGES = "declared in the overlay, use excluded"
-STUDY_BAND = 1.25
-"""Usual range of a study that gives none: a quarter either way (docs/data-sources.md)."""
 NEEDED = {"hardware": ("name", "class"), "instances": ("hardware",), "regions": ("zone", "country")}
 """What an entry that is not in the packaged data needs beside its source."""
 _GROUPS = {
@@ -109,32 +101,3 @@ def _over(
             raise OverlayError(f"the overlay cannot be used: {text}")
         found.append(Row({**rows(file)[0].blank(), "id": key, **defaults(key), **cells}))
     return found
-
-
-def declared_te(row: Row) -> Embodied | None:
-    """TE that an overlay's entry declares for one device [gCO2e], None where it declares none."""
-    cells = row.given
-    if "embodied_kg" not in cells:
-        return None
-    tier = _tier(cells.get("embodied_tier", "C"))
-    bands = {"C": parameters()["band_c"], "D": parameters()["band_d"]}
-    band = bands.get(tier, STUDY_BAND)
-    value = float(cells["embodied_kg"])
-    low = float(cells.get("embodied_low_kg", value / band))
-    high = float(cells.get("embodied_high_kg", value * band))
-    grams = (g_from_kg(value), g_from_kg(min(low, value)), g_from_kg(max(high, value)))
-    figure = Quantity(*grams, "gCO2e", "declared", f"overlay: {row.overlay}")
-    holds = cells.get("embodied_includes_host") == "1"
-    return Embodied(figure, tier, DECLARED_STAGES, holds)
-
-
-def citing(row: Row, te: Embodied | None) -> Embodied | None:
-    """The same TE, naming the overlay where its inputs may come from one."""
-    if te is None or not row.overlay:
-        return te
-    return replace(te, te_g=te.te_g.sourced(f"{te.te_g.source}, overlay: {row.overlay}"))
-
-
-def _tier(text: str) -> Tier:
-    tiers: Mapping[str, Tier] = {"A": "A", "B": "B", "C": "C", "D": "D"}
-    return tiers[text]

@@ -1,4 +1,4 @@
-"""Embodied carbon of accelerators: a published study first, else the bottom-up model v1.
+"""Embodied carbon of accelerators: declared or published where it is, else the bottom-up model v1.
 
 M = uplift x (k_die x sum(area x CPA(node) / Y(area)) + GB x f_mem + TDP x f_thermal + board) [kg],
 cradle to gate, host excluded. Every parameter, with its source, is a line of embodied_model.csv.
@@ -9,59 +9,34 @@ The model was fitted on the eleven points it is checked against, so its agreemen
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
-from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import cm2_from_mm2, g_from_kg
-from gramwatt.sci.catalog.hardware import Embodied, Tier
+from gramwatt.sci.catalog.embodied_facts import DeclaredTe, Dies, Study, Tier
+from gramwatt.sci.catalog.hardware import Hardware
+from gramwatt.sci.catalog.parameters import Parameters, parameters
+from gramwatt.sci.embodied.te import Embodied
 
 BOARD_STAGES = "accelerator board or module, cradle to gate, host and use excluded"
 WAFER_STAGES = "wafer-scale system, cradle to gate, use excluded"
+DECLARED_STAGES = "declared in the overlay, use excluded"
+STUDY_BAND = 1.25
+"""Usual range of a study that gives none: a quarter either way (docs/data-sources.md)."""
 
 
-class Parameters:
-    """The figures of embodied_model.csv by key."""
+@lru_cache(maxsize=1024)
+def accelerator_te(part: Hardware) -> Embodied | None:
+    """TE of one device [gCO2e]: declared by the user, else published, else modelled.
 
-    def __init__(self, lines: Mapping[str, Row]) -> None:
-        """Lines of embodied_model.csv by key."""
-        self._lines = lines
-
-    def __getitem__(self, key: str) -> float:
-        """The value of a parameter in its unit."""
-        return self._lines[key].known("value")
-
-    def quantity(self, key: str) -> Quantity:
-        """A parameter with its range [its unit]."""
-        line = self._lines[key]
-        value, low, high = line.known("value"), line.number("low"), line.number("high")
-        low, high = (value if end is None else end for end in (low, high))
-        source = f"embodied model v1, {key} ({', '.join(line.listing('source'))})"
-        return Quantity(value, low, high, line.text("unit"), "estimated", source)
-
-    def cpa_kg_per_cm2(self, process_nm: float) -> float:
-        """Carbon of a cm2 of wafer at a node, before yield; raises KeyError for an unknown node."""
-        node = f"{process_nm:g}nm"
-        if f"node_{node}" in self._lines:
-            node = f"{self[f'node_{node}']:g}nm"
-        return self[f"cpa_{node}"]
-
-
-@cache
-def parameters() -> Parameters:
-    """The packaged parameters, read once per process."""
-    return Parameters({line.text("key"): line for line in rows("embodied_model.csv")})
-
-
-@dataclass(frozen=True, slots=True)
-class Dies:
-    """`count` equal dies of `area_mm2` together, made at `process_nm`."""
-
-    area_mm2: float
-    count: float
-    process_nm: float
+    None where an input of the model is not known. Kept for each part, as a comparison of many parts
+    asks for it often.
+    """
+    facts = part.embodied_facts
+    if facts.declared:
+        return _declared_te(facts.declared, part.overlay)
+    return _published_te(facts.study) if facts.study else _modelled_te(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,73 +77,65 @@ def wafer_kg(process_nm: float, power_w: float) -> float:
     return given["uplift"] * (silicon + heat) + given["wafer_case"]
 
 
-def published_te(study: Row) -> Embodied:
-    """TE of a part from the study chosen for it, with the range its line gives."""
-    devices = study.known("devices")
-    value_g = g_from_kg(study.known("kg_co2e") / devices)
-    low_g, high_g = (g_from_kg(study.known(end)) for end in ("low_kg", "high_kg"))
-    source = f"{study.text('item')}, {study.text('source')}"
+def _declared_te(declared: DeclaredTe, source: str | None) -> Embodied:
+    """TE out of the user's overlay, with the range it declares or the usual one of its tier."""
+    bands = {"C": parameters()["band_c"], "D": parameters()["band_d"]}
+    band = bands.get(declared.tier, STUDY_BAND)
+    low_kg = declared.kg / band if declared.low_kg is None else declared.low_kg
+    high_kg = declared.kg * band if declared.high_kg is None else declared.high_kg
+    value_g = g_from_kg(declared.kg)
+    low_g, high_g = min(g_from_kg(low_kg), value_g), max(g_from_kg(high_kg), value_g)
+    figure = Quantity(value_g, low_g, high_g, "gCO2e", "declared", f"overlay: {source}")
+    return Embodied(figure, declared.tier, DECLARED_STAGES, declared.includes_host)
+
+
+def _published_te(study: Study) -> Embodied:
+    value_g = g_from_kg(study.kg / study.devices)
+    low_g, high_g = g_from_kg(study.low_kg), g_from_kg(study.high_kg)
+    source = f"{study.item}, {study.source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "catalog", source)
-    stages = f"{study.text('boundary')}, use excluded".replace(";", ",")
-    return Embodied(figure, _tier(study.text("tier")), stages, study.text("includes_host") == "1")
+    stages = f"{study.boundary}, use excluded".replace(";", ",")
+    return Embodied(figure, study.tier, stages, study.includes_host)
 
 
-def modelled_te(part: Row, given: Row | None) -> Embodied | None:
-    """TE of a part by the model, None where an input is not known.
-
-    `part` is its line in hardware.csv, `given` its line in embodied_inputs.csv where it has one.
-    """
-    model = given.text("model") if given else "board"
-    if model == "none":
-        return None
-    kilograms = _wafer_of(part) if model == "wafer" else _board_of(part, given)
+def _modelled_te(part: Hardware) -> Embodied | None:
+    inputs = part.embodied_facts.inputs
+    kilograms = _modelled_kg(part)
     if kilograms is None:
         return None
-    devices = part.known("devices_per_board")
-    assumed = model == "wafer" or _assumed(given)
-    return _banded(g_from_kg(kilograms / devices), assumed, given, model)
+    tier: Tier = "D" if inputs.assumed else "C"
+    band = parameters()["band_d" if inputs.assumed else "band_c"]
+    value_g = g_from_kg(kilograms / part.devices_per_board)
+    source = f"embodied model v1, tier {tier}" + (" (assumed inputs)" if inputs.assumed else "")
+    source += f", overlay: {part.overlay}" if part.overlay else ""
+    high_g = value_g * (inputs.high_factor or band)
+    figure = Quantity(value_g, value_g / band, high_g, "gCO2e", "estimated", source)
+    return Embodied(figure, tier, WAFER_STAGES if inputs.model == "wafer" else BOARD_STAGES)
 
 
-def _banded(value_g: float, assumed: bool, given: Row | None, model: str) -> Embodied:
-    model_parameters = parameters()
-    band = model_parameters["band_d" if assumed else "band_c"]
-    high = (given.number("high_factor") if given else None) or band
-    tier: Tier = "D" if assumed else "C"
-    source = f"embodied model v1, tier {tier}" + (" (assumed inputs)" if assumed else "")
-    figure = Quantity(value_g, value_g / band, value_g * high, "gCO2e", "estimated", source)
-    return Embodied(figure, tier, WAFER_STAGES if model == "wafer" else BOARD_STAGES)
+def _modelled_kg(part: Hardware) -> float | None:
+    """Embodied carbon of the part's board by the model [kgCO2e], None where an input is unknown."""
+    inputs, devices = part.embodied_facts.inputs, part.devices_per_board
 
+    def board_figure(assumed: float | None, per_device: float | None) -> float | None:
+        if assumed is not None:
+            return assumed
+        return None if per_device is None else per_device * devices
 
-def _assumed(given: Row | None) -> bool:
-    columns = ("die_area_mm2", "process_nm", "power_w", "memory_gb", "high_factor")
-    return given is not None and any(given.optional(column) for column in columns)
-
-
-def _board_of(part: Row, given: Row | None) -> float | None:
-    def figure(column: str, own: str) -> float | None:
-        assumed = given.number(column) if given else None
-        return part.number(own) if assumed is None else assumed
-
-    area, node = (figure("die_area_mm2", "die_area_mm2"), figure("process_nm", "process_nm"))
-    count = figure("die_count", "die_count")
-    power, memory = figure("power_w", "tdp_w"), figure("memory_gb", "memory_gb")
-    if area is None or node is None or count is None or power is None or memory is None:
+    area = board_figure(inputs.die_area_mm2, part.die_area_mm2)
+    count = board_figure(inputs.die_count, part.die_count)
+    node = part.process_nm if inputs.process_nm is None else inputs.process_nm
+    power = board_figure(inputs.power_w, part.tdp_w)
+    memory = board_figure(inputs.memory_gb, part.memory_gb)
+    if inputs.model == "wafer":
+        return None if node is None or power is None else wafer_kg(node, power)
+    if inputs.model == "none" or area is None or count is None or node is None:
         return None
-    dies = (Dies(area, count, node), *_extra_dies(given))
-    return board_kg(Board(dies, power, memory, part.text("memory_type")))
-
-
-def _extra_dies(given: Row | None) -> tuple[Dies, ...]:
-    if given is None or not given.optional("extra_die_area_mm2"):
-        return ()
-    columns = ("extra_die_area_mm2", "extra_die_count", "extra_process_nm")
-    area, count, node = (given.known(column) for column in columns)
-    return (Dies(area, count, node),)
-
-
-def _wafer_of(part: Row) -> float | None:
-    node, power = part.number("process_nm"), part.number("tdp_w")
-    return None if node is None or power is None else wafer_kg(node, power)
+    if power is None or memory is None:
+        return None
+    extra = (inputs.extra_dies,) if inputs.extra_dies else ()
+    dies = (Dies(area, count, node), *extra)
+    return board_kg(Board(dies, power, memory, part.memory_type or ""))
 
 
 def _die_kg(dies: Dies, given: Parameters) -> float:
@@ -183,8 +150,3 @@ def _memory_key(memory_type: str) -> str:
         if memory_type.lower().startswith(kind):
             return f"f_mem_{kind}"
     return "f_mem_lpddr"
-
-
-def _tier(text: str) -> Tier:
-    tiers: dict[str, Tier] = {"A": "A", "B": "B", "C": "C", "D": "D"}
-    return tiers[text]

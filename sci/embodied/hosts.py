@@ -13,29 +13,12 @@ from operator import add
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG
-from gramwatt.sci.catalog.hardware import Cpu, Embodied, Tier
-from gramwatt.sci.embodied.accelerators import parameters
-
-__all__ = [
-    "Cpu",
-    "Embodied",
-    "cpu_die_te",
-    "cpu_te",
-    "dram_te",
-    "gpu_host_te_per_accelerator",
-    "host_share_te",
-    "host_te",
-    "lifetime_years",
-    "ssd_te",
-    "unknown_accelerator_te",
-]
+from gramwatt.sci.catalog.catalog import Catalog, Cpu, Instance
+from gramwatt.sci.catalog.embodied_facts import Tier
+from gramwatt.sci.catalog.parameters import parameters
+from gramwatt.sci.embodied.te import Embodied
 
 MAKING = "manufacturing, use excluded"
-
-
-def lifetime_years() -> Quantity:
-    """EL, the expected life of hardware [years]: 4, from 3 to 6 by who states it."""
-    return parameters().quantity("lifetime")
 
 
 def unknown_accelerator_te() -> Embodied:
@@ -61,20 +44,21 @@ def host_share_te(accelerators: float) -> Embodied:
     return Embodied(_grams("gpu_host").scaled(accelerators / devices), "C", stages)
 
 
-def cpu_die_te(die_area_mm2: float | None) -> Embodied:
-    """TE of one packaged CPU [gCO2e] by its die area [mm2], a class default where not known."""
+def socket_te(cpu: Cpu | None) -> Embodied:
+    """TE of one packaged CPU [gCO2e] by its die area, a class default where that is not known."""
     given = parameters()
-    if die_area_mm2 is None:
-        kilograms, source, tier = given.quantity("cpu_default"), "class default", "D"
+    area_mm2 = cpu.die_area_mm2 if cpu else None
+    tier: Tier
+    if area_mm2 is None:
+        mass, source, tier = given.quantity("cpu_default"), "class default", "D"
     else:
-        kilograms, source, tier = given.quantity("cpu_base"), "by die area", "C"
-        kilograms += given.quantity("cpu_per_mm2").scaled(die_area_mm2, "kg")
-    value_g = kilograms.scaled(G_PER_KG).value
-    low_g, high_g = (value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"])
+        by_area = given.quantity("cpu_per_mm2").scaled(area_mm2, "kg")
+        mass, source, tier = given.quantity("cpu_base") + by_area, "by die area", "C"
+    value_g = mass.scaled(G_PER_KG).value
+    low_g, high_g = value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"]
     text = f"embodied model v1, CPU {source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
-    known: Tier = "C" if tier == "C" else "D"
-    return Embodied(figure, known, f"packaged CPU, {MAKING}")
+    return Embodied(figure, tier, f"packaged CPU, {MAKING}")
 
 
 def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
@@ -83,7 +67,7 @@ def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
     A known CPU counts by threads: 32 threads of a 64-thread part are half a socket, 128 are two.
     An unknown one is a whole package of the class default, and a slice of one at the low end.
     """
-    socket = cpu.embodied if cpu else cpu_die_te(None)
+    socket = socket_te(cpu)
     return Embodied(socket.te_g.times(_sockets(cpu, threads), "gCO2e"), socket.tier, socket.stages)
 
 
@@ -92,15 +76,8 @@ def dram_te(memory_gib: float) -> Embodied:
     return Embodied(_grams("dram").scaled(memory_gib), "C", f"DRAM, {MAKING}")
 
 
-def ssd_te(capacity_gb: float) -> Embodied:
-    """TE of a host's solid-state storage [gCO2e]."""
-    return Embodied(_grams("ssd").scaled(capacity_gb), "C", f"SSD, {MAKING}")
-
-
-def host_te(
-    cpu: Cpu | None, threads: float | None, memory_gib: float | None, ssd_gb: float | None = None
-) -> Embodied:
-    """TE of a machine without its accelerators [gCO2e]: CPUs, memory, storage, case, assembly.
+def host_te(cpu: Cpu | None, threads: float | None, memory_gib: float | None) -> Embodied:
+    """TE of a machine without its accelerators [gCO2e]: CPUs, memory, case and assembly.
 
     A machine with fewer threads than one socket is taken as a slice of a server, case included.
     """
@@ -108,13 +85,29 @@ def host_te(
         return Embodied(_grams("host_unknown"), "D", f"a server of unknown size, {MAKING}")
     sockets = _sockets(cpu, threads)
     parts = [cpu_te(cpu, threads), _memory_te(sockets, cpu, memory_gib)]
-    if ssd_gb is not None:
-        parts.append(ssd_te(ssd_gb))
     case = (_grams("case") + _grams("assembly")).times(_at_most_one(sockets), "gCO2e")
     figure = reduce(add, (part.te_g for part in parts), case)
     tier: Tier = "D" if any(part.tier == "D" for part in parts) else "C"
-    without = "" if ssd_gb is not None else ", storage of unknown size left out"
-    return Embodied(figure, tier, f"CPU, DRAM, case and assembly, {MAKING}{without}")
+    stages = f"CPU, DRAM, case and assembly, {MAKING}, storage of unknown size left out"
+    return Embodied(figure, tier, stages)
+
+
+def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied:
+    """TE of the host's share that goes with one device of an instance [gCO2e].
+
+    The whole host counts by its CPUs and memory, or as the published server of eight where the
+    part is sold in nothing else; one device reserves share/ToR of it. Where the host is not known,
+    a device's share of the server of eight stands in.
+    """
+    host = catalog.host_of(instance)
+    if host is None or host.count is None or catalog.hardware(instance.hardware).in_server:
+        one = gpu_host_te_per_accelerator()
+        return Embodied(one.te_g.scaled(instance.share), one.tier, one.stages)
+    whole = host_te(catalog.cpu_of(host), host.vcpu, host.host_memory_gib)
+    share = instance.share / (host.count * host.share)
+    source = f"{share:.4g} of the host {host.cited}"
+    figure = whole.te_g.scaled(share).sourced(f"{source}, {whole.te_g.source}")
+    return Embodied(figure, whole.tier, whole.stages)
 
 
 def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> Embodied:

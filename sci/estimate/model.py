@@ -13,7 +13,8 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import S_PER_HOUR, flop_per_s_from_tflops, g_from_kg
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
-from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator
+from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, instance_host_te
 from gramwatt.sci.estimate.request import EstimateQuestion
 from gramwatt.sci.score.allocation import embodied_share_g
 from gramwatt.sci.score.formula import training_device_hours
@@ -178,7 +179,7 @@ class Assumptions:
 
     def _te(self) -> Quantity | None:
         """TE of a device and its share of a host [gCO2e]; None where the catalog has none."""
-        part = self.hardware.embodied if self.hardware else None
+        part = accelerator_te(self.hardware) if self.hardware else None
         te = part.te_g.scaled(self.share) if part else None
         if self.question.embodied_kg_per_device is not None:
             grams = g_from_kg(self.question.embodied_kg_per_device)
@@ -188,8 +189,10 @@ class Assumptions:
         self.inputs["TE, embodied carbon of a device"] = te
         if not self.with_host or (part is not None and part.includes_host):
             return te
-        beside = gpu_host_te_per_accelerator()
-        host = (self.catalog.host_share(self.instance) if self.instance else beside).te_g
+        if self.instance:
+            host = instance_host_te(self.catalog, self.instance).te_g
+        else:
+            host = gpu_host_te_per_accelerator().te_g
         self.inputs["TE, host share of a device"] = host
         return te + host
 

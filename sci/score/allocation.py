@@ -15,13 +15,14 @@ from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.base.units import S_PER_YEAR, gib_from_bytes
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
+from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import (
-    Embodied,
     host_share_te,
     host_te,
     server_accelerators,
     unknown_accelerator_te,
 )
+from gramwatt.sci.embodied.te import Embodied
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import DeviceRecord
 
@@ -145,7 +146,7 @@ def _accelerator(
     if hardware is None and not _asked_back(record, catalog):
         text = f"{record.name!r} is not in the catalog; a generic accelerator stands in for it."
         notices.append(Notice("hardware-unknown", text, field))
-    te = (hardware.embodied if hardware else None) or unknown_accelerator_te()
+    te = (accelerator_te(hardware) if hardware else None) or unknown_accelerator_te()
     if te.tier in ("C", "D"):
         text = f"Embodied carbon of {record.name} is modelled (tier {te.tier})."
         notices.append(Notice("embodied-modelled", text, field))
@@ -201,7 +202,7 @@ def _host(
 def _holds_host(record: DeviceRecord, catalog: Catalog) -> bool:
     """Whether the published figure of a part already holds its host's share."""
     hardware = identify(record, catalog)
-    embodied = hardware.embodied if isinstance(hardware, Hardware) else None
+    embodied = accelerator_te(hardware) if isinstance(hardware, Hardware) else None
     return embodied is not None and embodied.includes_host
 
 

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from gramwatt.sci.base.errors import AmbiguousName, GramwattError, LookupFailed
 from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
-from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
+from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_question
 from gramwatt.service.api.problems import Problem
@@ -111,21 +112,21 @@ def unanswerable(error: GramwattError) -> Problem:
 
 def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:
     listings: dict[str, Any] = {
-        "hardware": (catalog.all_hardware, catalog.hardware),
-        "cpus": (catalog.all_cpus, catalog.cpu),
-        "instances": (catalog.all_instances, catalog.instance),
-        "regions": (catalog.all_regions, catalog.region),
-        "intensity": (catalog.all_zones, catalog.zone),
+        "hardware": (catalog.all_hardware, catalog.hardware, hardware_doc),
+        "cpus": (catalog.all_cpus, catalog.cpu, cpu_doc),
+        "instances": (catalog.all_instances, catalog.instance, Instance.to_doc),
+        "regions": (catalog.all_regions, catalog.region, Region.to_doc),
+        "intensity": (catalog.all_zones, catalog.zone, ZoneIntensity.to_doc),
     }
-    every, find = listings[kind]
+    every, find, doc = listings[kind]
     if name is None:
-        return {"matches": [row.to_doc() for row in every()], "reason": None}
+        return {"matches": [doc(row) for row in every()], "reason": None}
     try:
-        return {"matches": [find(name).to_doc()], "reason": None}
+        return {"matches": [doc(find(name))], "reason": None}
     except AmbiguousName as error:
-        return {"matches": [find(choice).to_doc() for choice in error.choices], "reason": None}
+        return {"matches": [doc(find(choice)) for choice in error.choices], "reason": None}
     except LookupFailed as error:
         if error.reason is None or not error.close:
             raise
-        rows = [find(one).to_doc() for one in error.close]
+        rows = [doc(find(one)) for one in error.close]
         return {"matches": rows, "reason": error.reason}

@@ -10,6 +10,7 @@ from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.embodied.accelerators import accelerator_te
 
 
 def break_even(
@@ -33,9 +34,9 @@ def break_even(
         )
         return None
     saving = operational.times(_saving(energy), "gCO2e/h")
-    alone, whole = target.embodied.te_g if target.embodied else None, te_g(target)
+    card, whole = accelerator_te(target), te_g(target)
     in_place = work.part is not None and _card(work.part) and _card(target)
-    made = alone if in_place else whole
+    made = (card.te_g if card else None) if in_place else whole
     hours = _over(made, saving)
     if made is None or whole is None or hours is None or not math.isfinite(hours.high):
         return None

@@ -17,6 +17,7 @@ from gramwatt.sci.advice.request import PRECISIONS
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.embodied.accelerators import accelerator_te
 from tests.sci.advice.asking import A100, B200, CATALOG, H100, L4, T4, V100, ask, judged, way
 
 TRAINED = {
@@ -113,7 +114,9 @@ def test_operational_and_embodied_by_hand():
     grid = CATALOG.zone("DE").intensity.value
     now_g_h = 0.54 * 1.45 * grid  # PUE 1
     host = 5_700_000 / 8
-    made = {p: (CATALOG.hardware(p).embodied.te_g.value + host) / 35_040 for p in (H100, A100)}
+    made = {
+        p: (accelerator_te(CATALOG.hardware(p)).te_g.value + host) / 35_040 for p in (H100, A100)
+    }
     expected = (now_g_h * energy + made[A100] * time) / (now_g_h + made[H100])
     assert said["carbon_ratio"]["value"] == pytest.approx(expected)
     saved = (now_g_h + made[H100]) * 8 * 24 * (1 - expected)
@@ -132,7 +135,7 @@ def test_break_even_counts_the_embodied_carbon_of_what_is_bought():
     grid = CATALOG.zone("PL").intensity.value
     saved_g_h = 0.18 * 1.45 * grid * (1 - bought["energy_ratio"]["value"])
     # A module of another kind of server comes with its share of one: 5700 kg over 8.
-    made = CATALOG.hardware(A100).embodied.te_g.value + 5_700_000 / 8
+    made = accelerator_te(CATALOG.hardware(A100)).te_g.value + 5_700_000 / 8
     assert bought["break_even_hours"]["value"] == pytest.approx(made / saved_g_h)
     [told] = [reason for reason in bought["reasons"] if "are paid back in" in reason]
     hours = f"{bought['break_even_hours']['value']:.0f} h"

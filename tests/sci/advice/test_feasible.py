@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gramwatt.sci.embodied.accelerators import accelerator_te
 from tests.sci.advice.asking import A100, B200, CATALOG, H100, L4, ask, codes, judged, way
 
 T4G, A10, A10G = "nvidia-t4g", "nvidia-a10", "nvidia-a10g"
@@ -105,7 +106,7 @@ def test_parts_that_are_not_sold_are_rented():
 def test_a_card_for_the_present_host_and_one_that_needs_another():
     card = {**SMALL, "hardware": "nvidia-h100-pcie-80", "mean_power_w": 80}
     said = judged(L4, **card)
-    alone = CATALOG.hardware(L4).embodied.te_g.value
+    alone = accelerator_te(CATALOG.hardware(L4)).te_g.value
     grid = CATALOG.zone("PL").intensity.value
     saved_g_h = 0.08 * 1.45 * grid * (1 - said["energy_ratio"]["value"])
     assert said["break_even_hours"]["value"] == pytest.approx(alone / saved_g_h)
@@ -133,7 +134,7 @@ def test_idle_time_by_hand():
     ratio = way("stop-idle", **SMALL)["carbon_ratio"]
     grid = CATALOG.zone("PL").intensity.value
     part = CATALOG.hardware(H100)
-    made = (part.embodied.te_g.value + 5_700_000 / 8) / 35_040
+    made = (accelerator_te(part).te_g.value + 5_700_000 / 8) / 35_040
     now = 0.110 * 1.45 * grid + made
     idle = part.idle_w.value / 1000 * grid + made
     assert ratio["value"] == pytest.approx(1 - 0.9 * idle / now)

@@ -14,6 +14,7 @@ from gramwatt.sci.advice.constraints.memory import memory_need
 from gramwatt.sci.advice.prediction.evidence import evidence
 from gramwatt.sci.advice.request import parse_suggestion
 from gramwatt.sci.advice.rules import rules
+from gramwatt.sci.embodied.accelerators import accelerator_te
 from tests.packages import ROOT
 from tests.sci.advice.asking import (
     A100,
@@ -621,7 +622,7 @@ def _() -> None:
 
 @rule(70)
 def _() -> None:
-    made = [CATALOG.hardware(part).embodied.te_g.value for part in (H100, B200)]
+    made = [accelerator_te(CATALOG.hardware(part)).te_g.value for part in (H100, B200)]
     assert made[1] > made[0]
     reasons = judged(B200, **TRAINED, hours=10)["reasons"]
     assert any("making counts too" in reason for reason in reasons)

@@ -11,6 +11,7 @@ import pytest
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
+from gramwatt.sci.embodied.hosts import instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_question
 
@@ -193,12 +194,12 @@ def test_a_host_cut_into_different_sizes_sums_to_the_host() -> None:
 def test_the_host_of_instances_by_hand() -> None:
     """g5.48xlarge: AMD EPYC 7R32 of 96 threads, 192 vCPU, so two sockets; 768 GiB of memory."""
     cpu = CATALOG.cpu("amd-epyc-7r32")
-    share = CATALOG.host_share(CATALOG.instance("aws:g5.xlarge"))
+    share = instance_host_te(CATALOG, CATALOG.instance("aws:g5.xlarge"))
     sockets = 192 / cpu.threads
-    expected = sockets * cpu.embodied.te_g.value + 768 * 1400 + 150_000 + 6_700
+    expected = sockets * socket_te(cpu).te_g.value + 768 * 1400 + 150_000 + 6_700
     assert share.te_g.value == pytest.approx(expected / 8)
     assert "aws:g5.48xlarge" in share.te_g.source
-    server = CATALOG.host_share(CATALOG.instance("aws:p5.4xlarge"))
+    server = instance_host_te(CATALOG, CATALOG.instance("aws:p5.4xlarge"))
     assert server.te_g.value == pytest.approx(5_700_000 / 8)
 
 

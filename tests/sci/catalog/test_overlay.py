@@ -13,6 +13,7 @@ from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_question
 from gramwatt.sci.journal.merge import merge
@@ -46,11 +47,8 @@ def messages(doc: Any, code: str) -> list[str]:
 def test_a_figure_is_overridden_and_the_rest_stays(catalog: Catalog) -> None:
     own, packaged = catalog.hardware("NVIDIA L4"), load_catalog().hardware("NVIDIA L4")
     assert (packaged.tdp_w, own.tdp_w) == (72, 60)
-    assert (own.memory_gb, own.peak, own.embodied) == (
-        packaged.memory_gb,
-        packaged.peak,
-        packaged.embodied,
-    )
+    assert (own.memory_gb, own.peak) == (packaged.memory_gb, packaged.peak)
+    assert accelerator_te(own) == accelerator_te(packaged)
     assert own.sources.tdp == ("overlay hardware nvidia-l4",)
     assert catalog.sources[own.sources.tdp[0]].title == "power limit set on our nodes, change 1182"
 
@@ -58,10 +56,11 @@ def test_a_figure_is_overridden_and_the_rest_stays(catalog: Catalog) -> None:
 def test_a_new_part_goes_by_its_names(catalog: Catalog) -> None:
     part = catalog.hardware("acme-x1-pcie")
     assert (part.id, part.device_class, part.tdp_w) == ("acme-x1", "accelerator", 300)
-    assert part.embodied is not None
-    figure = part.embodied.te_g
+    te = accelerator_te(part)
+    assert te is not None
+    figure = te.te_g
     assert (figure.value, figure.low, figure.high) == (180_000, 120_000, 260_000)
-    assert (figure.kind, part.embodied.tier) == ("declared", "B")
+    assert (figure.kind, te.tier) == ("declared", "B")
     assert figure.source == "overlay: Acme X1 data sheet, rev. 3"
     with pytest.raises(LookupFailed):
         load_catalog().hardware("acme-x1")

@@ -5,6 +5,7 @@ import pytest
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_question
 
@@ -30,7 +31,7 @@ def test_declared_power_by_hand():
     assert doc["device_hours"]["value"] == 51_200
     assert doc["energy_kwh"]["value"] == pytest.approx(51_200 * 0.4)
     assert doc["operational_g"]["value"] == pytest.approx(51_200 * 0.4 * 1.2 * 56)
-    te = CATALOG.hardware("nvidia-a100-sxm4-80").embodied.te_g.value
+    te = accelerator_te(CATALOG.hardware("nvidia-a100-sxm4-80")).te_g.value
     assert doc["embodied_g"]["value"] == pytest.approx(te * 51_200 / 35_040)
     total = doc["operational_g"]["value"] + doc["embodied_g"]["value"]
     assert doc["sci"][0]["g_per_unit"]["value"] == pytest.approx(total / 1e9)
