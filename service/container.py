@@ -41,7 +41,7 @@ class EngineScorer:
 
     def score(self, records: Iterable[AnyRecord], revision: int) -> JobDoc:
         """Merge and score; raises ScoreError when the records or the overlay make no score."""
-        from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+        from gramwatt.sci.grid.zones import AnnualIntensity
         from gramwatt.sci.journal.merge import merge
         from gramwatt.sci.score.score import ScoreContext, score
 

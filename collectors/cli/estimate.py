@@ -12,9 +12,9 @@ from gramwatt.collectors.cli.summary import energy_text, mass_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.document import SourceDoc
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.grid.zones import AnnualIntensity
 
 OTHER = ("source", "intensity", "unit", "as_json")
 """Parameters of the command that are no field of the question by that name."""

@@ -21,10 +21,10 @@ from gramwatt.sci.advice.rules import policies
 from gramwatt.sci.advice.work import Work, full_region, resolve
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.grid.zones import AnnualIntensity
 
 SHOWN_CERTAIN = 10
 """Certain savings that are listed when nobody asked for certain parts."""

@@ -5,6 +5,7 @@ A spread s means value x (1 -+ s) bounds the truth eight times in ten.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gramwatt.sci.base.quantity import Kind, Quantity
@@ -39,3 +40,11 @@ def energy(energy_j: float, kind: Kind, meter: str) -> Quantity:
     """Energy [J] read by `meter`, with the range its kind deserves."""
     spread = ENERGY_SPREADS[kind]
     return Quantity.around(energy_j, spread.fraction, "J", kind, meter)
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The given share (0 to 1) of ordered figures lies below this, by linear interpolation."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -19,7 +19,6 @@ from gramwatt.sci.catalog.loader import (
     Source,
     aliases,
     architectures,
-    close_regions,
     cpus,
     literal_names,
     named,
@@ -31,6 +30,7 @@ from gramwatt.sci.catalog.loader import (
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.overlay_rows import instance_rows
 from gramwatt.sci.catalog.parameters import lifetime_years
+from gramwatt.sci.catalog.regions import Region, close_regions
 from gramwatt.sci.catalog.services import (
     Meaning,
     Service,
@@ -38,8 +38,7 @@ from gramwatt.sci.catalog.services import (
     service_index,
     service_key,
 )
-from gramwatt.sci.grid.annual import Grid
-from gramwatt.sci.grid.zones import Region, ZoneIntensity
+from gramwatt.sci.grid.zones import ZoneIntensity, Zones
 
 __all__ = [
     "Catalog",
@@ -83,7 +82,7 @@ class Catalog:
             self._instances.values(), pairs(aliases("instance")), groups
         )
         self._services = service_index(map(parse_service, rows("services.csv")))
-        self._grid = Grid(overlay.zones if overlay else None)
+        self._zones = Zones(overlay.zones if overlay else None)
         self.sources: Mapping[str, Source] = {source.key: source for source in sources(overlay)}
         if overlay:
             self._check(overlay)
@@ -180,17 +179,17 @@ class Catalog:
             raise LookupFailed("region", name, close_regions(name, self._regions))
         return found
 
-    def zone(self, key: str, year: int | None = None) -> ZoneIntensity:
+    def zone(self, key: str) -> ZoneIntensity:
         """Annual intensity of a zone: ISO 3166 alpha-2 or alpha-3, or an Electricity Maps key.
 
-        A zone's own row wins over its country's. With `year`, that year's value where it is known;
-        else the newest. Raises LookupFailed for a key that is none of these.
+        A zone's own row wins over its country's, and the newest value over older ones. Raises
+        LookupFailed for a key that is none of these.
         """
-        return self._grid.zone(key, year)
+        return self._zones.zone(key)
 
     def world(self) -> ZoneIntensity:
         """The world mean [gCO2e/kWh], the stand-in for a zone that is not known."""
-        return self._grid.world
+        return self._zones.world
 
     def all_hardware(self) -> Sequence[Hardware]:
         """Every accelerator, in the order of the data file."""
@@ -210,7 +209,7 @@ class Catalog:
 
     def all_zones(self) -> Sequence[ZoneIntensity]:
         """The newest value of every country and zone, by key."""
-        return self._grid.newest()
+        return self._zones.newest()
 
     def _check(self, overlay: Overlay) -> None:
         """Raise OverlayError where an entry names what is not there."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gramwatt.sci.base.csv_data import LIST_SEPARATOR, rows
-from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.catalog.embodied_facts import (
     EmbodiedFacts,
     ModelInputs,
@@ -18,10 +16,7 @@ from gramwatt.sci.catalog.embodied_facts import (
 from gramwatt.sci.catalog.hardware import Cpu, Hardware, parse_cpu, parse_hardware
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError
 from gramwatt.sci.catalog.overlay_rows import hardware_rows, region_rows, source_key
-from gramwatt.sci.grid.zones import Region, parse_region
-
-ZONE_LETTER = re.compile(r"-?[a-f]$")
-"""What providers append to a region's name for a part of it: us-east-1a, us-central1-a."""
+from gramwatt.sci.catalog.regions import Region, parse_region
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +121,3 @@ def named(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
 def architectures(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
     """(architecture, id) pairs."""
     return ((part.architecture, part.id) for part in parts)
-
-
-def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
-    """Ids of regions like this name, of the provider it begins with or of all, best first.
-
-    Names and ids count, without a last zone letter ("us-east1-a"); then places ("Frankfurt").
-    """
-    asked = name.strip().lower()
-    provider, _, own = asked.rpartition(":")
-    of = [r for r in regions.values() if r.provider == provider] or list(regions.values())
-    near: dict[str, str] = {}
-    for region in of:
-        near |= {region.name: region.id, region.id: region.id}
-    inside = ZONE_LETTER.sub("", own)
-    found = [r.id for r in of if r.name in (own, inside)] if own else [r.id for r in of]
-    found += [r.id for r in of if len(own) > 3 and own in (r.place or "").lower()]
-    return list(dict.fromkeys((*found, *close_names(asked, near), *close_names(own, near))))[
-        :CLOSE_MATCHES
-    ]

@@ -25,7 +25,8 @@ from gramwatt.sci.base.csv_data import LIST_SEPARATOR
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.name_index import close_names
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.zones import ANNUAL_SPREAD, PUE_SPREAD, UNIT, ZoneIntensity
+from gramwatt.sci.catalog.regions import PUE_SPREAD
+from gramwatt.sci.grid.zones import ANNUAL_SPREAD, UNIT, ZoneIntensity
 
 Cells = Mapping[str, str]
 _NUMBERS = (

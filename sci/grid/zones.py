@@ -1,25 +1,30 @@
-"""Annual grid intensity of zones and countries, and cloud regions with their PUE.
+"""Annual grid intensity of countries and zones, by key: what is known without a key or a network.
 
 The one rule for the range of an annual value. Hourly accounting differs from annual accounting by
 up to 30 to 35 % (Miller, Novan and Jenn 2022); the mean error of the annual value for jobs of 24 h
 in 12 zones was 1 to 36 % (hourly lifecycle series of 2024). Without better knowledge of the hour
-every annual value therefore gets value x (1 -+ 0.35). docs/data-sources.md tells more.
+every annual value therefore gets value x (1 -+ 0.35), see docs/data-sources.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, Protocol
 
-from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.csv_data import Row, rows
+from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.intensity import Basis, Signal
+from gramwatt.sci.base.uncertainty import percentile
+from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
 
 ANNUAL_SPREAD = 0.35
 """Relative half-width of an annual intensity's range; see the module's text."""
-PUE_SPREAD = 0.05
-"""59 of the 62 year-to-year changes of PUE in regions.csv are at most this."""
 UNIT = "gCO2e/kWh"
+RESERVED_CODES = {"UK": "GB", "EL": "GR"}
+"""Codes in wide use that ISO 3166 only reserves; they are suggested, not accepted."""
 Scope = Literal["consumption", "production"]
 Supply = Literal["grid", "off-grid"]
 """Where a zone's power comes from: a public grid, or a supply of one's own without a connection."""
@@ -64,48 +69,88 @@ class ZoneIntensity:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """A cloud region: `id` is provider:name, `country` ISO 3166 alpha-3, `zone` its grid zone.
+class Zones:
+    """Zones and countries by key. A country's key means its zone where that has its own row."""
 
-    `pue` is the latest published value with its range, None where none is published.
-    `zone_other` is the zone that another source assigns to it.
-    """
+    def __init__(self, overlay: Mapping[str, ZoneIntensity] | None = None) -> None:
+        """Read the newest value of each from the packaged data; zones of the overlay win."""
+        countries = [_country(row) for row in rows("countries.csv")]
+        self._countries = {country.zone: country for country in countries}
+        self._alpha2 = {country.country: country.zone for country in countries}
+        zones = sorted(map(_zone, rows("odbl/zones.csv")), key=lambda zone: zone.year)
+        self._zones = {zone.zone: zone for zone in zones}
+        for key, own in (overlay or {}).items():
+            code = self._alpha2.get(key, key)
+            self._zones[code] = replace(own, zone=code)
+        self._without = {row.text("zone"): row.text("country") for row in rows("zone_keys.csv")}
+        self.world = _world(rows("world.csv")[0], countries)
 
-    id: str
-    provider: str
-    name: str
-    place: str | None
-    country: str
-    zone: str
-    zone_other: str | None
-    watttime_region: str | None
-    pue: Quantity | None
-    pue_year: int | None
-    pue_basis: str | None
-    sources: tuple[str, ...]
-    notes: str | None
+    def zone(self, key: str) -> ZoneIntensity:
+        """Newest annual intensity [gCO2e/kWh] by ISO 3166 code or zone key, in any case.
 
-    def to_doc(self) -> dict[str, Any]:
-        """This region as JSON-ready data."""
-        return {
-            "id": self.id,
-            "provider": self.provider,
-            "name": self.name,
-            "place": self.place,
-            "country": self.country,
-            "zone": self.zone,
-            "zone_other": self.zone_other,
-            "watttime_region": self.watttime_region,
-            "pue": self.pue.to_doc() if self.pue else None,
-            "pue_year": self.pue_year,
-            "pue_basis": self.pue_basis,
-            "sources": list(self.sources),
-            "notes": self.notes,
-        }
+        A zone's own row wins over its country's. Raises LookupFailed for an unknown key.
+        """
+        code = key.strip().upper()
+        code = self._alpha2.get(code, code)
+        if code in self._zones:
+            return self._zones[code]
+        if code in self._countries:
+            return self._countries[code]
+        if code in self._without:
+            return _standing_in(self._countries[self._alpha2[self._without[code]]], code)
+        raise LookupFailed("zone", key, self._close(key))
+
+    def newest(self) -> Sequence[ZoneIntensity]:
+        """The newest value of every key, once each."""
+        return tuple(self.zone(key) for key in sorted({*self._countries, *self._zones}))
+
+    def _close(self, key: str) -> list[str]:
+        asked = key.strip().upper()
+        newest = self.newest()
+        near = {found.zone: found.zone for found in newest}
+        near |= {code: code for code in self._without}
+        near |= {found.name.upper(): found.zone for found in newest}
+        near |= RESERVED_CODES
+        country = asked.split("-")[0]
+        found = [
+            *(near[name] for name in near if name == asked or (len(asked) > 3 and asked in name)),
+            *close_names(asked, near)[: CLOSE_MATCHES - 1],
+            *(near[name] for name in (country,) if name in near),
+        ]
+        found += _one_letter_off(asked, self._countries) if not found else []
+        return list(dict.fromkeys(found))[:CLOSE_MATCHES]
 
 
-def country_intensity(row: Row) -> ZoneIntensity:
+class AnnualValues(Protocol):
+    """Whoever knows annual intensity by zone: `Zones`, or a catalog that holds them."""
+
+    def zone(self, key: str) -> ZoneIntensity:
+        """Newest annual intensity of a zone; raises LookupFailed for an unknown key."""
+        ...
+
+    def world(self) -> ZoneIntensity:
+        """The world mean."""
+        ...
+
+
+class AnnualIntensity:
+    """The intensity lookup that needs no network: annual means as one point each."""
+
+    def __init__(self, values: AnnualValues) -> None:
+        self._values = values
+
+    def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
+        """One point [gCO2e/kWh] over [start, end): of the zone, or of the world for None.
+
+        Raises LookupFailed for an unknown zone.
+        """
+        row = self._values.zone(zone) if zone else self._values.world()
+        quality: Quality = "annual" if zone else "world"
+        point = IntensityPoint(row.zone, start, end, row.intensity, quality, row.signal, row.basis)
+        return (point,)
+
+
+def _country(row: Row) -> ZoneIntensity:
     """A country's line of countries.csv: Ember, lifecycle, counted where it is generated."""
     value, year = row.known("g_per_kwh"), int(row.known("year"))
     source = f"Ember {row.text('alpha3')} {year}, annual mean, lifecycle, production-based"
@@ -123,7 +168,7 @@ def country_intensity(row: Row) -> ZoneIntensity:
     )
 
 
-def zone_intensity(row: Row) -> ZoneIntensity:
+def _zone(row: Row) -> ZoneIntensity:
     """A zone's line of odbl/zones.csv: Electricity Maps, lifecycle, counted where it is used."""
     value, year = row.known("g_per_kwh"), int(row.known("year"))
     zone = row.text("zone")
@@ -142,7 +187,7 @@ def zone_intensity(row: Row) -> ZoneIntensity:
     )
 
 
-def world_intensity(row: Row, countries: list[ZoneIntensity]) -> ZoneIntensity:
+def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
     """The world mean for a zone that is not known; its range is the spread of the countries."""
     value, year = row.known("g_per_kwh"), int(row.known("year"))
     figures = sorted(country.intensity.value for country in countries)
@@ -165,45 +210,15 @@ def world_intensity(row: Row, countries: list[ZoneIntensity]) -> ZoneIntensity:
     )
 
 
-def percentile(ordered: list[float], share: float) -> float:
-    """The given share (0 to 1) of ordered figures lies below this, by linear interpolation."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+def _one_letter_off(code: str, known: Iterable[str]) -> list[str]:
+    """Codes of two letters that share one with `code` at the same place, the first letter first."""
+    if len(code) != 2:
+        return []
+    first = [name for name in known if name[0] == code[0]]
+    return [*first, *(name for name in known if name[1] == code[1])]
 
 
-def parse_region(row: Row, highest: dict[str, float]) -> Region:
-    """A line of regions.csv; `highest` holds the highest measured annual PUE by provider."""
-    provider, name = row.text("provider"), row.text("region")
-    keys = (row.text("zone_source"), row.text("pue_source"))
-    return Region(
-        id=f"{provider}:{name}",
-        provider=provider,
-        name=name,
-        place=row.optional("place"),
-        country=row.text("country"),
-        zone=row.text("zone"),
-        zone_other=row.optional("zone_other"),
-        watttime_region=row.optional("watttime_region"),
-        pue=_pue(row, highest.get(provider, 1.0)),
-        pue_year=row.integer("pue_year"),
-        pue_basis=row.optional("pue_basis"),
-        sources=tuple(dict.fromkeys(key for key in keys if key)),
-        notes=row.optional("notes"),
-    )
-
-
-def _pue(row: Row, highest: float) -> Quantity | None:
-    """PUE: published -+ 0.05; a design value reaches up to the provider's highest measured one."""
-    value = row.number("pue")
-    if value is None:
-        return None
-    basis = row.text("pue_basis")
-    source = (
-        f"{row.text('provider')}:{row.text('region')} PUE {row.text('pue_year')}, {basis} value "
-        f"({row.text('pue_source')})"
-    )
-    high = max(value + PUE_SPREAD, highest) if basis == "design" else value + PUE_SPREAD
-    low, high = round(max(1.0, value - PUE_SPREAD), 3), round(high, 3)
-    return Quantity(value, low, high, "1", "catalog", source)
+def _standing_in(country: ZoneIntensity, zone: str) -> ZoneIntensity:
+    source = f"{country.intensity.source}, the country's value for zone {zone}"
+    intensity = country.intensity.sourced(source)
+    return replace(country, zone=zone, intensity=intensity, country_fallback=True)

@@ -7,11 +7,11 @@ from typing import Any, Literal, TypedDict
 from pydantic import Field
 
 from gramwatt.sci.base.errors import AmbiguousName, GramwattError, LookupFailed
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
 from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service

@@ -1,8 +1,8 @@
 """Job and month documents made by the engine itself, for the reports' tests."""
 
 from gramwatt.sci.analysis.month import month_document
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.sci.writers import Writer

@@ -18,10 +18,10 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import G_PER_KG
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.grid.zones import AnnualIntensity
 
 SHOWN = 8
 """Parts that are listed when nobody asked for certain ones."""

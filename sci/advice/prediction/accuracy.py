@@ -32,7 +32,7 @@ from gramwatt.sci.advice.prediction.serving import direct, serving_rows
 from gramwatt.sci.advice.prediction.specs import Specs
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE
-from gramwatt.sci.grid.zones import percentile
+from gramwatt.sci.base.uncertainty import percentile
 
 ALL = "all"
 KNOWLEDGE = {"full": full, "precision": precise, "plain": plain}

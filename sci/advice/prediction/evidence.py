@@ -12,7 +12,7 @@ from functools import cache
 
 from gramwatt.sci.advice.prediction.rows import Measurement, table
 from gramwatt.sci.advice.prediction.specs import Specs
-from gramwatt.sci.grid.zones import percentile
+from gramwatt.sci.base.uncertainty import percentile
 
 HANDFUL = 10
 """With fewer pairs than this the range is all of them."""

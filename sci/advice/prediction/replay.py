@@ -15,7 +15,7 @@ from gramwatt.sci.advice.prediction.regression import Observation, Term, fit, ke
 from gramwatt.sci.advice.prediction.rows import Group, Measurement
 from gramwatt.sci.advice.prediction.specs import Specs
 from gramwatt.sci.advice.prediction.time_model import Setting, TimeModel
-from gramwatt.sci.grid.zones import percentile
+from gramwatt.sci.base.uncertainty import percentile
 
 SettingOf = Callable[[Measurement], Setting]
 COVERAGE_AIM = 0.80

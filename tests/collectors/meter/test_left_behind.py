@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.journal.spool import folders
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from gramwatt.sci.score.score import ScoreContext, score

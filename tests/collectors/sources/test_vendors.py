@@ -21,8 +21,8 @@ from gramwatt.collectors.sources.tpu import Tpu
 from gramwatt.collectors.sources.vendor import VendorPort, library, rated_w
 from gramwatt.collectors.sources.vendors import VENDORS, Place, ports, present
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.rig import by_type, energy_j, gpu

@@ -8,7 +8,7 @@ from jsonschema import Draft7Validator
 
 from gramwatt.reports.exports.imp import imp
 from gramwatt.reports.exports.impact_framework import digest, manifest
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
+from gramwatt.sci.grid.zones import AnnualIntensity
 from tests.reports.documents import CATALOG, document
 
 APPLICANT = {

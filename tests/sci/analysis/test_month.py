@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from gramwatt.sci.analysis.month import month_document, previous_month
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.sci.writers import Writer

@@ -160,7 +160,7 @@ def test_pue_is_the_last_of_its_history() -> None:
 
 
 def test_the_spread_of_pue_is_that_of_its_yearly_changes() -> None:
-    """59 of 62 year-to-year changes are at most 0.05: what sci.zones.PUE_SPREAD stands on."""
+    """59 of 62 year-to-year changes are at most 0.05: what regions.PUE_SPREAD stands on."""
     histories = [line["pue_history"].split(";") for line in lines("regions.csv")]
     values = [[float(item.split("=")[1]) for item in history if item] for history in histories]
     changes = [abs(b - a) for history in values for a, b in pairwise(history)]

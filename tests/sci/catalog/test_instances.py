@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
 from gramwatt.sci.embodied.hosts import instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.grid.zones import AnnualIntensity
 
 CATALOG = load_catalog()
 

@@ -10,12 +10,12 @@ import pytest
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.sci.writers import Writer

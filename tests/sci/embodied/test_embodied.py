@@ -7,6 +7,7 @@ import statistics
 
 import pytest
 
+from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.embodied_facts import Dies
 from gramwatt.sci.catalog.parameters import lifetime_years, parameters
@@ -27,7 +28,6 @@ from gramwatt.sci.embodied.hosts import (
     unknown_accelerator_te,
 )
 from gramwatt.sci.embodied.te import Embodied
-from gramwatt.sci.grid.zones import percentile
 
 # The eleven points: area [mm2], dies, node [nm], power [W], memory [GB], type, published [kg],
 # model with k = 1.0 and with k = 1.5 [kg], errors [%].

@@ -3,11 +3,11 @@
 import pytest
 
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.grid.zones import AnnualIntensity
 
 CATALOG = load_catalog()
 

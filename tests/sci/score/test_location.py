@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gramwatt.reports.job import build
 from gramwatt.sci.analysis.audit import self_audit
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.reports.words import words

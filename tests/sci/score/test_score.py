@@ -6,9 +6,9 @@ import pytest
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.intensity import IntensityPoint
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, per_unit, score
 from tests.sci.writers import T0, Writer, at

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import kwh_from_j, s_from_years
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.intensity import IntensityPoint
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score import terms
 from gramwatt.sci.score.formula import embodied_g, operational_g

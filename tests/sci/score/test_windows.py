@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.catalog.annual_intensity import AnnualIntensity
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import CountRecord
 from gramwatt.sci.score.score import ScoreContext, score

@@ -1,0 +1,113 @@
+"""Cloud regions: the grid zone each stands in, and the PUE published or declared for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
+from gramwatt.sci.base.quantity import Quantity
+
+PUE_SPREAD = 0.05
+"""59 of the 62 year-to-year changes of PUE in regions.csv are at most this."""
+ZONE_LETTER = re.compile(r"-?[a-f]$")
+"""What providers append to a region's name for a part of it: us-east-1a, us-central1-a."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A cloud region: `id` is provider:name, `country` ISO 3166 alpha-3, `zone` its grid zone.
+
+    `pue` is the latest published value with its range, None where none is published.
+    `zone_other` is the zone that another source assigns to it.
+    """
+
+    id: str
+    provider: str
+    name: str
+    place: str | None
+    country: str
+    zone: str
+    zone_other: str | None
+    watttime_region: str | None
+    pue: Quantity | None
+    pue_year: int | None
+    pue_basis: str | None
+    sources: tuple[str, ...]
+    notes: str | None
+
+    def to_doc(self) -> dict[str, Any]:
+        """This region as JSON-ready data."""
+        return {
+            "id": self.id,
+            "provider": self.provider,
+            "name": self.name,
+            "place": self.place,
+            "country": self.country,
+            "zone": self.zone,
+            "zone_other": self.zone_other,
+            "watttime_region": self.watttime_region,
+            "pue": self.pue.to_doc() if self.pue else None,
+            "pue_year": self.pue_year,
+            "pue_basis": self.pue_basis,
+            "sources": list(self.sources),
+            "notes": self.notes,
+        }
+
+
+def parse_region(row: Row, highest: dict[str, float]) -> Region:
+    """A line of regions.csv; `highest` holds the highest measured annual PUE by provider."""
+    provider, name = row.text("provider"), row.text("region")
+    keys = (row.text("zone_source"), row.text("pue_source"))
+    return Region(
+        id=f"{provider}:{name}",
+        provider=provider,
+        name=name,
+        place=row.optional("place"),
+        country=row.text("country"),
+        zone=row.text("zone"),
+        zone_other=row.optional("zone_other"),
+        watttime_region=row.optional("watttime_region"),
+        pue=_pue(row, highest.get(provider, 1.0)),
+        pue_year=row.integer("pue_year"),
+        pue_basis=row.optional("pue_basis"),
+        sources=tuple(dict.fromkeys(key for key in keys if key)),
+        notes=row.optional("notes"),
+    )
+
+
+def _pue(row: Row, highest: float) -> Quantity | None:
+    """PUE: published -+ 0.05; a design value reaches up to the provider's highest measured one."""
+    value = row.number("pue")
+    if value is None:
+        return None
+    basis = row.text("pue_basis")
+    source = (
+        f"{row.text('provider')}:{row.text('region')} PUE {row.text('pue_year')}, {basis} value "
+        f"({row.text('pue_source')})"
+    )
+    high = max(value + PUE_SPREAD, highest) if basis == "design" else value + PUE_SPREAD
+    low, high = round(max(1.0, value - PUE_SPREAD), 3), round(high, 3)
+    return Quantity(value, low, high, "1", "catalog", source)
+
+
+def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
+    """Ids of regions like this name, of the provider it begins with or of all, best first.
+
+    Names and ids count, without a last zone letter ("us-east1-a"); then places ("Frankfurt").
+    """
+    asked = name.strip().lower()
+    provider, _, own = asked.rpartition(":")
+    of = [r for r in regions.values() if r.provider == provider] or list(regions.values())
+    near: dict[str, str] = {}
+    for region in of:
+        near |= {region.name: region.id, region.id: region.id}
+    inside = ZONE_LETTER.sub("", own)
+    found = [r.id for r in of if r.name in (own, inside)] if own else [r.id for r in of]
+    found += [r.id for r in of if len(own) > 3 and own in (r.place or "").lower()]
+    return list(dict.fromkeys((*found, *close_names(asked, near), *close_names(own, near))))[
+        :CLOSE_MATCHES
+    ]
