@@ -6,7 +6,7 @@ are the CSV files packaged beside this module, read once per process on first us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from gramwatt.sci.base.csv_data import rows
@@ -14,21 +14,16 @@ from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.name_index import NameIndex, close_names, cpu_name
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.hardware import Cpu, Hardware
-from gramwatt.sci.catalog.instances import Instance, InstanceIndex, parse_instance
+from gramwatt.sci.catalog.instances import Instance, InstanceIndex
 from gramwatt.sci.catalog.loader import (
-    Source,
     aliases,
-    architectures,
-    cpus,
     literal_names,
-    named,
-    pairs,
-    parts,
-    regions,
-    sources,
+    read_cpus,
+    read_hardware,
+    read_instances,
+    read_regions,
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
-from gramwatt.sci.catalog.overlay_rows import instance_rows
 from gramwatt.sci.catalog.parameters import lifetime_years
 from gramwatt.sci.catalog.regions import Region, close_regions
 from gramwatt.sci.catalog.services import (
@@ -46,7 +41,6 @@ __all__ = [
     "Hardware",
     "Instance",
     "Region",
-    "Source",
     "ZoneIntensity",
     "load_catalog",
 ]
@@ -64,30 +58,27 @@ class Catalog:
         self.overlay = overlay
         self.version = rows("version.csv")[0].text("version")
         self.version += f"+overlay.{overlay.digest[:8]}" if overlay else ""
-        self._hardware = {part.id: part for part in parts(overlay)}
-        self._cpus = {cpu.id: cpu for cpu in cpus()}
-        self._regions = {region.id: region for region in regions(overlay)}
-        boards, sockets = self._hardware.values(), self._cpus.values()
-        shared = aliases("hardware-shared")
-        self._hardware_names = NameIndex(
-            "hardware", named(boards), architectures(boards), shared=pairs(shared)
-        )
-        self._literal = literal_names(overlay)
-        self._cpu_names = NameIndex("cpu", named(sockets), architectures(sockets), cpu_name)
-        self._instances = {found.id: found for found in map(parse_instance, instance_rows(overlay))}
-        groups = [
-            (row.text("name"), row.listing("families")) for row in rows("instance_groups.csv")
-        ]
-        self._instance_names = InstanceIndex(
-            self._instances.values(), pairs(aliases("instance")), groups
-        )
+        self._hardware = {part.id: part for part in read_hardware(overlay)}
+        self._cpus = {cpu.id: cpu for cpu in read_cpus()}
+        self._instances = {found.id: found for found in read_instances(overlay)}
+        self._regions = {region.id: region for region in read_regions(overlay)}
         self._services = service_index(map(parse_service, rows("services.csv")))
         self._zones = Zones(overlay.zones if overlay else None)
-        self.sources: Mapping[str, Source] = {source.key: source for source in sources(overlay)}
+        self._literal_names = literal_names(overlay)
+        self._hardware_names = _name_index(
+            "hardware", self._hardware.values(), shared=_pairs(aliases("hardware-shared"))
+        )
+        self._cpu_names = _name_index("cpu", self._cpus.values(), cpu_name)
+        self._instance_names = InstanceIndex(
+            self._instances.values(),
+            _pairs(aliases("instance")),
+            [(row.text("name"), row.listing("families")) for row in rows("instance_groups.csv")],
+        )
         if overlay:
             self._check(overlay)
 
-    def with_overlay(self, text: str) -> Catalog:
+    @staticmethod
+    def with_overlay(text: str) -> Catalog:
         """The packaged catalog with the entries of a TOML text; raises OverlayError."""
         try:
             return Catalog(parse_overlay(text))
@@ -145,7 +136,7 @@ class Catalog:
 
     def _part(self, name: str) -> str:
         """The id of a part; names of cloud metadata count only letter by letter."""
-        return self._literal.get(name.strip().lower()) or self._hardware_names.find(name)
+        return self._literal_names.get(name.strip().lower()) or self._hardware_names.find(name)
 
     def _of_instances(self, name: str, members: Sequence[str]) -> Meaning:
         boards = tuple(dict.fromkeys(self._instances[one].hardware for one in members))
@@ -215,16 +206,20 @@ class Catalog:
         """Raise OverlayError where an entry names what is not there."""
         for part in overlay.lifetimes:
             if part != "default":
-                _known("lifetimes", part, self._hardware)
+                _check_known("lifetimes", part, part, self._hardware)
         for region in overlay.pue:
-            _known("pue", region, self._regions)
+            _check_known("pue", region, region, self._regions)
         for region in overlay.regions:
-            _resolved("regions", region, self.zone, self._regions[region].zone)
+            try:
+                self.zone(self._regions[region].zone)
+            except LookupFailed as error:
+                text = f'[regions."{region}"] {error.message}'
+                raise OverlayError(f"the overlay cannot be used: {text}") from None
         for key in overlay.instances:
             found = self._instances[key]
-            _known("instances", key, self._hardware, found.hardware)
+            _check_known("instances", key, found.hardware, self._hardware)
             if found.host:
-                _known("instances", key, self._instances, found.host)
+                _check_known("instances", key, found.host, self._instances)
 
 
 @cache
@@ -233,18 +228,27 @@ def load_catalog() -> Catalog:
     return Catalog()
 
 
-def _known(kind: str, key: str, names: Mapping[str, object], name: str | None = None) -> None:
-    asked = key if name is None else name
-    if asked not in names:
-        close = close_names(asked, {known: known for known in names})
+def _name_index(
+    what: str,
+    parts: Iterable[Hardware | Cpu],
+    simplify: Callable[[str], str] = str,
+    shared: Iterable[tuple[str, str]] = (),
+) -> NameIndex:
+    """Parts by id, name and alias, and by the architecture that several share."""
+    names = [(name, part.id) for part in parts for name in (part.id, part.name, *part.aliases)]
+    architectures = [(part.architecture, part.id) for part in parts]
+    return NameIndex(what, names, architectures, simplify, shared)
+
+
+def _pairs(names: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """(alias, id) pairs."""
+    return [(alias, row_id) for row_id, called in names.items() for alias in called]
+
+
+def _check_known(kind: str, key: str, name: str, known: Mapping[str, object]) -> None:
+    """Raise OverlayError with close matches where an entry names what is not known."""
+    if name not in known:
+        close = close_names(name, {one: one for one in known})
         hint = f"; close matches: {', '.join(close)}" if close else ""
-        text = f'[{kind}."{key}"] names {asked!r}, which is not known{hint}'
+        text = f'[{kind}."{key}"] names {name!r}, which is not known{hint}'
         raise OverlayError(f"the overlay cannot be used: {text}")
-
-
-def _resolved(kind: str, key: str, look_up: Callable[[str], object], name: str) -> None:
-    try:
-        look_up(name)
-    except LookupFailed as error:
-        text = f'[{kind}."{key}"] {error.message}'
-        raise OverlayError(f"the overlay cannot be used: {text}") from None

@@ -1,11 +1,14 @@
-"""Rows of the data files and the overlay as the catalog's records."""
+"""The lines of the data files, with the entries of the user's overlay over them, as records.
+
+A record that holds figures of the overlay names its source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
-from gramwatt.sci.base.csv_data import LIST_SEPARATOR, rows
+from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, rows
 from gramwatt.sci.catalog.embodied_facts import (
     EmbodiedFacts,
     ModelInputs,
@@ -14,25 +17,28 @@ from gramwatt.sci.catalog.embodied_facts import (
     parse_study,
 )
 from gramwatt.sci.catalog.hardware import Cpu, Hardware, parse_cpu, parse_hardware
-from gramwatt.sci.catalog.overlay import Overlay, OverlayError
-from gramwatt.sci.catalog.overlay_rows import hardware_rows, region_rows, source_key
+from gramwatt.sci.catalog.instances import Instance, parse_instance
+from gramwatt.sci.catalog.overlay import Cells, Overlay, OverlayError
 from gramwatt.sci.catalog.regions import Region, parse_region
 
+NEEDED = {"hardware": ("name", "class"), "instances": ("hardware",), "regions": ("zone", "country")}
+"""What an entry that is not in the packaged data needs beside its source."""
+_SOURCE_COLUMNS = {
+    "tdp_sources": ("tdp_w",),
+    "idle_sources": ("idle_w",),
+    "die_sources": ("process_nm", "die_area_mm2", "die_count"),
+    "memory_sources": ("memory_gb", "memory_type", "memory_bandwidth_gbs"),
+    "peak_sources": ("fp32_tflops", "fp16_tensor_tflops", "bf16_tensor_tflops", "int8_tops"),
+}
+"""Columns of hardware.csv that cite a source, each with the columns it speaks for."""
+_NEW_HARDWARE = {
+    **dict.fromkeys(("vendor", "form_factor", "architecture", "status"), "not said"),
+    "devices_per_board": "1",
+}
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where figures come from; `evidence` says how far the document itself was read."""
 
-    key: str
-    title: str
-    url: str | None
-    licence: str | None
-    year: int | None
-    evidence: str
-
-
-def parts(overlay: Overlay | None) -> Iterable[Hardware]:
-    """Accelerators, the overlay's among them."""
+def read_hardware(overlay: Overlay | None) -> Iterable[Hardware]:
+    """Accelerators, the overlay's among them; raises OverlayError for an incomplete one."""
     names = aliases("hardware")
     studies = {
         row.text("hardware"): parse_study(row)
@@ -40,15 +46,71 @@ def parts(overlay: Overlay | None) -> Iterable[Hardware]:
         if row.text("role") == "chosen"
     }
     inputs = {row.text("id"): parse_inputs(row) for row in rows("embodied_inputs.csv")}
-    for row in hardware_rows(overlay):
+    entries = overlay.hardware if overlay else {}
+    own = {key: _hardware_cells(key, cells) for key, cells in entries.items()}
+    for row in _merged("hardware", own, lambda _key: _NEW_HARDWARE):
         key = row.text("id")
-        own = inputs.get(key, ModelInputs())
-        facts = EmbodiedFacts(parse_declared(row), studies.get(key), own)
+        made = inputs.get(key, ModelInputs())
+        facts = EmbodiedFacts(parse_declared(row), studies.get(key), made)
         yield parse_hardware(row, names.get(key, ()), facts)
 
 
+def read_cpus() -> Iterable[Cpu]:
+    """CPUs."""
+    names = aliases("cpu")
+    for row in rows("cpus.csv"):
+        yield parse_cpu(row, names.get(row.text("id"), ()))
+
+
+def read_instances(overlay: Overlay | None) -> Iterable[Instance]:
+    """Cloud instances, the overlay's among them; a new machine is its own host."""
+    entries = overlay.instances if overlay else {}
+    own = {key: {**cells, "sources": _cited("instances", key)} for key, cells in entries.items()}
+    for key, cells in own.items():
+        _check_id("instances", key)
+        if "price_usd_per_hour" in cells:
+            cells["price_source"] = _cited("instances", key)
+    return map(parse_instance, _merged("instances", own, _new_instance))
+
+
+def read_regions(overlay: Overlay | None) -> Iterable[Region]:
+    """Cloud regions, the overlay's among them, with the PUE published or declared for them."""
+    highest: dict[str, float] = {}
+    for row in rows("regions.csv"):
+        if row.text("pue_basis") == "annual":
+            provider = row.text("provider")
+            highest[provider] = max(row.known("pue"), highest.get(provider, 1.0))
+    entries = overlay.regions if overlay else {}
+    own = {key: {**cells, "zone_source": _cited("regions", key)} for key, cells in entries.items()}
+    declared = overlay.pue if overlay else {}
+    for row in _merged("regions", own, _new_region, _region_id):
+        region = parse_region(row, highest)
+        pue = declared.get(region.id)
+        if pue:
+            region = replace(
+                region,
+                pue=pue.figure,
+                pue_year=pue.year,
+                pue_basis="declared",
+                sources=(*region.sources, _cited("pue", region.id)),
+            )
+        yield region
+
+
+def aliases(kind: str) -> dict[str, tuple[str, ...]]:
+    """Aliases of one kind by the id they stand for."""
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows("aliases.csv"):
+        if row.text("what") == kind:
+            found[row.text("id")] = (*found.get(row.text("id"), ()), row.text("alias"))
+    return found
+
+
 def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
-    """Names that count letter by letter, in any case: of cloud metadata, and the overlay's own."""
+    """Ids by names that count letter by letter, in any case: of cloud metadata, and the overlay's.
+
+    Raises OverlayError for an alias that the overlay gives to two parts.
+    """
     found = {name: part for part, names in aliases("hardware-literal").items() for name in names}
     own: dict[str, str] = {}
     for part, cells in (overlay.hardware if overlay else {}).items():
@@ -58,66 +120,56 @@ def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
     return {**found, **own}
 
 
-def cpus() -> Iterable[Cpu]:
-    """CPUs."""
-    names = aliases("cpu")
-    for row in rows("cpus.csv"):
-        yield parse_cpu(row, names.get(row.text("id"), ()))
+def _cited(kind: str, key: str) -> str:
+    """What stands for an entry of the overlay where a packaged row names keys of sources.csv."""
+    return f"overlay {kind} {key}"
 
 
-def regions(overlay: Overlay | None) -> Iterable[Region]:
-    """Cloud regions with the PUE published or declared for them."""
-    highest: dict[str, float] = {}
-    for row in rows("regions.csv"):
-        if row.text("pue_basis") == "annual":
-            provider = row.text("provider")
-            highest[provider] = max(row.known("pue"), highest.get(provider, 1.0))
-    declared = overlay.pue if overlay else {}
-    for row in region_rows(overlay):
-        region = parse_region(row, highest)
-        if region.id in declared:
-            pue, year = declared[region.id]
-            key = source_key("pue", region.id)
-            sources = (*region.sources, key)
-            region = replace(region, pue=pue, pue_year=year, pue_basis="declared", sources=sources)
-        yield region
-
-
-def sources(overlay: Overlay | None) -> Iterable[Source]:
-    """Sources of figures, one for each entry of the overlay among them."""
-    for row in rows("sources.csv"):
-        yield Source(
-            row.text("key"),
-            row.text("title"),
-            row.optional("url"),
-            row.optional("licence"),
-            row.integer("year"),
-            row.text("evidence"),
-        )
-    for key, text in (overlay.sources if overlay else {}).items():
-        kind, _, name = key.partition(" ")
-        yield Source(source_key(kind, name), text, None, None, None, "declared in the overlay")
-
-
-def aliases(what: str) -> dict[str, tuple[str, ...]]:
-    """Aliases of one kind by the id they stand for."""
-    found: dict[str, tuple[str, ...]] = {}
-    for row in rows("aliases.csv"):
-        if row.text("what") == what:
-            found[row.text("id")] = (*found.get(row.text("id"), ()), row.text("alias"))
+def _hardware_cells(key: str, cells: Cells) -> dict[str, str]:
+    cited = _cited("hardware", key)
+    found = {**cells, "sources": cited}
+    for column, spoken_for in _SOURCE_COLUMNS.items():
+        if any(name in cells for name in spoken_for):
+            found[column] = cited
+    if "idle_w" in cells:
+        for end in ("idle_low_w", "idle_high_w"):
+            found.setdefault(end, cells["idle_w"])
     return found
 
 
-def pairs(names: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
-    """(alias, id) pairs."""
-    return [(alias, row_id) for row_id, called in names.items() for alias in called]
+def _new_instance(key: str) -> dict[str, str]:
+    provider, _, name = key.partition(":")
+    return {"provider": provider, "name": name, "family": name, "share": "1", "host": key}
 
 
-def named(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
-    """(name, id) pairs of every name of parts."""
-    return ((name, part.id) for part in parts for name in (part.id, part.name, *part.aliases))
+def _new_region(key: str) -> dict[str, str]:
+    _check_id("regions", key)
+    provider, _, name = key.partition(":")
+    return {"provider": provider, "region": name}
 
 
-def architectures(parts: Iterable[Hardware | Cpu]) -> Iterable[tuple[str, str]]:
-    """(architecture, id) pairs."""
-    return ((part.architecture, part.id) for part in parts)
+def _region_id(row: Row) -> str:
+    return f"{row.text('provider')}:{row.text('region')}"
+
+
+def _check_id(kind: str, key: str) -> None:
+    if not key.partition(":")[2]:
+        raise OverlayError(f'[{kind}."{key}"] the id is written PROVIDER:NAME')
+
+
+def _merged(
+    kind: str,
+    entries: Mapping[str, Cells],
+    defaults: Callable[[str], Cells],
+    id_of: Callable[[Row], str] = lambda row: row.text("id"),
+) -> Iterable[Row]:
+    """Rows of a data file with the entries over them; new ones, complete, stand at the end."""
+    left, packaged = dict(entries), rows(f"{kind}.csv")
+    found = [row.with_cells(left.pop(id_of(row), {})) for row in packaged]
+    for key, cells in left.items():
+        missing = [name for name in NEEDED[kind] if name not in cells]
+        if missing:
+            text = f"[{kind}.{key}] is new and needs {', '.join(missing)}"
+            raise OverlayError(f"the overlay cannot be used: {text}")
+        found.append(Row({**packaged[0].blank(), "id": key, **defaults(key), **cells}))
+    return found

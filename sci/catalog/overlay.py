@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from gramwatt.sci.base.csv_data import LIST_SEPARATOR
 from gramwatt.sci.base.errors import GramwattError
@@ -53,6 +53,13 @@ class OverlayError(GramwattError, ValueError):
     code = "bad-overlay"
 
 
+class DeclaredPue(NamedTuple):
+    """PUE declared for a region, with its year where that is said."""
+
+    figure: Quantity
+    year: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Overlay:
     """A parsed overlay: cells of hardware and instances by id, figures of the rest by key."""
@@ -62,10 +69,10 @@ class Overlay:
     instances: Mapping[str, Cells]
     regions: Mapping[str, Cells]
     zones: Mapping[str, ZoneIntensity]
-    pue: Mapping[str, tuple[Quantity, int | None]]
+    pue: Mapping[str, DeclaredPue]
     lifetimes: Mapping[str, Quantity]
-    sources: Mapping[str, str]
-    """The source of every entry by "kind id", such as "hardware acme-x1"."""
+    sources: tuple[str, ...]
+    """The sources of all entries, each once."""
 
 
 def _text(value: Any) -> str:
@@ -162,27 +169,17 @@ def parse_overlay(text: str) -> Overlay:
 
 
 def _assembled(kinds: Mapping[str, Mapping[str, Cells]], digest: str) -> Overlay:
-    pue = {key.lower(): _pue(key, cells) for key, cells in kinds["pue"].items()}
+    entries = [cells for table in kinds.values() for cells in table.values()]
     return Overlay(
         digest=digest,
         hardware=kinds["hardware"],
         instances=kinds["instances"],
         regions={key.lower(): cells for key, cells in kinds["regions"].items()},
         zones={key.upper(): _zone(key.upper(), cells) for key, cells in kinds["zones"].items()},
-        pue=pue,
+        pue={key.lower(): _pue(key, cells) for key, cells in kinds["pue"].items()},
         lifetimes={key: _lifetime(key, cells) for key, cells in kinds["lifetimes"].items()},
-        sources={
-            f"{kind} {_canonical(kind, key)}": cells["overlay"]
-            for kind, entries in kinds.items()
-            for key, cells in entries.items()
-        },
+        sources=tuple(dict.fromkeys(cells["overlay"] for cells in entries)),
     )
-
-
-def _canonical(kind: str, key: str) -> str:
-    if kind == "zones":
-        return key.upper()
-    return key.lower() if kind in ("regions", "pue") else key
 
 
 def _entries(kind: str, table: Any, problems: list[str]) -> dict[str, Cells]:
@@ -259,12 +256,12 @@ def _zone(key: str, cells: Cells) -> ZoneIntensity:
     )
 
 
-def _pue(key: str, cells: Cells) -> tuple[Quantity, int | None]:
+def _pue(key: str, cells: Cells) -> DeclaredPue:
     value = float(cells["value"])
     spread = (max(1.0, value - PUE_SPREAD) / value, (value + PUE_SPREAD) / value)
     figure = _ranged(cells, "value", "1", spread)
     year = int(cells["year"]) if "year" in cells else None
-    return figure.sourced(f"PUE of {key}, {figure.source}"), year
+    return DeclaredPue(figure.sourced(f"PUE of {key}, {figure.source}"), year)
 
 
 def _lifetime(key: str, cells: Cells) -> Quantity:

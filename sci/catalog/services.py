@@ -6,8 +6,7 @@ They answer with what they run on, where that is known, or with the reason why t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from gramwatt.sci.base.csv_data import Row
 from gramwatt.sci.base.name_index import all_words
@@ -17,27 +16,19 @@ from gramwatt.sci.base.name_index import all_words
 class Service:
     """A name that is no hardware: what it runs on, and the sentence that says so.
 
-    `kind` is "service" (rented), "software" or "class" (a kind of hardware or of contract);
     `hardware` holds catalog ids, `providers` and `families` select instances.
     """
 
     name: str
-    kind: str
     names: tuple[str, ...]
     hardware: tuple[str, ...]
     providers: tuple[str, ...]
     families: tuple[str, ...]
     reason: str
-    sources: tuple[str, ...]
 
     def runs_on(self, provider: str, family: str) -> bool:
         """Whether it runs on the instances of a provider's family."""
         return provider in self.providers or family in self.families
-
-    def to_doc(self) -> dict[str, Any]:
-        """This name as JSON-ready data."""
-        doc = {spec.name: getattr(self, spec.name) for spec in fields(self)}
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in doc.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +44,11 @@ def parse_service(row: Row) -> Service:
     """A name from its line in services.csv."""
     return Service(
         name=row.text("name"),
-        kind=row.text("kind"),
         names=row.listing("names"),
         hardware=row.listing("hardware"),
         providers=row.listing("providers"),
         families=row.listing("families"),
         reason=row.text("reason"),
-        sources=row.listing("sources"),
     )
 
 

@@ -116,7 +116,7 @@ def _of_zones(parts: Parts) -> Iterable[SourceDoc]:
 
 def overlay_notices(inputs: list[SourceDoc], catalog: Catalog) -> list[Notice]:
     """A notice for every input figure that comes from the user's overlay."""
-    texts = dict.fromkeys(catalog.overlay.sources.values() if catalog.overlay else ())
+    texts = catalog.overlay.sources if catalog.overlay else ()
     return [
         Notice("overlay-used", f"From the overlay: {row['what']} ({text}).")
         for row in inputs

@@ -242,9 +242,3 @@ def test_documents_are_json_with_the_class_under_its_own_name(catalog: Catalog) 
     docs += [row.to_doc() for row in catalog.all_regions()]
     docs += [row.to_doc() for row in catalog.all_zones()]
     assert len(json.loads(json.dumps(docs))) == 26 + 165 + 171
-
-
-def test_sources_can_be_looked_up(catalog: Catalog) -> None:
-    part = catalog.hardware("nvidia-l4")
-    assert [catalog.sources[key].key for key in part.sources.all] == list(part.sources.all)
-    assert catalog.sources["ember"].licence == "CC BY 4.0"

@@ -50,7 +50,7 @@ def test_a_figure_is_overridden_and_the_rest_stays(catalog: Catalog) -> None:
     assert (own.memory_gb, own.peak) == (packaged.memory_gb, packaged.peak)
     assert accelerator_te(own) == accelerator_te(packaged)
     assert own.sources.tdp == ("overlay hardware nvidia-l4",)
-    assert catalog.sources[own.sources.tdp[0]].title == "power limit set on our nodes, change 1182"
+    assert own.overlay == "power limit set on our nodes, change 1182"
 
 
 def test_a_new_part_goes_by_its_names(catalog: Catalog) -> None:
