@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import S_PER_HOUR, flop_per_s_from_tflops, g_from_kg
+from gramwatt.sci.base.units import S_PER_HOUR, flop_per_s_from_tflops, g_from_kg, h_from_s
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, instance_host_te
 from gramwatt.sci.estimate.request import EstimateQuestion
 from gramwatt.sci.score.allocation import embodied_share_g
-from gramwatt.sci.score.formula import training_device_hours
 
 DECLARED = "declared in the question"
+FLOP_PER_PARAMETER_TOKEN = 6.0
+"""Forward and backward pass of dense training, per parameter and token (arXiv:2001.08361, 2.1)."""
 RATED_SHARE = Quantity(
     0.70,
     0.40,
@@ -43,6 +44,14 @@ TRAINING_UTILISATION = Quantity(
 )
 USE_SPREAD = 0.35
 """Power modelled by utilisation: 27 to 37 % error of rated-power models (arXiv:2506.14551)."""
+
+
+def training_device_hours(
+    parameters: float, tokens: float, peak_flop_per_s: float, utilisation: float
+) -> float:
+    """6 x N x D / (peak x utilisation) [h] of one device at its dense peak rate [FLOP/s]."""
+    operations = FLOP_PER_PARAMETER_TOKEN * parameters * tokens
+    return h_from_s(operations / (peak_flop_per_s * utilisation))
 
 
 @dataclass(slots=True)

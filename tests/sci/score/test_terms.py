@@ -14,7 +14,6 @@ from gramwatt.sci.grid.intensity import IntensityPoint
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score import terms
-from gramwatt.sci.score.formula import embodied_g, operational_g
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.sci.writers import T0, Writer
 
@@ -68,7 +67,7 @@ def scored(records, values):
 def operational_of(doc):
     pue = doc["method"]["pue"]["value"]
     return fsum(
-        operational_g(kwh_from_j(joules), intensity, pue)
+        kwh_from_j(joules) * intensity * pue
         for device in doc["steps"]["devices"]
         for joules, intensity in zip(device["energy_j"], device["intensity_g_per_kwh"], strict=True)
     )
@@ -108,13 +107,9 @@ def test_steps_lie_on_the_edges_of_the_grid():
 def test_embodied_terms_give_back_embodied_carbon():
     doc = scored(job([1000.0] * 6), [100, 200, 300])
     sums = [
-        embodied_g(
-            term["te_g"]["value"],
-            term["time_reserved_s"],
-            s_from_years(term["lifetime_years"]),
-            term["resources_reserved"],
-            term["resources_total"],
-        )
+        term["te_g"]["value"]
+        * (term["time_reserved_s"] / s_from_years(term["lifetime_years"]))
+        * (term["resources_reserved"] / term["resources_total"])
         for term in doc["embodied_terms"]
     ]
     for ours, term in zip(sums, doc["embodied_terms"], strict=True):

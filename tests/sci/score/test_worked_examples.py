@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 
 from gramwatt.sci.base.units import g_from_kg, kg_from_g
-from gramwatt.sci.score.formula import (
-    aggregate_sci,
-    embodied_g,
-    energy_kwh,
-    operational_g,
-    sci_score,
-)
+from tests.sci.formulas import embodied_g, energy_kwh, operational_g, sci_score
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "sci_worked_examples.json").read_text())
 EXAMPLES = {example["id"]: example for example in DATA["examples"]}
@@ -93,7 +87,7 @@ def texas(i):
 
 def faq_table(i):
     pairs = i["t_and_billion_parameters"]
-    return {"t_per_1e9": [aggregate_sci([(t, billions)]) for t, billions in pairs]}
+    return {"t_per_1e9": [sci_score(t, 0, billions) for t, billions in pairs]}
 
 
 def guide_servers(i):
