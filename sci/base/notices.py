@@ -18,7 +18,6 @@ CODES: dict[str, str] = {
     "zone-unknown": "No grid zone was given, so the world average intensity is used.",
     "pue-undeclared": "The facility's PUE was not declared.",
     "intensity-annual": "Only an annual intensity is known for this zone and time.",
-    "intensity-older-year": "The intensity is that of an earlier year than the job.",
     "region-unmapped": "The cloud region has no known grid zone of its own.",
     "hardware-unknown": "A detected device has no row in the catalog.",
     "hardware-ambiguous": "A detected device's name fits several rows of the catalog.",
