@@ -1,5 +1,6 @@
-"""The engine: SCI arithmetic, vocabulary and catalog.
+"""The engine: from journal records, grid intensity and catalog facts to scores and suggestions.
 
-Nothing in this package does I/O, reads a clock or the environment, or logs; the one exception is
-`gramwatt.sci.base.csv_data`, which reads the data files packaged beside it for the catalog.
+Nothing here does input or output, reads a clock or the environment, or logs; the one exception is
+`gramwatt.sci.base.csv_data`, which reads packaged data files. It imports the standard library only.
+Its rooms, ground up: base, journal, grid, catalog, embodied, score, analysis, estimate, advice.
 """

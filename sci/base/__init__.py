@@ -1,4 +1,6 @@
-"""The vocabulary of the engine: quantities with ranges, units, errors, notices, document shapes.
+"""What every room of the engine needs: quantities with ranges, units, errors, notices, documents.
 
-Imports nothing else of the product.
+Imports nothing else of the product. `quantity.Quantity` and `quantity.total`, `uncertainty.energy`,
+`units` (every conversion), `notices.Notice`, `errors`, `document` (shapes of JSON documents),
+`formatting.text`, `csv_data.rows`, `name_index.NameIndex`.
 """

@@ -1,7 +1,7 @@
-"""The shapes of the product's JSON documents (design section 9), as typed dictionaries.
+"""The shapes of the product's JSON documents, as typed dictionaries.
 
 The engine writes them, the store keeps them, the service answers with them and the reports read
-them. `Q` below is a `QuantityDoc`; an unknown figure is None, never 0.
+them. An unknown figure is None, never 0. docs/api.md describes the fields.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gramwatt.sci.base.quantity import QuantityDoc
 
 
 class SciDoc(TypedDict):
-    """One functional unit: its count in this job and the score."""
+    """One functional unit: its count R in the job and the score C / R."""
 
     unit: str
     count: float
@@ -39,13 +39,13 @@ DeviceDoc = TypedDict(
         "profile": dict[str, float],
     },
 )
-"""One device of the job: share of it reserved, energy [J] and embodied share [g], meter, the joules
-by kind, and how it ran, by the names of profile.py as far as they are known. (Functional syntax,
-because "class" is a keyword.)"""
+"""One device of the job: the share of it that was reserved, its energy [J] and embodied share
+[gCO2e], its meter, the joules by kind, and in `profile` its telemetry by the names of
+journal/telemetry.py. (Functional syntax, because "class" is a keyword.)"""
 
 
 class QualityDoc(TypedDict):
-    """Shares (0 to 1) by how things are known, and the grade made of them (A best, D worst)."""
+    """Shares (0 to 1) of each term by how it is known, and the grade for them, A (best) to D."""
 
     grade: str
     energy: dict[str, float]
@@ -64,11 +64,11 @@ SeriesPoint = TypedDict(
         "intensity_g_per_kwh": float | None,
     },
 )
-"""Energy [J] of one device class over [start, end), with the intensity joined to it."""
+"""Energy [J] of one device class over [start, end), with its intensity [gCO2e/kWh]."""
 
 
 class DayDoc(TypedDict):
-    """One UTC day of a job, for roll-ups: value, low and high of each term, and units counted."""
+    """One UTC day of a job, for sums over jobs: its terms, and the functional units counted."""
 
     day: str
     energy_kwh: QuantityDoc | None
@@ -78,9 +78,9 @@ class DayDoc(TypedDict):
 
 
 class WindowDoc(TypedDict):
-    """A named window over [start, end): its energy [J], and that per unit counted in it.
+    """A named window over [start, end): its energy [J], and its energy per unit counted in it.
 
-    `energy_j` is None where the window is too short for the counter (`below_resolution`) or where
+    `energy_j` is None where the window is too short for the meter (`below_resolution`) or where
     the energy of a device is not known.
     """
 
@@ -94,7 +94,7 @@ class WindowDoc(TypedDict):
 
 
 class EmbodiedTermDoc(TypedDict):
-    """One M = TE x TiR/EL x RR/ToR of a job: a device's, or a host's under an id of its own."""
+    """M = TE x TiR/EL x RR/ToR of one device or host of a job; a host has an id of its own."""
 
     device_id: str
     node: str
@@ -110,7 +110,7 @@ class EmbodiedTermDoc(TypedDict):
 
 
 class DeviceStepsDoc(TypedDict):
-    """Energy [J] of one device in each step, with the energy-weighted intensity joined to it."""
+    """Energy [J] and energy-weighted intensity [gCO2e/kWh] of one device in each step."""
 
     device_id: str
     energy_j: list[float]
@@ -118,7 +118,7 @@ class DeviceStepsDoc(TypedDict):
 
 
 class StepsDoc(TypedDict):
-    """The operational sum as it was made: steps between `edges`, reserved time [s] in each."""
+    """The terms of the operational sum, by steps between `edges`, with the reserved time [s]."""
 
     edges: list[str]
     reserved_s: list[float]
@@ -126,7 +126,7 @@ class StepsDoc(TypedDict):
 
 
 class SourceDoc(TypedDict):
-    """Where one input figure comes from: what it is, its value with range, and its origin."""
+    """An input of the score: what it is, and the figure with its range and source."""
 
     what: str
     figure: QuantityDoc
@@ -144,7 +144,7 @@ class ConversionDoc(TypedDict):
 
 
 class AiDoc(TypedDict):
-    """What SCI for AI asks to be said of R: for whom, under which name, why, and which values."""
+    """What SCI for AI requires beside R: persona, names of the units, rationale and values."""
 
     persona: str | None
     named_units: dict[str, str | None]
@@ -155,7 +155,7 @@ class AiDoc(TypedDict):
 
 
 class SensitivityDoc(TypedDict):
-    """M, C [gCO2e] and C per R if all hardware of the job lived so many years."""
+    """M, C [gCO2e] and C per R for another lifetime of all hardware of the job [years]."""
 
     lifetime_years: float
     embodied_g: float
@@ -164,7 +164,7 @@ class SensitivityDoc(TypedDict):
 
 
 class MemoDoc(TypedDict):
-    """What a supply contract says, beside the score: never a part of it."""
+    """Market-based figures of a supply contract, reported beside the score, never part of it."""
 
     contract_g_per_kwh: QuantityDoc
     contract_g: QuantityDoc | None
@@ -172,7 +172,7 @@ class MemoDoc(TypedDict):
 
 
 class MethodDoc(TypedDict):
-    """Everything a reader needs to defend or repeat the score."""
+    """Method, versions, boundary and inputs of the score: what is needed to repeat it."""
 
     standard: str
     formula: str
@@ -198,7 +198,7 @@ class MethodDoc(TypedDict):
 
 
 class JobHead(TypedDict):
-    """What a list of jobs shows."""
+    """The summary of a job, as in lists of jobs."""
 
     job_id: str
     name: str
@@ -223,7 +223,7 @@ class JobHead(TypedDict):
 
 
 class JobDoc(JobHead):
-    """The whole job document."""
+    """The complete document of a job."""
 
     devices: list[DeviceDoc]
     data_quality: QualityDoc
@@ -243,7 +243,7 @@ class JobDoc(JobHead):
 
 
 class MonthTotals(TypedDict):
-    """Sums over a month; None where a term of any job is unknown (see `jobs_unknown`)."""
+    """Sums over jobs; None where a term of any job is unknown; `jobs_unknown` counts those."""
 
     jobs: int
     jobs_unknown: int
@@ -254,7 +254,7 @@ class MonthTotals(TypedDict):
 
 
 class ProjectRow(TypedDict):
-    """One project and functional unit of the SCI table: sum(C) / sum(R)."""
+    """sum(C) / sum(R) of one project and functional unit."""
 
     project: str
     unit: str
@@ -267,7 +267,7 @@ class ProjectRow(TypedDict):
 
 
 class ModelRow(TypedDict):
-    """One model's runs in a month, by who they work for; `unfinished` failed, were killed, lost."""
+    """One model's jobs in a month, by persona; `unfinished` failed, were killed or lost."""
 
     model_id: str
     persona: str
@@ -278,7 +278,7 @@ class ModelRow(TypedDict):
 
 
 class ModelPartDoc(TypedDict):
-    """All runs of a model that make it (provider), use it (consumer), or do neither (other)."""
+    """All jobs of a model of one persona: provider (makes it), consumer (uses it) or other."""
 
     persona: str
     jobs: int
@@ -294,7 +294,7 @@ class ModelPartDoc(TypedDict):
 
 
 class ModelDoc(TypedDict):
-    """A model over all its runs; `missing` says why the sums may not be the whole of it."""
+    """All jobs of a model; `missing` lists why the sums may be incomplete."""
 
     model_id: str
     jobs: int
@@ -304,7 +304,7 @@ class ModelDoc(TypedDict):
 
 
 class SavingDoc(TypedDict):
-    """The best certain saving of one job: what to do, on which target, and why.
+    """The suggestion that saves most for one job: the action, its target and the reason.
 
     `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job.
     """
@@ -320,7 +320,7 @@ class SavingDoc(TypedDict):
 
 
 class MonthDoc(TypedDict):
-    """The monthly report's data: totals, last month's totals, tables and sources."""
+    """The data of a monthly report: totals, those of the month before, tables and sources."""
 
     month: str
     project: str | None

@@ -2,13 +2,13 @@
 
     GramwattError
     ├── QuantityError       a figure that cannot be: NaN, low above value, units that do not match
-    ├── RecordError         a journal line that does not mean anything (carries a stable code)
-    ├── LookupFailed        a name the catalog does not know (carries close matches)
-    │   └── AmbiguousName   a name that means several things (carries the choices)
-    ├── ScoreError          a question without a meaning: R <= 0, naive time, negative energy
+    ├── RecordError         a journal line that cannot be accepted
+    ├── LookupFailed        a name that the catalog does not know; has the close matches
+    │   └── AmbiguousName   a name that stands for several entries; has the choices
+    ├── ScoreError          inputs for which no score or estimate is defined, such as R <= 0
     └── StoreError          a store of jobs that cannot be used, such as one of a newer release
 
-Every message says what to do next.
+Each has a stable code and a message that says what to do next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 
 class GramwattError(Exception):
-    """Root of every error the product raises on purpose; `code` is stable across releases."""
+    """Root of all errors that the product raises; `code` is stable across releases."""
 
     code = "error"
 
@@ -29,7 +29,7 @@ class GramwattError(Exception):
 
 
 class QuantityError(GramwattError, ValueError):
-    """A figure or an operation on figures that has no meaning."""
+    """A figure, or an operation on figures, that is not defined."""
 
     code = "bad-quantity"
 
@@ -41,26 +41,26 @@ class RecordError(GramwattError, ValueError):
 
 
 class ScoreError(GramwattError, ValueError):
-    """A score was asked for with inputs that mean nothing, such as R <= 0."""
+    """Inputs for which no score or estimate is defined, such as R <= 0."""
 
     code = "bad-score-input"
 
 
 class StoreError(GramwattError):
-    """A store of jobs that cannot be used; journals stay spooled until it can."""
+    """A store of jobs that cannot be used; journals stay in the spool until it can."""
 
     code = "store-unusable"
 
 
 class LookupFailed(GramwattError, LookupError):
-    """A name that the catalog does not hold; `close` lists near names, best first."""
+    """A name that the catalog does not know; `close` lists similar names, best first."""
 
     code = "unknown-name"
 
     def __init__(
         self, what: str, name: str, close: Sequence[str] = (), reason: str | None = None
     ) -> None:
-        """A failed look-up; `reason` says what the name is instead, where that is known."""
+        """Compose the message; `reason` says what the name means instead, where that is known."""
         self.what, self.name, self.close, self.reason = what, name, tuple(close), reason
         hint = f"; close matches: {', '.join(self.close)}" if self.close else ""
         hint = f": {reason}" if reason else hint

@@ -1,7 +1,7 @@
-"""Figures as people read them: one prefix, the digits their range supports, never a bare zero.
+"""Figures as text: one unit prefix, and no more digits than their range supports.
 
-A figure is printed with two significant digits, three where its range is within 5 %, four where it
-is within half a percent: more would claim what the range denies. An unknown figure is `UNKNOWN`.
+A figure has two significant digits, three where its range is within 5 %, four where it is within
+0.5 %. An unknown figure is `UNKNOWN`, never 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gramwatt.sci.base.quantity import QuantityDoc
 UNKNOWN = "not known"
 NARROW_SPACE = "\u202f"
 Steps = tuple[tuple[float, str], ...]
-"""Sizes in the base unit, greatest first, with the name each has."""
+"""Prefixed units, greatest first: how many base units one is, and its name."""
 
 _ENERGY: Steps = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"))
 _MASS: Steps = ((1e6, "t"), (1e3, "kg"), (1.0, "g"), (1e-3, "mg"), (1e-6, "µg"), (1e-9, "ng"))
@@ -24,7 +24,7 @@ _JOULE: Steps = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A figure ready to print: all three numbers in one unit; `low` and `high` "" when exact."""
+    """A figure as text, all three numbers in one unit; `low` and `high` are "" when exact."""
 
     value: str
     low: str
@@ -33,17 +33,21 @@ class Shown:
 
     @property
     def span(self) -> str:
-        """The range, as "0.9 to 1.6", or "" for an exact figure."""
+        """The range, as "0.9 to 1.6"; "" for an exact figure."""
         return f"{self.low} to {self.high}" if self.low else ""
 
+    def with_unit(self, number: str) -> str:
+        """A number of this figure followed by the unit."""
+        return f"{number}{NARROW_SPACE}{self.unit}" if self.unit else number
+
     def __str__(self) -> str:
-        unit = f"{NARROW_SPACE}{self.unit}" if self.unit else ""
-        return f"{self.value}{unit} ({self.span})" if self.low else f"{self.value}{unit}"
+        value = self.with_unit(self.value)
+        return f"{value} ({self.span})" if self.low else value
 
 
 def shown(figure: QuantityDoc) -> Shown:
-    """The figure in the prefix that suits its value, or its high end where the value is zero."""
-    size, unit = _scale(figure)
+    """The figure with the prefix that suits its value, or its high end where the value is 0."""
+    size, unit = prefix(abs(figure["value"]) or abs(figure["high"]), figure["unit"])
     value, low, high = (figure[end] / size for end in ("value", "low", "high"))
     digits = significant_digits(value, low, high)
     exact = low == high
@@ -56,28 +60,28 @@ def shown(figure: QuantityDoc) -> Shown:
 
 
 def text(figure: QuantityDoc | None) -> str:
-    """The figure with its range and unit, `UNKNOWN` for None."""
+    """The figure with its range and unit; `UNKNOWN` for None."""
     return UNKNOWN if figure is None else str(shown(figure))
 
 
 def value_text(figure: QuantityDoc | None) -> str:
-    """The figure with its unit and without its range, `UNKNOWN` for None."""
+    """The figure with its unit, without its range; `UNKNOWN` for None."""
     if figure is None:
         return UNKNOWN
     printed = shown(figure)
-    return f"{printed.value}{NARROW_SPACE}{printed.unit}" if printed.unit else printed.value
+    return printed.with_unit(printed.value)
 
 
 def span_text(figure: QuantityDoc | None) -> str:
-    """The range with its unit, "" for an exact or unknown figure."""
+    """The range with its unit; "" for an exact or unknown figure."""
     if figure is None or figure["low"] == figure["high"]:
         return ""
     printed = shown(figure)
-    return f"{printed.span}{NARROW_SPACE}{printed.unit}" if printed.unit else printed.span
+    return printed.with_unit(printed.span)
 
 
 def significant_digits(value: float, low: float, high: float) -> int:
-    """How many significant digits a range supports: 2, 3 within 5 %, 4 within 0.5 %."""
+    """How many significant digits a range supports: 4 within 0.5 %, 3 within 5 %, else 2."""
     if value == 0:
         return 2
     spread = (high - low) / 2 / abs(value)
@@ -87,8 +91,8 @@ def significant_digits(value: float, low: float, high: float) -> int:
 def number(value: float, digits: int) -> str:
     """`value` with so many significant digits; an exponent only below 1e-6 and from 1e12 on.
 
-    Thousands are set apart by a narrow space; zeros after the point that say nothing are dropped
-    from four digits on, where they would only repeat an exact input.
+    Thousands are separated by a narrow space. From four digits on, trailing zeros after the point
+    are dropped: such a figure is exact or nearly so.
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -102,21 +106,21 @@ def number(value: float, digits: int) -> str:
 
 
 def count_text(count: float) -> str:
-    """A count of functional units: every digit of a whole one, six of any other."""
+    """A count of functional units: all digits of a whole number, six of any other."""
     if count == round(count) and abs(count) < 1e15:
         return f"{count:,.0f}".replace(",", NARROW_SPACE)
     return number(count, 6)
 
 
 def percent(share: float) -> str:
-    """A share (0 to 1) in percent; "<1 %" rather than a nought that would deny it."""
+    """A share (0 to 1) in percent; "<1 %" for a small one, so that it is not printed as 0."""
     if 0 < share < 0.01:
         return f"<1{NARROW_SPACE}%"
     return f"{share * 100:.0f}{NARROW_SPACE}%"
 
 
 def duration(seconds: float | None) -> str:
-    """A duration [s] in its largest two units, `UNKNOWN` for None."""
+    """A duration [s] in its two largest units; `UNKNOWN` for None."""
     if seconds is None:
         return UNKNOWN
     if seconds < 60:
@@ -129,7 +133,7 @@ def duration(seconds: float | None) -> str:
 
 
 def prefix(reference: float, unit: str) -> tuple[float, str]:
-    """The size [unit] of the prefix that suits `reference` [unit], and the unit's name with it."""
+    """The prefixed unit that suits `reference` [unit]: its size [unit] and its name."""
     base, slash, per = unit.partition("/")
     if unit in ("1", "gCO2e/kWh"):
         return 1.0, "" if unit == "1" else "gCO2e/kWh"
@@ -141,7 +145,3 @@ def prefix(reference: float, unit: str) -> tuple[float, str]:
     }.get(base, (((1.0, base),), ""))
     size, name = next((step for step in steps if abs(reference) >= step[0]), steps[-1])
     return size, f"{name}{suffix}{slash}{per}"
-
-
-def _scale(figure: QuantityDoc) -> tuple[float, str]:
-    return prefix(abs(figure["value"]) or abs(figure["high"]), figure["unit"])

@@ -1,9 +1,9 @@
-"""Names of hardware: what counts as the same name, and when a name is too short to decide.
+"""Look-up of hardware by name: which names are the same, and which are ambiguous.
 
 Two names are the same when they differ only in case, spaces, punctuation, trademark signs, a
 leading vendor or product-line word, a last "GPU" or "Tensor Core GPU", or (CPUs) in the clock and
-core count that Linux appends. Nothing else ever matches: a near miss raises with close matches, and
-a name that is a part of several longer ones ("A100") raises with the choices.
+core count that Linux appends. No other name matches: a misspelt one raises with close matches, and
+one that is a part of several longer names ("A100") raises with the choices.
 """
 
 from __future__ import annotations
@@ -17,19 +17,34 @@ CLOSE_MATCHES = 5
 CUTOFF = 0.6
 """Least similarity of a close match, the default of difflib."""
 VENDORS = frozenset(
-    (
-        *("nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "intel", "habana"),
-        *("google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"),
-        *("cerebras", "sambanova"),
-    )
+    {
+        "nvidia",
+        "tesla",
+        "geforce",
+        "quadro",
+        "amd",
+        "instinct",
+        "radeon",
+        "intel",
+        "habana",
+        "google",
+        "aws",
+        "amazon",
+        "apple",
+        "qualcomm",
+        "microsoft",
+        "meta",
+        "cerebras",
+        "sambanova",
+    }
 )
-"""Words that may stand in front of a name without changing it."""
+"""Words that may precede a name without changing it."""
 _TAILS = (("tensor", "core", "gpu"), ("tensor", "core"), ("gpu",), ("gpus",))
-"""Words that may stand behind a name without changing it, longest first."""
+"""Words that may follow a name without changing it, longest first."""
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
 _CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
 _LOOKALIKES = str.maketrans("oil", "011")
-"""Letters typed for digits; both sides are folded, so that no real name is lost."""
+"""Letters typed for digits; applied to both sides of a comparison, so that no name is lost."""
 _MODEL = re.compile(r"([a-z]+)(\d{1,6})[a-z]*")
 """A model's letters and number, as in "l40s"."""
 _WORD = re.compile(r"[a-z0-9]+|\+")
@@ -53,7 +68,7 @@ def all_words(name: str) -> tuple[str, ...]:
 
 
 def key(name: str) -> str:
-    """What a name is looked up by; names with the same key are the same name."""
+    """The key of a name; names with the same key are the same name."""
     return "".join(words(name))
 
 
@@ -63,7 +78,7 @@ def cpu_name(name: str) -> str:
 
 
 class NameIndex:
-    """Ids by every name they go by; `what` names the kind of thing in errors."""
+    """Ids by all their names; `what` is the kind of thing in error messages."""
 
     def __init__(
         self,
@@ -75,9 +90,9 @@ class NameIndex:
     ) -> None:
         """Index (name, id) pairs, each name simplified first.
 
-        `groups` pairs ids with a name they share with others, such as an architecture; `shared`
-        with a name that is always asked back, such as "RTX 6000", which three generations bear.
-        Raises ValueError when one name stands for two ids.
+        `groups` pairs ids with a name that several share, such as an architecture; `shared` with a
+        name that is always ambiguous, such as "RTX 6000", the name of three generations. Raises
+        ValueError when one name stands for two ids.
         """
         self._what = what
         self._simplify = simplify
@@ -112,7 +127,7 @@ class NameIndex:
         raise LookupFailed(self._what, name, tuple(close)[:CLOSE_MATCHES])
 
     def _longer(self, part: Sequence[str]) -> list[str]:
-        """Ids with a name that holds all these words in this order, others between them or not."""
+        """Ids with a name that has these words in this order, with or without others between."""
         return [
             row_id
             for row_id, names in self._words.items()
@@ -120,7 +135,7 @@ class NameIndex:
         ]
 
     def _close(self, name: str) -> list[str]:
-        # Imported here because good names, the rule, need not pay for it.
+        # Imported here because a known name, the usual case, does not need it.
         from difflib import get_close_matches
 
         near = get_close_matches(key(name), self._ids, n=2 * CLOSE_MATCHES, cutoff=CUTOFF)
@@ -128,7 +143,7 @@ class NameIndex:
         return list(dict.fromkeys((*found, *self._siblings(name))))[:CLOSE_MATCHES]
 
     def _misread(self, name: str) -> list[str]:
-        """Ids that the name means when a letter stands for a digit: "H1OO", "L4O"."""
+        """Ids of the name with letters read as digits: "H1OO", "L4O"."""
         asked = [word.translate(_LOOKALIKES) for word in words(name)]
         folded = (
             (row_id, [word.translate(_LOOKALIKES) for word in full])
@@ -140,7 +155,7 @@ class NameIndex:
         )
 
     def _siblings(self, name: str) -> list[str]:
-        """Ids of the same letters with another number, nearest number first: "L5" is near "L4"."""
+        """Ids with the same letters and another number, nearest first: "L4" for "L5"."""
         asked = next((found for word in words(name) if (found := _MODEL.fullmatch(word))), None)
         if asked is None:
             return []
@@ -160,7 +175,7 @@ def _holds(full: Sequence[str], part: Sequence[str]) -> bool:
 
 
 def close_names(name: str, near: Mapping[str, str]) -> list[str]:
-    """What the names most like a name stand for, best first, once each."""
+    """Ids of the names most similar to a name, best first; `near` has the ids by name."""
     from difflib import get_close_matches
 
     found = get_close_matches(name, near, n=2 * CLOSE_MATCHES)

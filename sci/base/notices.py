@@ -1,4 +1,4 @@
-"""Notices: coded remarks that travel with a result, are stored and printed with it."""
+"""Notices: coded remarks that are part of a result, and stored and printed with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypedDict
 
 
 class NoticeDoc(TypedDict):
-    """A `Notice` as JSON; `field` is the figure it touches, or null for the whole score."""
+    """A `Notice` as JSON; `field` is the figure it concerns, or null for the whole score."""
 
     code: str
     message: str
@@ -38,7 +38,7 @@ CODES: dict[str, str] = {
     "device-visibility": "The visible devices could not be matched exactly.",
     "overlap-removed": "Two writers covered the same device and time; it was counted once.",
     "identity-conflict": "Two lines with the same identity disagree.",
-    "place-conflict": "A node's zone is told in two ways or not at all, or nodes differ in PUE.",
+    "place-conflict": "A node's zone is stated in two ways or not at all, or nodes differ in PUE.",
     "zones-several": "Nodes of the job stand in different zones, each counted in its own.",
     "job-lost": "The job's end was not seen; it was closed at its last reading.",
     "unit-undeclared": "No functional unit was declared, so R is 1 job.",
@@ -66,12 +66,15 @@ CODES: dict[str, str] = {
     "hardware-unstated": "No present hardware was named.",
     "memory-disagrees": "By estimate the job does not fit its memory; the run shows it does.",
 }
-"""Every code the product may emit, with the sentence its documentation heading opens with."""
+"""Every code that the product emits, with its meaning in one sentence; see docs/notices.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One remark: a code out of `CODES`, a sentence for people, and the figure it touches."""
+    """One remark: a code of `CODES`, a message, and the figure that it concerns.
+
+    Raises ValueError for a code that is not registered.
+    """
 
     code: str
     message: str

@@ -1,7 +1,7 @@
-"""`Quantity`: a figure that carries its range, unit, kind and source.
+"""`Quantity`: a figure with its range, unit, kind and source.
 
-Ranges bound the true value eight times in ten. They combine by interval arithmetic: the result's
-range holds every combination of the inputs' ranges. That assumes the errors may all point the same
+A range holds the true value eight times in ten. Ranges combine by interval arithmetic: the result's
+range holds every combination of the inputs' ranges. That assumes that all errors may point the same
 way, which is right for the errors that dominate here (one catalog value or one sensor gain shared
 by every interval of a job) and cautious where they are independent.
 """
@@ -18,25 +18,25 @@ from gramwatt.sci.base.errors import QuantityError
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
 ]
-"""How a figure is known, best first. A figure made of several has the weakest kind among them."""
+"""How a figure is known, best first. A figure computed from several has their weakest kind."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class QuantityDoc(TypedDict):
-    """A `Quantity` as JSON (design section 9)."""
+    """A `Quantity` as JSON."""
 
     value: float
     low: float
     high: float
     unit: str
-    kind: str
+    kind: Kind
     source: str
 
 
 def weakest(kinds: Iterable[Kind]) -> Kind:
-    """The least certain of the given kinds; raises QuantityError when there is none."""
+    """The least certain of the given kinds; raises QuantityError when none is given."""
     found = list(kinds)
     if not found:
         raise QuantityError("no kind to choose from")
@@ -44,10 +44,11 @@ def weakest(kinds: Iterable[Kind]) -> Kind:
 
 
 def prevailing(amounts: Mapping[Kind, float]) -> Kind:
-    """The kind that nine tenths of a sum reach: measured, when 96 % of it is and 4 % estimated.
+    """The weakest kind that at least nine tenths of a sum reach; `amounts` are its parts by kind.
 
-    A sum's shares by kind are published beside it; one word for all must neither claim what is
-    not so nor let the estimated first second of a long job hide that the rest was measured.
+    A sum of 96 % measured and 4 % estimated energy is "measured": the estimated first second of a
+    long job does not hide that the rest was measured. The shares are published beside the sum.
+    Raises QuantityError when there are no amounts.
     """
     whole, reached = sum(amounts.values()), 0.0
     for kind in KINDS:
@@ -67,7 +68,7 @@ def join_sources(sources: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A figure with low <= value <= high [unit], the way it is known and where it comes from.
+    """A figure with low <= value <= high [unit], how it is known and where it comes from.
 
     Raises QuantityError for NaN or infinite figures, a range that does not hold the value, an
     unknown kind, or an empty unit or source.
@@ -92,12 +93,12 @@ class Quantity:
 
     @classmethod
     def exact(cls, value: float, unit: str, kind: Kind, source: str) -> Quantity:
-        """A figure without spread, such as a count or a declared value."""
+        """A figure without a range, such as a count or a declared value."""
         return cls(value, value, value, unit, kind, source)
 
     @classmethod
     def around(cls, value: float, spread: float, unit: str, kind: Kind, source: str) -> Quantity:
-        """A figure with a relative spread: value x (1 -+ spread), never crossing zero."""
+        """A figure with the range value x (1 -+ spread), which never crosses zero."""
         if spread < 0:
             raise QuantityError(f"a spread cannot be negative: {spread}")
         ends = (value * (1 - min(spread, 1.0)), value * (1 + spread))
@@ -123,19 +124,19 @@ class Quantity:
         )
 
     def times(self, other: Quantity, unit: str) -> Quantity:
-        """The product of two figures, in `unit`."""
+        """This figure times another, in `unit`."""
         ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
         return self._combined(other, self.value * other.value, ends, unit)
 
     def over(self, other: Quantity, unit: str) -> Quantity:
-        """The quotient, in `unit`; raises QuantityError when the divisor's range touches zero."""
+        """This figure over another, in `unit`; raises QuantityError if its range holds zero."""
         if other.low <= 0 <= other.high:
             raise QuantityError(f"division by a range that holds zero: {other.low} to {other.high}")
         ends = [a / b for a in (self.low, self.high) for b in (other.low, other.high)]
         return self._combined(other, self.value / other.value, ends, unit)
 
     def sourced(self, source: str, kind: Kind | None = None) -> Quantity:
-        """The same figure under another source text, and kind where one is given."""
+        """This figure with another source text, and with another kind where one is given."""
         return Quantity(self.value, self.low, self.high, self.unit, kind or self.kind, source)
 
     def to_doc(self) -> QuantityDoc:
@@ -151,14 +152,12 @@ class Quantity:
 
     @classmethod
     def from_doc(cls, doc: QuantityDoc) -> Quantity:
-        """The figure that `to_doc` wrote; raises QuantityError when it is not one."""
-        if doc["kind"] not in _RANK:
-            raise QuantityError(f"unknown kind {doc['kind']!r}; known: {', '.join(KINDS)}")
-        kind: Kind = next(k for k in KINDS if k == doc["kind"])
-        return cls(doc["value"], doc["low"], doc["high"], doc["unit"], kind, doc["source"])
+        """The figure in a document of `to_doc`; raises QuantityError for an impossible one."""
+        unit, kind, source = doc["unit"], doc["kind"], doc["source"]
+        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source)
 
     def _combined(self, other: Quantity, value: float, ends: list[float], unit: str) -> Quantity:
-        # Rounding may put the product of the middles an ulp outside the corners.
+        # Rounding may put the product of the values just outside those of the ends.
         return Quantity(
             value,
             min(*ends, value),
@@ -170,7 +169,10 @@ class Quantity:
 
 
 def total(parts: Iterable[Quantity]) -> Quantity | None:
-    """The sum of figures in one unit; None for no figures (nothing known is not zero)."""
+    """The sum of figures in one unit; None for no figures, because unknown is not zero.
+
+    Raises QuantityError for figures in several units.
+    """
     items = list(parts)
     if not items:
         return None
@@ -191,5 +193,5 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
 
 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:
-    """The sum of the figures that are known, out of documents; None where none is."""
+    """The sum of those figures of documents that are known; None where none is."""
     return total(Quantity.from_doc(figure) for figure in figures if figure is not None)

@@ -1,6 +1,6 @@
-"""How far a figure of each kind may lie from the truth: one table, with its evidence.
+"""How far a figure of each kind may lie from the true value, with the evidence for it.
 
-A spread s means value x (1 -+ s) bounds the truth eight times in ten.
+A relative spread s means that value x (1 -+ s) holds the true value eight times in ten.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ENERGY_SPREADS: dict[Kind, Spread] = {
 
 
 def energy(energy_j: float, kind: Kind, meter: str) -> Quantity:
-    """Energy [J] read by `meter`, with the range its kind deserves."""
+    """Energy [J] read by `meter`, with the range of its kind from `ENERGY_SPREADS`."""
     spread = ENERGY_SPREADS[kind]
     return Quantity.around(energy_j, spread.fraction, "J", kind, meter)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The given share (0 to 1) of ordered figures lies below this, by linear interpolation."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
+    """The value below which a share (0 to 1) of ordered figures lies, by linear interpolation."""
+    position = share * (len(ordered) - 1)
+    below = int(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
