@@ -15,7 +15,8 @@ import typer
 
 from gramwatt.collectors.client.client import say
 from gramwatt.collectors.client.launch import job_document
-from gramwatt.collectors.common.config import Config, describe, flag, place_problems, resolve
+from gramwatt.collectors.common.catalogs import place_problems
+from gramwatt.collectors.common.config import Config, describe, flag, resolve
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False

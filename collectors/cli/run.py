@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.collectors.client.client import Client, say, switched_off
-from gramwatt.collectors.common.config import Config, place_problems, resolve
+from gramwatt.collectors.common.catalogs import place_problems
+from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNAL_BASE, USAGE = 127, 126, 128, 2
