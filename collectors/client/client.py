@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from gramwatt.collectors.client.count_queue import Unsaved
+from gramwatt.collectors.client.count_totals import CountTotals
 from gramwatt.collectors.client.frameworks import loaded
 from gramwatt.collectors.client.launch import spawn_meter
 
@@ -85,7 +85,7 @@ class Client:
         self._role, self._args = role, dict(args)
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._counts = Unsaved()
+        self._counts = CountTotals()
         self._lines: list[bytes] = []
         self._socket: socket.socket | None = None
         self._inode = 0
@@ -228,7 +228,7 @@ class Client:
         finally:
             theirs.close()
         self._socket, self._received = ours, b""
-        self._counts.again()
+        self._counts.reset()
         self._inode = os.fstat(ours.fileno()).st_ino
         return self._send(_encode(self._start_line()))
 
@@ -247,15 +247,15 @@ class Client:
         self._retry_at = now + RESTART_WAITS_S[following]
         self._launch()
 
-    def _flush(self, now: float, *, last: bool = False) -> None:
+    def _flush(self, now: float) -> None:
         while self._lines and self._send(self._lines[0]):
             del self._lines[0]
         earned = (now - self._credit_at) * LINES_PER_S
         self._credit, self._credit_at = min(self._credit + earned, float(BURST_LINES)), now
-        if self._lines:
-            return
-        if self._counts.send(self._send, fresh=self._credit >= 1, last=last):
+        if self._credit >= 1 and self._counts.add_up():
             self._credit -= 1
+        if not self._lines:
+            self._counts.send(self._send)
 
     def _send(self, line: bytes) -> bool:
         if self._socket is None or not self._still_ours():
@@ -322,8 +322,9 @@ class Client:
             return
         self.ready = self.ready or kind == "ready"
         self.closed = self.closed or kind == "closed"
-        if kind == "saved" and isinstance(reply.get("n"), int):
-            self._counts.saved(reply["n"])
+        total = reply.get("total")
+        if kind == "saved" and isinstance(total, float | int):
+            self._counts.saved(reply.get("unit"), reply.get("phase"), total)
         for text in notices:
             if text not in self.notices:
                 self.notices.append(text)
@@ -343,7 +344,7 @@ class Client:
         sent = False
         while self._socket is not None and not self.closed and time.monotonic() < deadline:
             self._credit = float(BURST_LINES)
-            self._flush(time.monotonic(), last=True)
+            self._flush(time.monotonic())
             sent = sent or (not self._lines and not self._counts.unsent and self._send(stop_line))
             if sent:
                 self._wait_for_reply(deadline)

@@ -286,7 +286,8 @@ def _check(options: Mapping[str, Any]) -> None:
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise TypeError(f"track() has no argument {unknown[0]!r}")
-    from gramwatt.collectors.common.config import place_problems, resolve
+    from gramwatt.collectors.common.catalogs import place_problems
+    from gramwatt.collectors.common.config import resolve
 
     config = resolve(options)
     problems = [notice.message for notice in config.notices]

@@ -42,12 +42,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
 
 def amounts(told: list[dict[str, Any]]) -> dict[tuple[str | None, str | None], float]:
-    """The sums of what was counted; what was sent again has the number it had before."""
-    sums: dict[tuple[str | None, str | None], float] = {}
-    for line in {line["n"]: line for line in told if line["cmd"] == "count"}.values():
-        key = (line["unit"], line["phase"])
-        sums[key] = sums.get(key, 0.0) + line["amount"]
-    return sums
+    """The totals that the meter was sent last."""
+    return {(line["unit"], line["phase"]): line["total"] for line in told if line["cmd"] == "count"}
 
 
 def test_the_protocol_from_start_to_stop(

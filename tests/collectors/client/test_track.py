@@ -528,7 +528,7 @@ def test_a_forgotten_stop_completes_at_exit(tmp_path: Path) -> None:
     told, done = run_script(tmp_path, "job = track(unit='image').start(); job.count(3)")
     assert done.returncode == 0
     assert ends(told) == [("completed", None)]
-    assert [item["amount"] for item in told if item["cmd"] == "count"] == [3.0]
+    assert [item["total"] for item in told if item["cmd"] == "count"] == [3.0]
 
 
 def test_a_forgotten_stop_fails_when_the_script_does(tmp_path: Path) -> None:
@@ -560,7 +560,7 @@ print("end")
 """
     told, done = run_script(tmp_path, body)
     assert (done.returncode, done.stdout) == (0, "end\n")
-    assert sum(item["amount"] for item in told if item["cmd"] == "count") == 11.0
+    assert [item["total"] for item in told if item["cmd"] == "count"][-1] == 11.0
     assert [item["cmd"] for item in told].count("start") == 1
     assert ends(told) == [("completed", None)]
 
