@@ -13,9 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.client.client import say
 from gramwatt.collectors.client.launch import job_document
-from gramwatt.collectors.common.config import Config, describe, flag, place_problems, resolve
+from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.common.catalogs import place_problems
+from gramwatt.collectors.common.config import Config, describe, flag, resolve
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
@@ -104,7 +105,7 @@ def run_command(
     try:
         config = _checked(command, args, strict, json_summary)
     except run.UsageError as error:
-        say(str(error))
+        report(str(error))
         return run.USAGE
     given = {key: value for key, value in args.items() if value is not None}
     if "tags" in given:
@@ -113,13 +114,13 @@ def run_command(
     try:
         job_id, outcome, measured = run.measure(command, given, strict)
     except run.MeterError as error:
-        say(str(error))
+        report(str(error))
         return 1
     if measured and not config.off:
         try:
             _conclude(job_id, config, json_summary)
         except Exception as error:
-            say(f"the summary could not be made ({error!r}); see `gramwatt report job {job_id}`")
+            report(f"the summary could not be made ({error!r}); see `gramwatt report job {job_id}`")
     return outcome.exit_code
 
 
@@ -127,13 +128,13 @@ def _unmeasured(command: list[str], strict: bool, why: str) -> int:
     """What `run` does on a system that cannot measure: the command, and a line that says so."""
     import subprocess
 
-    say(why)
+    report(why)
     if strict or not command:
         return 1 if command else 2
     try:
         return subprocess.call(command)
     except OSError as error:
-        say(f"cannot run {command[0]!r}: {error}")
+        report(f"cannot run {command[0]!r}: {error}")
         return 127 if isinstance(error, FileNotFoundError) else 126
 
 
@@ -166,9 +167,9 @@ def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
     patience_s = JSON_TIMEOUT_S if json_summary else SUMMARY_TIMEOUT_S
     document, problem = job_document(job_id, patience_s, settings)
     if document is None:
-        say(_unscored(job_id, config, problem))
+        report(_unscored(job_id, config, problem))
         if json_summary is not None:
-            say(f"{json_summary} was not written: there is no job document yet")
+            report(f"{json_summary} was not written: there is no job document yet")
         return
     if json_summary is not None:
         _replace(json_summary, json.dumps(document, indent=2) + "\n")
@@ -237,7 +238,7 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         """Close jobs that died, and send or score what is spooled."""
         # `run` starts this with the signals blocked that belong to its command.
         if text := refused():
-            say(text)
+            report(text)
             raise typer.Exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         from gramwatt.collectors.journal.sync import sync as synchronise
@@ -248,15 +249,15 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         try:
             done = synchronise(config, None if config.server else store(), job)
         except OSError as error:
-            say(f"{error}; set GRAMWATT_HOME to a folder that can be written")
+            report(f"{error}; set GRAMWATT_HOME to a folder that can be written")
             raise typer.Exit(1) from None
         except (OverlayError, StoreError) as error:
-            say(error.message)
+            report(error.message)
             raise typer.Exit(1) from None
         if summary_json and done.document is not None:
             _emit(summary_json, json.dumps(done.document))
         for text in [*([] if quiet else done.said), *done.problems]:
-            say(text)
+            report(text)
         if not quiet:
             _report_sync(done, config)
         raise typer.Exit(1 if done.problems else 0)
@@ -278,7 +279,7 @@ def _report_sync(done: Any, config: Config) -> None:
         for name in dict.fromkeys(jobs):
             print(f"{verb} {name}")
     if done.waiting:
-        say(
+        report(
             f"{len(done.waiting)} jobs stay spooled in {config.home}; "
             "pip install 'gramwatt[service]' or set GRAMWATT_SERVER"
         )
@@ -297,7 +298,7 @@ def show_config(as_json: AsJson = False) -> None:
         for key, item in shown.items():
             print(f"{key:<{width}}  {_plain(item['value']):<28}  {item['origin']}")
     for text in problems:
-        say(text)
+        report(text)
     raise typer.Exit(2 if problems else 0)
 
 

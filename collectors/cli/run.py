@@ -15,8 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gramwatt.collectors.client.client import Client, say, switched_off
-from gramwatt.collectors.common.config import Config, place_problems, resolve
+from gramwatt.collectors.client.client import Client, switched_off
+from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.common.catalogs import place_problems
+from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNAL_BASE, USAGE = 127, 126, 128, 2
@@ -78,7 +80,7 @@ def check(args: Mapping[str, Any], strict: bool) -> Config:
         if strict or origin == "argument":
             problems.append(text)
         else:
-            say(f"{origin}: {key} is ignored: {text} [argument-ignored]")
+            report(f"{origin}: {key} is ignored: {text} [argument-ignored]")
     if problems:
         raise UsageError("; ".join(problems))
     return config
@@ -118,7 +120,7 @@ def _supervise(
     except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
         return _not_started(command[0], error)
     if client is not None:
-        client.child(pid)
+        client.send_child(pid)
     return _wait(pid, client)
 
 
@@ -139,7 +141,7 @@ def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> in
 
 def _not_started(name: str, error: OSError | ValueError) -> Outcome:
     missing = isinstance(error, FileNotFoundError)
-    say(f"cannot run {name!r}: {'command not found' if missing else error}")
+    report(f"cannot run {name!r}: {'command not found' if missing else error}")
     return Outcome(NOT_FOUND if missing else NOT_EXECUTABLE)
 
 
@@ -196,7 +198,7 @@ def _forward(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except OSError as error:  # gone already, or it changed its user
-        say(f"signal {number} could not be passed on: {error.strerror}")
+        report(f"signal {number} could not be passed on: {error.strerror}")
 
 
 def _reap(pid: int) -> Outcome | None:

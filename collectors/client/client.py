@@ -1,23 +1,20 @@
 """The meter's client: the only part of the product that runs inside somebody's training process.
 
-It starts the meter, writes marks to it and reads its replies when it is touched anyway. Rules:
+It starts the meter, sends marks to it and reads its replies when it is called anyway. Rules:
 standard library only, no thread, no signal handler, no output on stdout, nothing raised, nothing
 that blocks but `stop`, and nothing that a forked child could repeat.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import socket
-import sys
 import threading
 import time
 
-from gramwatt.collectors.client.count_queue import Unsaved
-from gramwatt.collectors.client.frameworks import loaded
-from gramwatt.collectors.client.launch import spawn_meter
+from gramwatt.collectors.client.channel import Channel, encode
+from gramwatt.collectors.client.count_totals import CountTotals
+from gramwatt.collectors.client.frameworks import loaded_frameworks
+from gramwatt.collectors.client.messages import report, report_notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,24 +28,19 @@ RESTART_WAITS_S = (0.0, 1.0, 5.0, 30.0, 120.0)
 POLL_INTERVAL_S = 1.0
 BURST_LINES = 100
 LINES_PER_S = 10.0
-"""Count lines that go out at once, and how many more each second: what comes faster is merged, so
-that a tight loop neither fills the channel nor wakes the meter all the time."""
-WINDOW_BURST, WINDOWS_PER_S = 100.0, 4.0
-"""Edges of windows that go out at once, and how many more each second: each is a reading of the
-counter and a cut of the journal, which a window around every step of a tight loop is not worth."""
+"""Totals that go out at once, and how many more each second: what comes faster is merged, so that
+a tight loop neither fills the channel nor wakes the meter all the time."""
+WINDOW_BURST, WINDOWS_PER_S = 100, 4.0
+"""Boundaries of windows that go out at once, and how many more each second: each is a reading of
+the counter and a cut of the journal, which a window around every step of a tight loop is not
+worth."""
 WINDOW_NS = 1_000_000_000
 """A window that took this long is never left out: they cannot be many."""
 WAITING_MAX = 1_000
 """Lines kept for a meter that does not read."""
-LINE_MAX_B = 32_000
-"""Longest line [B]. Linux passes up to 32 KiB through a unix socket as one piece (UNIX_SKB_FRAGS_SZ
-in net/unix/af_unix.c), so that a line is sent whole or not at all."""
-_DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0)  # Windows has none, and must be able to import this
-_SEND_FLAGS = _DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
 _LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of them are measured."
-_printed: set[str] = set()
 
 
 def switched_off(environ: Mapping[str, str] | None = None) -> bool:
@@ -57,20 +49,27 @@ def switched_off(environ: Mapping[str, str] | None = None) -> bool:
     return value.strip().lower() not in ("", "0", "false", "no", "off")
 
 
-def say(text: str) -> None:
-    """One line for people on stderr, once per process; silent where stderr is gone."""
-    if text in _printed:
-        return
-    _printed.add(text)
-    try:
-        sys.stderr.write(f"gramwatt: {text}\n")
-        sys.stderr.flush()
-    except (AttributeError, OSError, ValueError):
-        pass
+class RateLimit:
+    """A token bucket: `burst` at once, and `per_s` more each second."""
+
+    def __init__(self, burst: float, per_s: float) -> None:
+        self._burst, self._per_s = burst, per_s
+        self._tokens, self._filled_at = burst, time.monotonic()
+
+    def allows(self) -> bool:
+        """Whether one more may go out now."""
+        now = time.monotonic()
+        earned = (now - self._filled_at) * self._per_s
+        self._tokens, self._filled_at = min(self._tokens + earned, self._burst), now
+        return self._tokens >= 1
+
+    def use(self) -> None:
+        """Take one from what is allowed."""
+        self._tokens -= 1
 
 
 class Client:
-    """One job's channel to its meter. Every method is safe after a fork and after the end.
+    """One job's connection to its meter. Every method is safe after a fork and after the end.
 
     `args` are the user's own settings as the meter's start line takes them; `role` is "command"
     or "track". `alive` turns False for good when the job is closed or no meter can be had.
@@ -82,120 +81,120 @@ class Client:
         self.ready = False
         self.closed = False
         self.notices: list[str] = []
-        self._role, self._args = role, dict(args)
+        self._role = role
+        self._args = dict(args)
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._counts = Unsaved()
+        self._channel = Channel()
+        self._counts = CountTotals()
+        self._count_rate = RateLimit(BURST_LINES, LINES_PER_S)
+        self._window_rate = RateLimit(WINDOW_BURST, WINDOWS_PER_S)
+        self._windows_left_out = False
         self._lines: list[bytes] = []
-        self._socket: socket.socket | None = None
-        self._inode = 0
-        self._received = b""
-        self._started_ns = (time.monotonic_ns(), time.time_ns(), _boot_ns())
+        self._start_mark = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+        if boot_ns := _boot_ns():
+            self._start_mark["boot_ns"] = boot_ns
         self._restarts = 0
         self._retry_at = 0.0
-        self._credit, self._credit_at = float(BURST_LINES), time.monotonic()
-        self._edges, self._edges_at = WINDOW_BURST, time.monotonic()
-        self._left_out = False
         self._polled_at = time.monotonic()
 
     def start(self) -> bool:
-        """Launch the meter and hand it the start line; False when it could not be launched."""
+        """Launch the meter and send it the start line; False when it could not be launched."""
         self.alive = True
         with self._lock:
             return self._launch()
 
     def count(self, amount: float, unit: str | None = None, phase: str | None = None) -> None:
         """Add `amount` functional units [R]; `unit` None means the declared one. Never blocks."""
-        if not self._mine():
+        if not self._usable():
             return
         self._counts.add(unit, amount, phase)  # atomic, so that no amount waits for the lock
-        self._touch()
+        self._exchange()
 
-    def child(self, pid: int) -> None:
-        """Tell the meter the process id of the command it measures."""
-        self._tell({"cmd": "child", "pid": pid})
+    def send_child(self, pid: int) -> None:
+        """Send the meter the process id of the command it measures."""
+        self._send({"cmd": "child", "pid": pid})
 
-    def note(self, text: str) -> None:
+    def send_notice(self, text: str) -> None:
         """Leave a "code: sentence" notice with the job."""
-        self._tell({"cmd": "notice", "text": text})
+        self._send({"cmd": "notice", "text": text})
 
     def enter_window(self, name: str, start_ns: int) -> None:
-        """Tell that the window `name` began at `start_ns` [ns], where that can be read at all."""
-        if self._mine() and self._afford_edge():
-            self._tell({"cmd": "window", "name": name, "start_ns": start_ns})
+        """Send the begin of the window `name` at `start_ns` [ns], unless windows are too many."""
+        if self._usable() and self._window_rate.allows():
+            self._window_rate.use()
+            self._send({"cmd": "window", "name": name, "start_ns": start_ns})
 
     def leave_window(self, name: str, start_ns: int, counts: Mapping[str | None, float]) -> None:
-        """Tell that the window which began at `start_ns` [ns] ends now, with what it counted."""
-        if not self._mine():
+        """Send the end of the window that began at `start_ns` [ns], with what it counted."""
+        if not self._usable():
             return
         mono_ns = time.monotonic_ns()
-        if not self._afford_edge() and mono_ns - start_ns < WINDOW_NS:
-            if not self._left_out:
-                self._left_out = True
-                self.note(_LEFT_OUT)
+        if self._window_rate.allows():
+            self._window_rate.use()
+        elif mono_ns - start_ns < WINDOW_NS:
+            if not self._windows_left_out:
+                self._windows_left_out = True
+                self.send_notice(_LEFT_OUT)
             return
         line = {"cmd": "window", "name": name, "start_ns": start_ns, "mono_ns": mono_ns}
-        self._tell({**line, "counts": list(counts.items())})
+        self._send({**line, "counts": list(counts.items())})
 
     def poll(self) -> None:
-        """Read what the meter has said, and bring it back when it has died."""
-        if self._mine():
+        """Read the meter's replies, and start it again when it has died."""
+        if self._usable():
             self._polled_at = 0.0
-            self._touch()
+            self._exchange()
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> bool:
         """Wait until the meter has taken its first reading; False when it has not in time."""
         deadline = time.monotonic() + timeout_s
         with self._lock:
-            while self._mine() and not self.ready and not self.closed and self._socket is not None:
-                if not self._wait_for_reply(deadline):
+            while self._usable() and not self.ready and not self.closed:
+                if not self._channel.wait_for_reply(deadline):
                     break
+                self._read_replies()
         return self.ready
 
     def stop(self, state: str, exit_code: int | None = None, signal: int | None = None) -> bool:
         """End the job and wait, at most CLOSE_TIMEOUT_S, for the final reading to be journaled."""
-        if not self._mine():
+        if not self._usable():
             return self.closed
         locked = self._lock.acquire(timeout=CLOSE_TIMEOUT_S)
         try:
             line: dict[str, Any] = {"cmd": "stop", "state": state}
             line |= {"exit_code": exit_code, "signal": signal}
-            line |= {"software": loaded()} if self._role == "track" else {}
+            line |= {"software": loaded_frameworks()} if self._role == "track" else {}
             self._close_meter({**line, "mono_ns": time.monotonic_ns()})
         finally:
             self.alive = False
-            self._hang_up()
+            self._channel.close()
             if locked:
                 self._lock.release()
         if not self.closed:
-            say(_NOT_CLOSED if self.ready else _NOT_STARTED)
+            report(_NOT_CLOSED if self.ready else _NOT_STARTED)
         return self.closed
 
     def abandon(self) -> None:
-        """Forget the meter without a word to it: what a forked child does with its copy."""
+        """Close a forked child's copy of the connection; the meter is sent nothing."""
         self.alive = False
         self._lock = threading.Lock()  # the parent's thread may have held it during the fork
-        self._hang_up()
+        self._channel.close()
 
-    def _mine(self) -> bool:
+    def _usable(self) -> bool:
         return self.alive and self._pid == os.getpid()
 
-    def _afford_edge(self) -> bool:
-        now = time.monotonic()
-        earned = (now - self._edges_at) * WINDOWS_PER_S
-        self._edges, self._edges_at = min(self._edges + earned, WINDOW_BURST), now
-        if self._edges < 1:
-            return False
-        self._edges -= 1
-        return True
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._usable() and len(self._lines) < WAITING_MAX:
+            self._lines.append(encode(message))
+            self._exchange()
 
-    def _tell(self, message: dict[str, Any]) -> None:
-        if self._mine() and len(self._lines) < WAITING_MAX:
-            self._lines.append(_encode(message))
-            self._touch()
+    def _exchange(self) -> None:
+        """Send what waits and, once a second, read replies; does nothing while another call does.
 
-    def _touch(self) -> None:
-        # Whoever finds the lock taken leaves its amount behind; the holder looks again.
+        The call that finds the lock taken leaves its line or amount to the one that holds it, which
+        looks once more before it returns.
+        """
         for _ in range(2):
             if not self._lock.acquire(blocking=False):
                 return
@@ -204,40 +203,24 @@ class Client:
                 if now - self._polled_at >= POLL_INTERVAL_S:
                     self._polled_at = now
                     self._read_replies()
-                    if self._socket is None:
+                    if not self._channel.connected:
                         self._relaunch(now)
-                self._flush(now)
+                self._flush()
             finally:
                 self._lock.release()
             if not self._lines and not self._counts.unsent:
                 return
-            if self._credit < 1 or self._socket is None:
+            if not self._count_rate.allows() or not self._channel.connected:
                 return
 
     def _launch(self) -> bool:
-        try:
-            ours, theirs = socket.socketpair()
-        except OSError:
+        if not self._channel.launch():
             return False
-        try:
-            spawn_meter(theirs.fileno())
-        except OSError as error:
-            ours.close()
-            say(f"the meter could not be started ({error}); this job is not measured")
-            return False
-        finally:
-            theirs.close()
-        self._socket, self._received = ours, b""
-        self._counts.again()
-        self._inode = os.fstat(ours.fileno()).st_ino
-        return self._send(_encode(self._start_line()))
-
-    def _start_line(self) -> dict[str, Any]:
-        mono_ns, wall_ns, boot_ns = self._started_ns
-        line = {"cmd": "start", "job_id": self.job_id, "role": self._role, "parent_pid": self._pid}
-        line |= {"mono_ns": mono_ns, "wall_ns": wall_ns, "args": self._args}
-        line |= {"boot_ns": boot_ns} if boot_ns else {}
-        return line | ({"restart": self._restarts} if self._restarts else {})
+        self._counts.reset()
+        line: dict[str, Any] = {"cmd": "start", "job_id": self.job_id, "role": self._role}
+        line |= {"parent_pid": self._pid, **self._start_mark, "args": self._args}
+        line |= {"restart": self._restarts} if self._restarts else {}
+        return self._channel.send(encode(line))
 
     def _relaunch(self, now: float) -> None:
         if self.closed or now < self._retry_at or self._restarts >= len(RESTART_WAITS_S):
@@ -247,128 +230,55 @@ class Client:
         self._retry_at = now + RESTART_WAITS_S[following]
         self._launch()
 
-    def _flush(self, now: float, *, last: bool = False) -> None:
-        while self._lines and self._send(self._lines[0]):
+    def _flush(self, *, unlimited: bool = False) -> None:
+        while self._lines and self._channel.send(self._lines[0]):
             del self._lines[0]
-        earned = (now - self._credit_at) * LINES_PER_S
-        self._credit, self._credit_at = min(self._credit + earned, float(BURST_LINES)), now
-        if self._lines:
-            return
-        if self._counts.send(self._send, fresh=self._credit >= 1, last=last):
-            self._credit -= 1
-
-    def _send(self, line: bytes) -> bool:
-        if self._socket is None or not self._still_ours():
-            return False
-        if len(line) > LINE_MAX_B:
-            say("a mark longer than 32 kB was left out")
-            return True
-        try:
-            return self._socket.send(line, _SEND_FLAGS) == len(line)
-        except BlockingIOError:
-            return False
-        except OSError:
-            self._read_replies()  # what it said last counts
-            self._hang_up()
-            return False
-
-    def _still_ours(self) -> bool:
-        # A process that daemonises closes every descriptor, and the number may be another file's.
-        try:
-            if self._socket is not None and os.fstat(self._socket.fileno()).st_ino == self._inode:
-                return True
-        except OSError:
-            pass
-        if self._socket is not None:
-            self._socket.detach()
-            self._socket = None
-        return False
-
-    def _hang_up(self) -> None:
-        if self._still_ours() and self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
-    def _wait_for_reply(self, deadline: float) -> bool:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0 or self._socket is None:
-            return False
-        waiter = select.poll()
-        waiter.register(self._socket.fileno(), select.POLLIN)
-        if waiter.poll(left_s * 1000):
-            self._read_replies()
-        return True
+        if unlimited:
+            self._counts.add_up()
+        elif self._count_rate.allows() and self._counts.add_up():
+            self._count_rate.use()
+        if not self._lines:
+            self._counts.send(self._channel.send)
 
     def _read_replies(self) -> None:
-        while self._socket is not None and self._still_ours():
-            try:
-                data = self._socket.recv(65536, _DONTWAIT)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self._hang_up()
-                return
-            *lines, self._received = (self._received + data).split(b"\n")
-            for line in lines:
-                self._take_reply(line)
-
-    def _take_reply(self, line: bytes) -> None:
-        try:
-            reply = json.loads(line)
-            kind, notices = reply.get("reply"), [str(text) for text in reply.get("notices") or ()]
-        except (ValueError, AttributeError):
-            return
-        self.ready = self.ready or kind == "ready"
-        self.closed = self.closed or kind == "closed"
-        if kind == "saved" and isinstance(reply.get("n"), int):
-            self._counts.saved(reply["n"])
-        for text in notices:
-            if text not in self.notices:
-                self.notices.append(text)
-                say(_readable(text))
+        for reply in self._channel.replies():
+            kind, total = reply.get("reply"), reply.get("total")
+            self.ready = self.ready or kind == "ready"
+            self.closed = self.closed or kind == "closed"
+            if kind == "saved" and isinstance(total, float | int):
+                self._counts.saved(reply.get("unit"), reply.get("phase"), total)
+            for notice in map(str, reply.get("notices") or ()):
+                if notice not in self.notices:
+                    self.notices.append(notice)
+                    report_notice(notice)
 
     def _close_meter(self, stop_line: dict[str, Any]) -> None:
-        for _ in range(2):  # a meter that died is brought back once, to read the counters' end
-            if self._socket is None and not self.closed:
+        for _ in range(2):  # a meter that died is started once more, to read the counters' end
+            self._read_replies()
+            if not self._channel.connected and not self.closed:
                 if self._restarts >= len(RESTART_WAITS_S) or (self._restarts and not self.ready):
                     return
                 self._restarts += 1
                 self._launch()
-            if self._say_goodbye(_encode(stop_line), time.monotonic() + CLOSE_TIMEOUT_S):
+            if self._send_stop(encode(stop_line), time.monotonic() + CLOSE_TIMEOUT_S):
                 return
 
-    def _say_goodbye(self, stop_line: bytes, deadline: float) -> bool:
+    def _send_stop(self, stop_line: bytes, deadline: float) -> bool:
+        """Send everything and the stop line; False when the meter dies before it confirms."""
         sent = False
-        while self._socket is not None and not self.closed and time.monotonic() < deadline:
-            self._credit = float(BURST_LINES)
-            self._flush(time.monotonic(), last=True)
-            sent = sent or (not self._lines and not self._counts.unsent and self._send(stop_line))
+        while self._channel.connected and not self.closed and time.monotonic() < deadline:
+            self._flush(unlimited=True)
+            waiting = self._lines or self._counts.unsent
+            sent = sent or (not waiting and self._channel.send(stop_line))
             if sent:
-                self._wait_for_reply(deadline)
+                self._channel.wait_for_reply(deadline)
             else:
-                self._wait_for_room(deadline)
-        return self.closed or self._socket is not None
-
-    def _wait_for_room(self, deadline: float) -> None:
-        if self._socket is not None:
-            waiter = select.poll()
-            waiter.register(self._socket.fileno(), select.POLLOUT)
-            waiter.poll(max(0.0, min(0.1, deadline - time.monotonic())) * 1000)
+                self._channel.wait_for_room(deadline)
+            self._read_replies()
+        return self.closed or self._channel.connected
 
 
 def _boot_ns() -> int | None:
     """Time since boot, suspended time included [ns]; None where there is no such clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return None if clock is None else time.clock_gettime_ns(clock)
-
-
-def _encode(message: dict[str, Any]) -> bytes:
-    text = json.dumps(message, separators=(",", ":"), default=str)
-    return text.encode("utf-8", "replace") + b"\n"
-
-
-def _readable(text: str) -> str:
-    code, colon, sentence = text.partition(": ")
-    return f"{sentence} [{code}]" if colon and " " not in code else text

@@ -1,4 +1,4 @@
-"""Wrapping of sync, async, generator and async-generator functions, without importing inspect."""
+"""Decorate sync, async, generator and async-generator functions, without importing inspect."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _GENERATOR, _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 
 
-def wrap(function: Callable[..., Any], scope: Scope) -> Callable[..., Any]:
-    """`function` with each of its runs inside a `scope()`; what kind it is stays visible."""
+def decorate(function: Callable[..., Any], scope: Scope) -> Callable[..., Any]:
+    """Run every call of `function` inside a `scope()`; it stays a function of its kind."""
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(wrap(function.__func__, scope))
+        return type(function)(decorate(function.__func__, scope))
     flags = _flags(function)
     if flags & _ASYNC_GENERATOR:
         return _async_generator(function, scope)

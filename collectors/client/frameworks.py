@@ -1,7 +1,7 @@
-"""Which framework a training process has loaded: a look at `sys.modules`, never an import.
+"""Which framework a training process has loaded: read from `sys.modules`, never imported.
 
-Standard library only, some microseconds. Precision is not told: autocast is over when a job ends,
-and the default type of a tensor says nothing about what the work was done in.
+Standard library only, some microseconds. Precision is not reported: autocast is over when a job
+ends, and the default type of a tensor does not say in which type the work was done.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ FRAMEWORKS = {
     "mlx.core": ("mlx", ()),
 }
 """Modules, the framework each one means (as sci.advice.constraints.support names it), and the
-modules it is built on, which then mean nothing of their own."""
+modules it is built on, which are then no framework of their own."""
 VERSION_LENGTH = 64
 
 
-def loaded(modules: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def loaded_frameworks(modules: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """`framework` and `versions` of the frameworks in use, empty without any.
 
-    With two frameworks of which neither is built on the other, `framework` is left out: which one
-    did the work cannot be told.
+    With two frameworks of which neither is built on the other, `framework` is left out: nothing
+    shows which one did the work.
     """
-    held = sys.modules if modules is None else modules
-    versions = {name: text for name in FRAMEWORKS if (text := _version(held.get(name)))}
-    below = {part for name in versions for part in FRAMEWORKS[name][1]}
-    named = [FRAMEWORKS[name][0] for name in versions if name not in below]
+    modules = sys.modules if modules is None else modules
+    versions = {name: text for name in FRAMEWORKS if (text := _version(modules.get(name)))}
+    built_on = {module for name in versions for module in FRAMEWORKS[name][1]}
+    frameworks = [FRAMEWORKS[name][0] for name in versions if name not in built_on]
     found: dict[str, Any] = {"versions": versions} if versions else {}
-    return found | ({"framework": named[0]} if len(named) == 1 else {})
+    return found | ({"framework": frameworks[0]} if len(frameworks) == 1 else {})
 
 
 def _version(module: Any) -> str | None:
-    # Any other look at a module that loads itself when it is touched would be an import.
+    # Any other access to a module that loads itself when it is used would be an import.
     try:
         version = object.__getattribute__(module, "__dict__").get("__version__")
     except AttributeError:

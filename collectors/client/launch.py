@@ -1,4 +1,4 @@
-"""How processes of ours are started from somebody else's: meter, sync. Standard library only."""
+"""Start our processes from somebody else's: the meter, `gramwatt sync`. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-COMPLAINT = b"gramwatt: "
-"""How each line begins that our commands say on standard error."""
+PREFIX = b"gramwatt: "
+"""Begin of each line that our commands write to standard error."""
 _DETACH = 'exec 3<&0; "$@" <&3 3<&- &'
 """Shell line that leaves the meter without a parent here, so that os.wait() in the user's code
 never sees a child it did not start."""
 
 
 def package_environ() -> dict[str, str]:
-    """The environment for a process of ours: this one's, with our package findable.
+    """This process's environment, so changed that our process finds our package.
 
     A package folder that only sys.path knows (a script inserted it) goes on PYTHONPATH; an
     installed one needs nothing, and must not come before the standard library.
@@ -83,11 +83,10 @@ def _spawn(command: list[str], channel: int) -> int:
 def job_document(
     job_id: str, timeout_s: float, settings: dict[str, str] | None = None
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """The job's document as `gramwatt sync` hands it over, None when there is none in time; and
-    what `sync` says is wrong, as far as it is known in time.
+    """Score a job with `gramwatt sync`: its document, and the first problem that `sync` reports.
 
-    `settings` are environment variables for that process. One that is slower than `timeout_s` [s]
-    goes on by itself: what it scores is in the store later.
+    Each is None when it is not known within `timeout_s` [s]. A slower `sync` goes on by itself, and
+    its score is in the store later. `settings` are environment variables for it.
     """
     import subprocess
 
@@ -113,15 +112,15 @@ def job_document(
         process.returncode = process.poll() or 0  # no ResourceWarning for one that goes on
     except (OSError, ValueError):
         return None, None
-    return _understood(text)
+    return _parse(text)
 
 
-def _understood(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
-    """The document and the first complaint among the lines of `gramwatt sync`."""
+def _parse(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
+    """The document and the first problem among the lines of `gramwatt sync`."""
     document, problem = None, None
     for line in text.splitlines():
-        if line.startswith(COMPLAINT) and problem is None:
-            problem = line.removeprefix(COMPLAINT).decode("utf-8", "replace")
+        if line.startswith(PREFIX) and problem is None:
+            problem = line.removeprefix(PREFIX).decode("utf-8", "replace")
         elif line.startswith(b"{"):
             try:
                 document = json.loads(line)

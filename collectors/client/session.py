@@ -1,7 +1,7 @@
-"""The one running job of a training process: who entered it, how it ended, what a fork leaves.
+"""The one running job of a training process: who entered it, its windows, its end, its forks.
 
-Nothing here raises into the user's code unless `strict` asks for it; what goes wrong is said once
-on stderr.
+Nothing here raises into the user's code unless `strict` asks for it; what goes wrong is reported
+once on stderr.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import atexit
 import os
 import sys
 import threading
+import time
 
-from gramwatt.collectors.client.client import Client, say, switched_off
+from gramwatt.collectors.client.client import Client, switched_off
+from gramwatt.collectors.client.messages import report
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
 from gramwatt.collectors.common.platform import refused
 
@@ -20,12 +22,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from gramwatt.collectors.client.track import Opened
-
 SIGINT = 2
+PATH_LENGTH = 512
+"""Longest name of a window with those around it: as long as a text of a record may be."""
 _gate = threading.Lock()
 _current: Session | None = None
 _hooked = False
+
+
+class OpenWindow:
+    """One entry of a window: its name, path and begin [ns], and what was counted since [R]."""
+
+    __slots__ = ("counts", "name", "path", "start_ns")
+
+    def __init__(self, name: str, outer: list[OpenWindow]) -> None:
+        self.name = name
+        self.start_ns = time.monotonic_ns()
+        self.counts: dict[str | None, float] = {}
+        self.path = window_path([*outer, self])
+
+
+def window_path(windows: list[OpenWindow]) -> str:
+    """The name of the innermost of these windows with those around it: "epoch-3/validation"."""
+    return "/".join(window.name for window in windows)[:PATH_LENGTH]
 
 
 class Session:
@@ -34,7 +53,7 @@ class Session:
     def __init__(self, args: Mapping[str, Any]) -> None:
         self.id, origin = job_id()
         self.client = Client(self.id, "track", args)
-        self.windows: list[Opened] = []
+        self._windows: list[OpenWindow] = []
         self._depth = 0
         self._outcome: tuple[str, int | None, int | None] | None = None
         self._exported = {JOB_ID: self.id} if origin != "environment" else {}
@@ -51,16 +70,36 @@ class Session:
         self.client.start()
 
     def enter(self) -> bool:
-        """Count one more entry; True for the one that owns the job."""
+        """Add one entry; True for the one that owns the job."""
         self._depth += 1
         return self._depth == 1
 
     def leave(self, owner: bool, outcome: tuple[str, int | None, int | None]) -> bool:
-        """Count one entry less; the owner's outcome is the job's. True when none is left."""
+        """Remove one entry; the owner's outcome is the job's. True when none is left."""
         self._depth -= 1
         if owner or self._outcome is None:
             self._outcome = outcome
         return self._depth <= 0
+
+    def count(self, amount: float, unit: str | None) -> None:
+        """Add an amount [R] to the job and to every open window."""
+        opened = list(self._windows)  # other threads open and close theirs
+        for window in opened:
+            window.counts[unit] = window.counts.get(unit, 0.0) + amount
+        self.client.count(amount, unit, window_path(opened) or None)
+
+    def enter_window(self, name: str) -> OpenWindow:
+        """Open a window inside those that are open."""
+        window = OpenWindow(name, self._windows)
+        self._windows.append(window)
+        self.client.enter_window(window.path, window.start_ns)
+        return window
+
+    def leave_window(self, window: OpenWindow) -> None:
+        """Close a window; windows may overlap, so it need not be the innermost."""
+        if window in self._windows:
+            self._windows.remove(window)
+        self.client.leave_window(window.path, window.start_ns, window.counts)
 
     def end(self) -> None:
         """Close the job and take its id and unit back out of the environment."""
@@ -75,18 +114,20 @@ class Session:
         state, exit_code, signal = self._outcome or ("completed", None, None)
         self.client.stop(state, exit_code, signal)
 
-    def forgotten(self) -> None:
-        """Set the outcome of a job nobody ended: failed when the interpreter dies of an error."""
+    def end_at_exit(self) -> None:
+        """Close a job that nobody ended: as failed when the interpreter ends with an error."""
         error = _last_error()
         died = error is not None and error is not self._error_before
         failed = died and not hasattr(sys, "ps1")  # at a prompt an error ends nothing
         self._outcome = ("failed" if failed else "completed", None, None)
+        self.end()
 
 
 def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session | None, bool]:
-    """Enter the running job, or start one; (None, False) when measuring is off or impossible.
+    """Enter the running job, or start one: the session, and whether this entry owns the job.
 
-    With `strict` the latter raises RuntimeError. Off is the user's own wish and never an error.
+    (None, False) when measuring is off or impossible; with `strict` the latter raises RuntimeError.
+    Off is the user's own wish and never an error.
     """
     global _current
     if switched_off():
@@ -113,7 +154,7 @@ def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session
 def _give_up(why: str, strict: bool) -> None:
     if strict:
         raise RuntimeError(why)
-    say(why)
+    report(why)
 
 
 def close_session(session: Session | None, owner: bool, error: BaseException | None) -> None:
@@ -128,7 +169,7 @@ def close_session(session: Session | None, owner: bool, error: BaseException | N
             _current = None
         session.end()
     except Exception as problem:
-        say(f"measuring could not be ended ({problem!r}); the job goes on")
+        report(f"measuring could not be ended ({problem!r}); the job goes on")
 
 
 def outcome_of(error: BaseException | None) -> tuple[str, int | None, int | None]:
@@ -163,10 +204,9 @@ def _at_exit() -> None:
     session, _current = _current, None
     if session is not None:
         try:
-            session.forgotten()
-            session.end()
+            session.end_at_exit()
         except Exception as problem:
-            say(f"measuring could not be ended ({problem!r})")
+            report(f"measuring could not be ended ({problem!r})")
 
 
 def _in_child() -> None:

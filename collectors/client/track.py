@@ -13,12 +13,12 @@ import math
 import os
 import re
 import sys
-import time
 
-from gramwatt.collectors.client.client import say, switched_off
-from gramwatt.collectors.client.decorators import wrap
+from gramwatt.collectors.client.client import switched_off
+from gramwatt.collectors.client.decorators import decorate
 from gramwatt.collectors.client.launch import job_document
-from gramwatt.collectors.client.session import Session, close_session, open_session
+from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.client.session import OpenWindow, Session, close_session, open_session
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
@@ -30,17 +30,15 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 RESULT_TIMEOUT_S = 10.0
-PATH_LENGTH = 512
-"""Longest name of a window with those around it: as long as a text of a record may be."""
-SHOWN = 40
-"""Characters of a wrong value that a message shows."""
+SHOWN_CHARACTERS = 40
+"""Characters of a wrong value in a message."""
 UNIT = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 """A unit's name, as sci.journal.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
 
 
 class Job:
-    """What `with track() as job` gives: counts, windows, id and result. Nothing here raises."""
+    """A job as `with track() as job` returns it: counts, windows, id, result. Nothing raises."""
 
     def __init__(self, session: Session | None, unit: str | None) -> None:
         self._session = session
@@ -64,7 +62,7 @@ class Job:
             self._session.client.poll()
             self._result, problem = job_document(self._session.id, RESULT_TIMEOUT_S)
             if self._result is None and problem:
-                say(f"{self._session.id} has no score yet: {problem}")
+                report(f"{self._session.id} has no score yet: {problem}")
         return self._result
 
     def count(self, amount: float | None = None, /, **units: float) -> None:
@@ -78,10 +76,10 @@ class Job:
                 self._count(number, unit)
         except Exception as error:
             given = [*([] if amount is None else [_short(amount)]), *map(_named, units.items())]
-            self._ignored(f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}")
+            self._report_ignored(f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}")
 
     def window(self, name: str) -> Window:
-        """A block whose energy and counts are told apart; windows nest ("epoch-3/validation")."""
+        """A block whose energy and counts are reported separately; windows nest ("a/b")."""
         text = str(name).replace("\x00", "")  # nor halves of surrogate pairs, in any journal
         return Window(self._session, text.encode("utf-8", "replace").decode("utf-8"))
 
@@ -91,17 +89,13 @@ class Job:
             raise ValueError(f"an amount is a number from 0 up, not {_short(amount)}")
         if unit is not None and not UNIT.fullmatch(unit):
             raise ValueError(f"not a unit name: {_short(unit)}")
-        session = self._session
-        if session is not None:
-            opened = list(session.windows)
-            for window in opened:
-                window.counts[unit] = window.counts.get(unit, 0.0) + number
-            session.client.count(number, unit, _path(opened) or None)
-
-    def _ignored(self, text: str) -> None:
-        say(f"{text} [argument-ignored]")
         if self._session is not None:
-            self._session.client.note(f"argument-ignored: {text}"[:512])
+            self._session.count(number, unit)
+
+    def _report_ignored(self, text: str) -> None:
+        report(f"{text} [argument-ignored]")
+        if self._session is not None:
+            self._session.client.send_notice(f"argument-ignored: {text}"[:512])
 
 
 def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
@@ -110,55 +104,33 @@ def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
         text = text_of(value)
     except Exception:  # an integer of more digits than Python prints, or a __repr__ that fails
         text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 def _named(item: tuple[str, object]) -> str:
     return f"{_short(item[0], str)}={_short(item[1])}"
 
 
-class Opened:
-    """One entry of a window: its whole name, when it began [ns], and what was counted since."""
-
-    __slots__ = ("counts", "label", "path", "start_ns")
-
-    def __init__(self, label: str, outer: list[Opened]) -> None:
-        self.label, self.start_ns = label, time.monotonic_ns()
-        self.counts: dict[str | None, float] = {}
-        self.path = _path([*outer, self])
-
-
 class Window:
     """A named part of a job, such as an epoch; it may be entered again."""
 
     def __init__(self, session: Session | None, name: str) -> None:
-        self._session, self._name = session, name
-        self._entries: list[Opened] = []
+        self._session = session
+        self._name = name
+        self._entries: list[OpenWindow] = []
 
     def __enter__(self) -> Window:
-        session = self._session
-        if session is not None:
-            opened = Opened(self._name, session.windows)
-            session.windows.append(opened)
-            self._entries.append(opened)
-            session.client.enter_window(opened.path, opened.start_ns)
+        if self._session is not None:
+            self._entries.append(self._session.enter_window(self._name))
         return self
 
     def __exit__(self, *_error: object) -> None:
-        session = self._session
-        if session is not None and self._entries:
-            opened = self._entries.pop()
-            if opened in session.windows:  # they may overlap: each takes out itself
-                session.windows.remove(opened)
-            session.client.leave_window(opened.path, opened.start_ns, opened.counts)
-
-
-def _path(windows: list[Opened]) -> str:
-    return "/".join(opened.label for opened in windows)[:PATH_LENGTH]
+        if self._session is not None and self._entries:
+            self._session.leave_window(self._entries.pop())
 
 
 class Tracker:
-    """What `track(...)` gives: a decorator, and a context manager that may be entered again."""
+    """What `track(...)` returns: a decorator and context manager that may be entered again."""
 
     def __init__(
         self, options: Mapping[str, Any], strict: bool = False, default_name: str = ""
@@ -166,32 +138,34 @@ class Tracker:
         self._default_name = default_name
         self._options = {key: value for key, value in options.items() if value is not None}
         self._strict = strict
-        self._entered: list[tuple[Job, Session | None, bool]] = []
+        self._entered: list[tuple[Session | None, bool]] = []
         unit = self._options.get("unit")
         self._unit = unit if isinstance(unit, str) and UNIT.fullmatch(unit) else None
         if strict:
             _check(self._options)
         else:
-            for key in self._options.keys() - _OPTIONS:  # in the meter's words, to be said once
-                say(f"argument: unknown key {key!r} is ignored [argument-ignored]")
+            for key in (
+                self._options.keys() - _OPTIONS
+            ):  # reported once: the meter has the same words
+                report(f"argument: unknown key {key!r} is ignored [argument-ignored]")
 
     def __call__(self, function: F) -> F:
         """Decorate `function`: each of its runs is a job, or part of the job that is running."""
         if not hasattr(function, "__call__") and not hasattr(function, "__func__"):  # noqa: B004
             if self._strict:
                 raise TypeError(f"track decorates functions, not {function!r}")
-            say(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
+            report(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
             return function
         name = getattr(function, "__qualname__", None) or type(function).__name__
-        again = functools.partial(Tracker, self._options, self._strict, name)
-        return wrap(function, again)  # type: ignore[return-value]  # the same signature
+        scope = functools.partial(Tracker, self._options, self._strict, name)
+        return decorate(function, scope)  # type: ignore[return-value]  # the same signature
 
     def __enter__(self) -> Job:
         options = {**self._options, "default_name": self._default_name or _script_name()}
         session, owner = open_session(options, self._strict)
         # A nested job counts its own unit by name: the meter knows the outer one's as declared.
         job = Job(session, None if owner else self._unit)
-        self._entered.append((job, session, owner))
+        self._entered.append((session, owner))
         if self._strict and session is not None and not session.client.wait_ready():
             self.__exit__(None, None, None)
             raise RuntimeError("the meter is not ready; `gramwatt doctor` says what is missing")
@@ -204,7 +178,7 @@ class Tracker:
         _trace: TracebackType | None,
     ) -> None:
         if self._entered:
-            _, session, owner = self._entered.pop()
+            session, owner = self._entered.pop()
             close_session(session, owner, error)
 
     async def __aenter__(self) -> Job:
@@ -219,11 +193,11 @@ class Tracker:
         self.__exit__(kind, error, trace)
 
     def start(self) -> Job:
-        """Begin without a block, for notebooks; end it with `stop()`, or the interpreter does."""
+        """Begin without a block, as notebooks do; `stop()` ends it, or else the interpreter."""
         return self.__enter__()
 
     def stop(self) -> None:
-        """End what `start()` began; does nothing when nothing runs."""
+        """End what `start()` began, if anything."""
         self.__exit__(None, None, None)
 
 
@@ -286,7 +260,8 @@ def _check(options: Mapping[str, Any]) -> None:
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise TypeError(f"track() has no argument {unknown[0]!r}")
-    from gramwatt.collectors.common.config import place_problems, resolve
+    from gramwatt.collectors.common.catalogs import place_problems
+    from gramwatt.collectors.common.config import resolve
 
     config = resolve(options)
     problems = [notice.message for notice in config.notices]

@@ -6,8 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gramwatt.collectors.common.config import Config, resolve
+
 if TYPE_CHECKING:
-    from gramwatt.collectors.common.config import Config
     from gramwatt.sci.catalog.catalog import Catalog
 
 OVERLAY_FILE = "overlay.toml"
@@ -47,9 +48,39 @@ def read_catalog(path: Path | None) -> Catalog:
 
 def user_catalog(config: Config | None = None) -> Catalog:
     """The catalog of a configuration, by default that of this process; raises OverlayError."""
-    from gramwatt.collectors.common.config import resolve
-
     return read_catalog(overlay_file(config or resolve()))
+
+
+def place_problems(config: Config) -> dict[str, str]:
+    """Problems with the zone, the region and the overlay file of a configuration, by its key.
+
+    For example {"zone": "unknown zone 'XX'; ..."}. Empty where the catalog cannot be loaded at all:
+    a broken installation must not stop a job.
+    """
+    path = overlay_file(config)
+    if config.zone is None and config.region is None and path is None:
+        return {}
+    from gramwatt.sci.base.errors import LookupFailed
+    from gramwatt.sci.catalog.overlay import OverlayError
+
+    problems: dict[str, str] = {}
+    try:
+        try:
+            catalog = read_catalog(path)
+        except OverlayError as error:
+            catalog, problems = read_catalog(None), {"overlay": error.message}
+    except Exception:
+        return {}
+    for key, name, find in (
+        ("zone", config.zone, catalog.zone),
+        ("region", config.region, catalog.region),
+    ):
+        try:
+            if name is not None:
+                find(name)
+        except LookupFailed as error:
+            problems[key] = error.args[0]
+    return problems
 
 
 @lru_cache(maxsize=4)

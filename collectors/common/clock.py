@@ -6,6 +6,7 @@ value at the job's start plus the elapsed duration, so that a clock that jumps b
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Protocol
 
@@ -90,6 +91,16 @@ def boot_id() -> str:
             return stream.read().strip()
     except OSError:
         return ""
+
+
+def process_start_ns(pid: int) -> int | None:
+    """When a process began, by the boot clock [ns]; None when it is gone or cannot be read."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stream:
+            ticks = int(stream.read().rpartition(")")[2].split()[19])  # field 22 of proc(5) stat
+    except (OSError, ValueError, IndexError):
+        return None
+    return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
 
 
 def _whole(time_ns: int) -> int:

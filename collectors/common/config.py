@@ -13,13 +13,10 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import JOB_KINDS, UNIT_PATTERN
-
-if TYPE_CHECKING:
-    from gramwatt.sci.catalog.catalog import Catalog
 
 PREFIX = "GRAMWATT_"
 TAGS_MAX = 64
@@ -89,50 +86,6 @@ def resolve(
     if default_name and not config.name:
         config = replace(config, name=_encodable(str(default_name))[:512])
     return config
-
-
-def known_places(config: Config, catalog: Catalog | None = None) -> Config:
-    """The same configuration without a zone or region that the catalog does not know, with notices.
-
-    A catalog that cannot be loaded changes nothing: measuring goes on and the engine decides.
-    """
-    problems = place_problems(config, catalog)
-    dropped: dict[str, Any] = dict.fromkeys(problems)
-    notices = tuple(Notice("argument-ignored", text, key) for key, text in problems.items())
-    return replace(config, **dropped, notices=config.notices + notices) if problems else config
-
-
-def place_problems(config: Config, catalog: Catalog | None = None) -> dict[str, str]:
-    """What is wrong with zone, region and overlay, by key: {"zone": "unknown zone 'XX'; ..."}."""
-    from gramwatt.collectors.common.catalogs import overlay_file
-
-    if config.zone is None and config.region is None and overlay_file(config) is None:
-        return {}
-    from gramwatt.sci.base.errors import LookupFailed
-
-    try:
-        known, found = (catalog, {}) if catalog else _user_catalog(config)
-    except Exception:  # a broken installation must not stop a job
-        return {}
-    for key, lookup in (("zone", known.zone), ("region", known.region)):
-        name = getattr(config, key)
-        try:
-            if name is not None:
-                lookup(name)
-        except LookupFailed as error:
-            found[key] = error.args[0]
-    return found
-
-
-def _user_catalog(config: Config) -> tuple[Catalog, dict[str, str]]:
-    """The catalog with the overlay, or without one that is broken and what is wrong with it."""
-    from gramwatt.collectors.common.catalogs import overlay_file, read_catalog
-    from gramwatt.sci.catalog.overlay import OverlayError
-
-    try:
-        return read_catalog(overlay_file(config)), {}
-    except OverlayError as error:
-        return read_catalog(None), {"overlay": error.message}
 
 
 def default_home(environ: Mapping[str, str]) -> Path:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from gramwatt.collectors.common.config import Config, place_problems
+from gramwatt.collectors.common.catalogs import place_problems
+from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.doctor.finding import Finding, Surroundings
 
 NETWORK = frozenset(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.identity import safe_id
+from gramwatt.collectors.journal.counts import Counted, Key, counted
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, WriterFile, acquire
 from gramwatt.sci.base.errors import RecordError
@@ -39,9 +41,11 @@ def close_dead(folder: SpoolFolder) -> bool:
     try:
         if folder.is_live():
             return False
-        records = _records(folder)
+        records, closed = _records(folder), set[str | None]()
         for dead in folder.unclosed():
-            _write_end(folder, dead, records)
+            totals = {} if dead.client in closed else counted(folder.writers(), dead.client)
+            _write_end(folder, dead, records, totals)
+            closed.add(dead.client)
     except OSError:  # no room or no right to write: the next run tries again
         return False
     finally:
@@ -60,7 +64,13 @@ def _records(folder: SpoolFolder) -> list[AnyRecord]:
     return found
 
 
-def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) -> None:
+def _write_end(
+    folder: SpoolFolder,
+    dead: WriterFile,
+    records: list[AnyRecord],
+    totals: Mapping[Key, Counted],
+) -> None:
+    """Write what the client of a dead writer had counted and not journaled, and an end."""
     writer = safe_id(f"r-{dead.writer}")
     base: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node, "writer": writer}
     own = [r for r in records if r.writer in (dead.writer, dead.writer + "-open")]
@@ -73,30 +83,15 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
     if job is not None:
         opening |= {"project": job.project, "name": job.name, "kind": job.kind, "units": job.units}
     lines: list[AnyRecord] = [JobRecord(**base, seq=1, **opening)]
-    for unit, phase, amount, time_ns in pending_counts(dead):
-        fields: dict[str, Any] = {
-            "at": moment(time_ns),
-            "unit": unit,
-            "amount": amount,
-            "phase": phase,
-        }
-        lines.append(CountRecord(**base, seq=len(lines) + 1, **fields))
+    for (unit, phase), entry in totals.items():
+        if entry.unjournaled > 0:
+            fields: dict[str, Any] = {"at": moment(entry.at_ns), "unit": unit, "phase": phase}
+            amount = entry.unjournaled
+            lines.append(CountRecord(**base, seq=len(lines) + 1, amount=amount, **fields))
     lost = f"job-lost: {CODES['job-lost']}"
     closing: dict[str, Any] = {"ended_at": last, "state": "lost", "notices": (*notices[:63], lost)}
     lines.append(EndRecord(**base, seq=len(lines) + 1, **closing))
     _write_whole(folder.path / f"{writer}.jsonl", "".join(encode(line) + "\n" for line in lines))
-
-
-def pending_counts(dead: WriterFile) -> list[tuple[str, str | None, float, int]]:
-    """Counts a dead writer had taken in but not yet journaled: (unit, phase, amount, time [ns]).
-
-    They are in its state only until it journals them: a later count line holds them all.
-    """
-    state = dead.state or {}
-    if dead.count_seq > int(state.get("seq", 0)):
-        return []
-    counts = state.get("counts", [])
-    return [(unit, phase, float(amount), int(at_ns)) for unit, phase, amount, at_ns in counts]
 
 
 def _last_seen(records: list[AnyRecord]) -> datetime:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -41,8 +42,14 @@ class WriterFile:
     lines: int
     resumes: str | None
     state: dict[str, Any] | None
-    count_seq: int
-    """Sequence number of the last count line, 0 for none: older pending counts are in it."""
+    counts: dict[tuple[str, str | None], float]
+    """Sums of its count lines by unit and phase, the lines of windows left out [R]."""
+
+    @property
+    def client(self) -> str | None:
+        """The client whose meter it was, as its state says; None for a recovery or no state."""
+        client = (self.state or {}).get("client")
+        return client if isinstance(client, str) else None
 
 
 def spool_root(home: Path) -> Path:
@@ -180,15 +187,6 @@ def remember_server(folder: Path, address: str) -> bool:
     return True
 
 
-def close_dead(folder: SpoolFolder) -> bool:
-    """Close a folder whose meters are all dead, at their last journaled state (see recovery)."""
-    from gramwatt.collectors.journal import (
-        recovery,  # it reads records, which a look at the spool need not
-    )
-
-    return recovery.close_dead(folder)
-
-
 def remove(folder: SpoolFolder) -> None:
     """Delete a folder whose records have been taken in, and the job's folder when it is empty."""
     shutil.rmtree(folder.path, ignore_errors=True)
@@ -284,15 +282,17 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def _writer_file(path: Path) -> WriterFile:
-    ended, lines, resumes, count_seq = False, 0, None, 0
+    ended, lines, resumes = False, 0, None
+    amounts: dict[tuple[str, str | None], list[float]] = {}
     for line in _whole_lines(path):
         lines += 1
         doc = _parsed(line)
         kind = doc.get("type")
         ended = ended or kind == "end"
         resumes = doc.get("resumes", resumes) if kind == "job" else resumes
-        amount = kind == "count" and "since" not in doc
-        count_seq = int(doc.get("seq", 0)) if amount else count_seq
+        if kind == "count" and "since" not in doc:
+            key = (str(doc.get("unit")), doc.get("phase"))
+            amounts.setdefault(key, []).append(float(doc.get("amount", 0.0)))
     return WriterFile(
         writer=path.stem,
         path=path,
@@ -301,7 +301,7 @@ def _writer_file(path: Path) -> WriterFile:
         lines=lines,
         resumes=resumes,
         state=_state_of(path),
-        count_seq=count_seq,
+        counts={key: math.fsum(parts) for key, parts in amounts.items()},
     )
 
 

@@ -84,7 +84,7 @@ class Journal:
         """Replace the open file: the state for a successor, then the intervals not yet appended."""
         waiting = [fields for kind, fields in self.pending if kind is IntervalRecord]
         base = {**self.base, "writer": self.base["writer"] + "-open"}
-        lines = [json.dumps({"state": {**state, "seq": self.seq}}, separators=(",", ":"))]
+        lines = [json.dumps({"state": state}, separators=(",", ":"))]
         for fields in (*waiting, *intervals):
             self._open_seq += 1
             lines.append(encode(IntervalRecord(seq=self._open_seq, **base, **fields)))

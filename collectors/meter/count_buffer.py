@@ -1,96 +1,130 @@
-"""Functional units counted by the job: summed here, journaled now and then, never lost.
+"""The meter's side of counting: running totals of its client, journaled as differences.
 
-What is not yet journaled stands in the open file's state, from where a successor or the recovery
-takes it (docs/journal.md, "Counts").
+The client sends totals since its start, and may send them again. Totals whose lines are not on disk
+yet stand in the open file's state, from where the next meter of this client or the recovery takes
+them (docs/journal.md, "Counts").
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.journal.counts import Counted, Key
 from gramwatt.collectors.journal.intervals import Schedule, moment
-from gramwatt.sci.journal.records import UNIT_PATTERN, AnyRecord, CountRecord
+from gramwatt.sci.journal.records import UNIT_PATTERN, CountRecord
 
 PHASE_LENGTH = 512
-Draft = tuple[type[AnyRecord], dict[str, Any]]
-"""A record that has no sequence number yet."""
-Pending = tuple[str, str | None, float, int]
-"""Unit, phase, amount and time of the last mark [ns]."""
+ROUNDING = 1e-9
+"""Relative difference of sums below which nothing is missing: lines are deleted all together."""
 
 
-class Counts:
-    """Counts that wait to be journaled, one sum per unit and phase."""
+class SentKey(NamedTuple):
+    """What a line of the client counts; `unit` None is the declared unit."""
+
+    unit: str | None
+    phase: str | None
+
+
+class CountBuffer:
+    """Totals of one client that are to be journaled, by unit and phase."""
 
     def __init__(
         self, schedule: Schedule, units: tuple[str, ...], notify: Callable[[str, str], None]
     ) -> None:
         self._schedule, self._units, self._notify = schedule, units, notify
-        self._sums: dict[tuple[str, str | None], tuple[float, int]] = {}
+        self._counted: dict[Key, Counted] = {}
+        self._received: dict[Key, dict[SentKey, float]] = {}
+        self._missing: dict[Key, float] = {}
+        self._unsaved: dict[Key, None] = {}
+        self._unsaved_lines: dict[SentKey, float] = {}
         self._due_ns = 0
-        self.taken = self.saved = 0
-        """Number of the client's last line taken in, and of the last that a kill cannot undo."""
+        self.unconfirmed: dict[SentKey, float] = {}
+        """Totals on disk of which the client has not been told."""
+
+    def restore(self, counted: Mapping[Key, Counted]) -> None:
+        """Begin with what earlier meters of this client have journaled or left in their state."""
+        self._counted = dict(counted)
+        self._missing = {key: -entry.total for key, entry in counted.items()}
+        self._unsaved = {key: None for key, entry in counted.items() if entry.unjournaled > 0}
 
     def add(self, command: dict[str, Any], at_ns: int) -> None:
-        """Take in a count line, unless a meter before this one has saved it.
+        """Record a total of the client, counted until `at_ns` [ns].
 
-        One that means nothing leaves a notice.
+        A lower one than before changes nothing; one without a meaning leaves a notice.
         """
-        number = command.get("n")
-        if isinstance(number, int):
-            if number <= self.taken:
-                return
-            self.taken = number
         unit = command.get("unit") or (self._units[0] if self._units else None)
-        amount, phase = command.get("amount"), command.get("phase")
+        total, phase = command.get("total"), command.get("phase")
+        phase = None if phase is None else str(phase)[:PHASE_LENGTH]
         if unit is None:
             self._ignore("count() was called without a unit and none was declared")
         elif not isinstance(unit, str) or not UNIT_PATTERN.fullmatch(unit):
             self._ignore(f"{str(unit)[:40]!r} is not a unit name")
-        elif not isinstance(amount, int | float) or not math.isfinite(amount) or amount < 0:
-            self._ignore(f"{str(amount)[:40]!r} is not an amount of {unit}")
+        elif not isinstance(total, int | float) or not math.isfinite(total) or total < 0:
+            self._ignore(f"{str(total)[:40]!r} is not an amount of {unit}")
         else:
-            self._sum(unit, None if phase is None else str(phase)[:PHASE_LENGTH], amount, at_ns)
-
-    def restore(self, pending: Iterable[Pending]) -> None:
-        """Take over what a predecessor had not journaled."""
-        for unit, phase, amount, at_ns in pending:
-            self._sum(unit, phase, amount, at_ns)
+            sent = SentKey(command.get("unit"), phase)
+            self._receive((unit, phase), sent, total, command.get("saved") or 0.0)
+            self._update((unit, phase), at_ns)
 
     def due(self, now_ns: int) -> bool:
-        """Whether the pending sums are to be journaled now: as often as intervals are cut."""
-        return bool(self._sums) and now_ns >= self._due_ns
+        """Whether differences are to be journaled now: as often as intervals are cut."""
+        waiting = any(self._counted[key].unjournaled > 0 for key in self._unsaved)
+        return waiting and now_ns >= self._due_ns
 
     def flush(self, put: Callable[..., None]) -> None:
-        """Hand every pending sum to the journal."""
-        for (unit, phase), (amount, at_ns) in self._sums.items():
-            put(CountRecord, at=moment(at_ns), unit=unit, amount=amount, phase=phase)
-            self._due_ns = at_ns + self._schedule.step_s(at_ns) * NS_PER_S
-        self._sums.clear()
+        """Hand every difference to the journal."""
+        for unit, phase in self._unsaved:
+            entry = self._counted[unit, phase]
+            if entry.unjournaled <= 0:
+                continue
+            at = moment(entry.at_ns)
+            put(CountRecord, at=at, unit=unit, amount=entry.unjournaled, phase=phase)
+            entry.journaled = entry.total
+            self._due_ns = entry.at_ns + self._schedule.step_s(entry.at_ns) * NS_PER_S
 
-    def state(self) -> list[Pending]:
-        """The pending sums, JSON-ready."""
-        return [(*key, *value) for key, value in self._sums.items()]
+    def state(self) -> dict[str, Any]:
+        """Totals that are not in lines on disk, and parts in lines of deleted folders; for JSON."""
+        unsaved = [(key, self._counted[key]) for key in self._unsaved]
+        totals = [(*key, entry.total, entry.at_ns) for key, entry in unsaved]
+        gone = [(*key, entry.elsewhere) for key, entry in self._counted.items() if entry.elsewhere]
+        return {"totals": totals} | ({"elsewhere": gone} if gone else {})
 
-    def _sum(self, unit: str, phase: str | None, amount: float, at_ns: int) -> None:
-        known, last_ns = self._sums.get((unit, phase), (0.0, 0))
-        self._sums[unit, phase] = (known + amount, max(last_ns, at_ns))
+    def saved(self) -> None:
+        """Record that the latest state and every line handed to the journal are on disk."""
+        late = [key for key in self._unsaved if self._counted[key].unjournaled > 0]
+        self._unsaved = dict.fromkeys(late)
+        self.unconfirmed |= self._unsaved_lines
+        self._unsaved_lines.clear()
+
+    def _receive(self, key: Key, sent: SentKey, total: float, saved: float) -> None:
+        received = self._received.setdefault(key, {})
+        if sent not in received:
+            self._find_elsewhere(key, saved)
+        if total > received.get(sent, 0.0):
+            received[sent] = self._unsaved_lines[sent] = total
+
+    def _find_elsewhere(self, key: Key, saved: float) -> None:
+        """Take as journaled what earlier meters had saved and this folder does not hold any more.
+
+        Of the first line of a key only: what the client says later, this meter has saved itself.
+        """
+        before = self._missing.get(key, 0.0)
+        self._missing[key] = before + saved
+        missing = max(0.0, before + saved) - max(0.0, before)
+        if missing > ROUNDING * saved:
+            entry = self._counted.setdefault(key, Counted())
+            entry.journaled += missing
+            entry.elsewhere += missing
+
+    def _update(self, key: Key, at_ns: int) -> None:
+        entry = self._counted.setdefault(key, Counted())
+        total = sum(self._received[key].values())  # a unit may be counted by name and without
+        if total > entry.total:
+            entry.total, entry.at_ns = total, max(entry.at_ns, at_ns)
+            self._unsaved[key] = None
 
     def _ignore(self, why: str) -> None:
         self._notify("argument-ignored", f"{why}; that count is left out.")
-
-
-def is_amount(draft: Draft) -> bool:
-    """Whether a record says what was counted: a window's line shows it once more."""
-    kind, fields = draft
-    return kind is CountRecord and "since" not in fields
-
-
-def waiting(drafts: Sequence[Draft]) -> list[Pending]:
-    """Counts that have left their sums but are not on disk yet."""
-    found = [draft[1] for draft in drafts if is_amount(draft)]
-    return [
-        (f["unit"], f["phase"], f["amount"], round(f["at"].timestamp() * 1e6) * 1000) for f in found
-    ]

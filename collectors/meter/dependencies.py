@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id
+from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, process_start_ns
 from gramwatt.collectors.devices.base import NvmlPort
 from gramwatt.collectors.host.machine import Machine, readable_rapl, this_machine
 from gramwatt.collectors.host.meter import HostProcess
 from gramwatt.collectors.host.rapl import Finding, find
-from gramwatt.collectors.meter.resume import process_began_ns
 from gramwatt.collectors.meter.source_choice import nvml_port
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.sources.vendors import Place, ports
@@ -34,7 +33,7 @@ class Around:
     clock: Clock = field(default_factory=SystemClock)
     random: random.Random = field(default_factory=random.Random)
     boot: str = field(default_factory=boot_id)
-    began_ns: Callable[[int], int | None] = process_began_ns
+    process_start_ns: Callable[[int], int | None] = process_start_ns
     machine: Callable[[], Machine] = this_machine
     rapl: Callable[[], bool] = readable_rapl
     counters: Callable[[], Finding] = find

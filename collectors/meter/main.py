@@ -51,10 +51,13 @@ class Channel:
         *lines, self._buffer = b"".join(parts)[-LINE_LIMIT_B:].split(b"\n")
         return [command for line in lines if (command := _parsed(line)) is not None]
 
-    def reply(self, message: dict[str, Any]) -> None:
-        """Send one line; a client that is gone or does not listen is not waited for."""
-        with contextlib.suppress(OSError):
+    def reply(self, message: dict[str, Any]) -> bool:
+        """Send one line; False for a client that is gone or does not read: nothing waits for it."""
+        try:
             os.write(1, json.dumps(message).encode() + b"\n")
+        except OSError:
+            return False
+        return True
 
 
 class Loop:
@@ -69,7 +72,6 @@ class Loop:
         self._host_fd: int | None = None
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
-        self._acknowledged = 0
         self._watch_input()
         self._watch_process()
 
@@ -116,9 +118,7 @@ class Loop:
             meter.log.say(f"a tick failed: {error!r}")
         if meter.unsaid:
             self._channel.reply({"reply": "notice", "notices": meter.fresh_notices()})
-        if meter.counts.saved > self._acknowledged:
-            self._acknowledged = meter.counts.saved
-            self._channel.reply({"reply": "saved", "n": self._acknowledged})
+        self._confirm_counts()
         if self._pidfd is None and not _exists(self._parent_pid):
             self._parent_ended()
         now_ns = meter.timeline.now_ns()
@@ -126,6 +126,14 @@ class Loop:
             self._sync_at_ns = now_ns + SYNC_EVERY_NS
             self._syncs = [process for process in self._syncs if process.poll() is None]
             self.sync()
+
+    def _confirm_counts(self) -> None:
+        """Tell the client the totals that no kill can undo, as far as it reads."""
+        unconfirmed = self._meter.counts.unconfirmed
+        for sent, total in list(unconfirmed.items()):
+            if not self._channel.reply({"reply": "saved", **sent._asdict(), "total": total}):
+                return
+            del unconfirmed[sent]
 
     def take(self, commands: list[dict[str, Any]]) -> None:
         """Act on lines that have been read already, and on the end of the client's stream."""

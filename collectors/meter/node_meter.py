@@ -28,11 +28,11 @@ from gramwatt.collectors.journal.spool import (
     usable_home,
 )
 from gramwatt.collectors.journal.writer import Journal
-from gramwatt.collectors.meter.count_buffer import Counts, is_amount, waiting
+from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.dependencies import Around
 from gramwatt.collectors.meter.device_manager import Lead
 from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.resume import Predecessors
+from gramwatt.collectors.meter.resume import EarlierMeters, client_id
 from gramwatt.collectors.meter.self_usage import own_cost
 from gramwatt.collectors.meter.windows import Windows
 from gramwatt.sci.base.notices import CODES
@@ -68,9 +68,10 @@ class NodeMeter:
         writer = os.urandom(6).hex()
         base = {"job_id": self.job_id, "node": self.node, "writer": writer}
         self.journal = Journal(folder, base, self.log.say)
-        self.counts = Counts(Schedule(self.mark_ns), config.units, self.notify)
+        self.counts = CountBuffer(Schedule(self.mark_ns), config.units, self.notify)
         self.windows = Windows(config.units, self.journal.put, self.notify)
-        self._predecessors = Predecessors(folder, start.get("parent_pid"), around)
+        self._earlier = EarlierMeters(folder, start, around.boot, around.process_start_ns)
+        self._disk_takes_lines = True
         self._lock: int | None = None
         self._adopted = {tuple(sorted(visibility.relevant(around.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
@@ -81,14 +82,12 @@ class NodeMeter:
         """Take the first reading, or find that another meter leads; returns the ready reply."""
         for notice in self.config.notices:
             self.notify(notice.code, notice.message)
-        predecessor = self._predecessors.own(self.timeline)
-        if self.command.get("restart"):
-            self.counts.taken = self._predecessors.counted(self._client_ns())
-        if predecessor:
-            self.counts.restore(self._predecessors.counts(predecessor))
-            self.log.say(f"resumes {predecessor.writer}")
-        self._put_job(predecessor.writer if predecessor else None)
-        relayed = predecessor and predecessor.state and not predecessor.state.get("leader")
+        self.counts.restore(self._earlier.counted())
+        dead = self._earlier.to_resume()
+        if dead:
+            self.log.say(f"resumes {dead.writer}")
+        self._put_job(dead.writer if dead else None)
+        relayed = dead and dead.state and not dead.state.get("leader")
         self._try_to_lead(fresh=not relayed)
         self._save()
         self.save_soon()  # with the reading that spans a predecessor's gap
@@ -246,8 +245,8 @@ class NodeMeter:
             self.lead.tick()  # the reading that spans the gap, before the state is saved
 
     def _begin_lead(self, fresh: bool) -> None:
-        state = self._predecessors.leader_state(self.timeline, relayed=not fresh)
-        timeline = self._predecessors.in_order(self.timeline)
+        state = self._earlier.leader_state(self.timeline, relayed=not fresh)
+        timeline = self._earlier.in_order(self.timeline)
         if state:
             timeline = Timeline(timeline.clock, int(state["offset_ns"]), int(state["start_ns"]))
             self.log.say("continues the readings of the meter before")
@@ -274,28 +273,18 @@ class NodeMeter:
         if not self._addressed and self.config.server:
             self._addressed = remember_server(self.journal.folder, self.config.server)
         opened = self.lead.settle() if self.lead else []
-        self._counts_back()
-        if self.counts.due(now_ns):
+        if self._disk_takes_lines and self.counts.due(now_ns):
             self.counts.flush(self.journal.put)
         if self.journal.thinned:
             self.notify("spool-resolution", CODES["spool-resolution"])
         if not self.journal.write_open(self._state(), opened):
-            # A successor must not go on from a state older than the final lines.
+            # The next meter must not continue from a state older than the final lines.
+            self._disk_takes_lines = False
             self._open_at_ns = now_ns + RETRY_EVERY_NS
             return
-        taken = self.counts.taken
-        if self.journal.flush():
-            self.counts.saved = taken
-
-    def _counts_back(self) -> None:
-        """Take back counts that the disk has not taken: they are appended all at once or not."""
-        late = waiting(self.journal.pending)
-        self.journal.pending = [d for d in self.journal.pending if not is_amount(d)]
-        self.counts.restore(late)
-
-    def _client_ns(self) -> int:
-        """What tells this client from others of its process: the mark of its start [ns]."""
-        return int(self.command.get("mono_ns") or 0)
+        self._disk_takes_lines = self.journal.flush()
+        if self._disk_takes_lines:
+            self.counts.saved()
 
     def _state(self) -> dict[str, Any]:
         state = {
@@ -305,11 +294,10 @@ class NodeMeter:
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),
-            "counts": [*self.counts.state(), *waiting(self.journal.pending)],
-            "client_ns": self._client_ns(),
-            "counted": self.counts.taken,
+            "client": client_id(self.command),
             "notices": self.notices,
             "visible": visibility.relevant(self.around.environ),
+            **self.counts.state(),
         }
         return {**state, **self.lead.state()} if self.lead else state
 

@@ -1,61 +1,61 @@
-"""Meters of this job and node that came before: whose client this is, whose readings go on.
+"""What earlier meters of this job and node have left: counts, and readings to continue.
 
 Two questions, two answers. A client that brings its dead meter back *resumes* that writer: same
-process, same boot. Whoever gets the leader's lock *continues* the last leader's readings, if this
+client, same boot. Whoever gets the leader's lock *continues* the last leader's readings, if this
 job was alive all the time since: itself, or a client that lived then and still does. A later job
 under the same id does not pay for the time between.
 """
 
 from __future__ import annotations
 
-import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.journal.recovery import pending_counts
+from gramwatt.collectors.journal.counts import Counted, Key, counted
 from gramwatt.collectors.journal.spool import SpoolFolder, WriterFile
-
-if TYPE_CHECKING:
-    from gramwatt.collectors.meter.dependencies import Around
 
 CLOCK_TICK_NS = NS_PER_S // 100
 """/proc counts a process's start in hundredths of a second."""
 
 
-class Predecessors:
-    """What other writers have left in a folder; looked up when asked."""
+def client_id(start: dict[str, Any]) -> str | None:
+    """The client of a start line, the same for each of its meters; None without its marks."""
+    parts = [start.get(name) for name in ("parent_pid", "mono_ns", "wall_ns")]
+    return "-".join(str(part) for part in parts) if all(parts) else None
 
-    def __init__(self, folder: Path, parent_pid: int | None, around: Around) -> None:
-        self._folder, self._boot, self._parent_pid = SpoolFolder(folder), around.boot, parent_pid
-        self._began_ns = around.began_ns
 
-    def own(self, timeline: Timeline) -> WriterFile | None:
-        """The dead meter of this very client; None when this is its first."""
-        dead = [item for item in self._folder.unclosed() if self._same_client(item, timeline)]
-        return max(dead, key=_state_time_ns, default=None)
+class EarlierMeters:
+    """The other writers' files in a spool folder, read anew for each question."""
 
-    def counted(self, client_ns: int) -> int:
-        """Number of the last count line of this very client that any meter of it has saved.
+    def __init__(
+        self,
+        folder: Path,
+        start: dict[str, Any],
+        boot: str,
+        process_start_ns: Callable[[int], int | None],
+    ) -> None:
+        self._folder, self._boot = SpoolFolder(folder), boot
+        self._client, self._parent_pid = client_id(start), start.get("parent_pid")
+        self._process_start_ns = process_start_ns
 
-        An ended one had every line, for the stop line comes last.
-        """
-        found = [0]
-        for item in self._folder.writers():
-            state = item.state or {}
-            ours = state.get("parent_pid") == self._parent_pid and self._this_boot(state)
-            if item.lines and client_ns and ours and state.get("client_ns") == client_ns:
-                found.append(sys.maxsize if item.ended else int(state.get("counted", 0)))
-        return max(found)
+    def to_resume(self) -> WriterFile | None:
+        """The last dead meter of this client that nobody has closed; None when there is none."""
+        dead = [
+            item
+            for item in self._folder.unclosed()
+            if item.state and self._client and item.client == self._client
+            if self._this_boot(item.state)
+        ]
+        return max(dead, key=lambda item: _saved_ns(item.state or {}), default=None)
 
-    @staticmethod
-    def counts(dead: WriterFile) -> list[tuple[str, str | None, float, int]]:
-        """What that meter had counted and not journaled."""
-        return pending_counts(dead)
+    def counted(self) -> dict[Key, Counted]:
+        """What this client's earlier meters have journaled or left in their states."""
+        return counted(self._folder.writers(), self._client)
 
     def leader_state(self, timeline: Timeline, *, relayed: bool) -> dict[str, Any] | None:
-        """The last leader's state, when the readings of this job can go on from it.
+        """The last leader's state, when the readings of this job can continue from it.
 
         `relayed` says that this meter found another one leading before.
         """
@@ -100,27 +100,11 @@ class Predecessors:
         pid = state.get("parent_pid")
         if not pid or pid == self._parent_pid:
             return False
-        began_ns = self._began_ns(int(pid))
+        began_ns = self._process_start_ns(int(pid))
         return began_ns is not None and began_ns <= _start_ns(state) + CLOCK_TICK_NS
-
-    def _same_client(self, item: WriterFile, timeline: Timeline) -> bool:
-        state = item.state
-        if not state or not self._this_boot(state) or state.get("parent_pid") != self._parent_pid:
-            return False
-        return _saved_ns(state) >= timeline.start_ns - timeline.offset_ns
 
     def _this_boot(self, state: dict[str, Any]) -> bool:
         return bool(self._boot) and state.get("boot") == self._boot
-
-
-def process_began_ns(pid: int) -> int | None:
-    """When a process began, by the boot clock [ns]; None when it is gone or cannot be told."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stream:
-            ticks = int(stream.read().rpartition(")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return None
-    return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
 
 
 def _start_ns(state: dict[str, Any]) -> int:
@@ -129,7 +113,3 @@ def _start_ns(state: dict[str, Any]) -> int:
 
 def _saved_ns(state: dict[str, Any]) -> int:
     return int(state["now_ns"]) - int(state["offset_ns"])
-
-
-def _state_time_ns(item: WriterFile) -> int:
-    return _saved_ns(item.state) if item.state else 0

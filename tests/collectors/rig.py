@@ -8,12 +8,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from gramwatt.collectors.client.count_totals import CountTotals
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Around
 from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.resume import client_id
 from gramwatt.collectors.testing.synthetic import SyntheticNvml
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from gramwatt.sci.journal.merge import MergedJob, merge
@@ -37,6 +39,8 @@ class Rig:
         self.boot = "boot-1"
         self.clients: dict[int, int] = {}  # processes that live, and when they began [ns]
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
+        self._totals: dict[str | None, CountTotals] = {}
+        self._counting: dict[str | None, NodeMeter] = {}
 
     def start(
         self, *, pid: int = 100, environ: dict[str, str] | None = None, **more: Any
@@ -48,7 +52,7 @@ class Rig:
             clock=self.clock,
             random=Random(1),
             boot=self.boot,
-            began_ns=self.clients.get,
+            process_start_ns=self.clients.get,
             machine=lambda: MACHINE,
             rapl=lambda: False,
             open_port=lambda: self.nvml,
@@ -58,6 +62,31 @@ class Rig:
         meter = NodeMeter(around, config, {**start, "mono_ns": mono_ns, "wall_ns": wall_ns, **more})
         meter.start()
         return meter
+
+    def count(self, meter: NodeMeter, amount: float, *key: str | None) -> None:
+        """The meter's client counts; `key` is unit and phase."""
+        unit, phase = (*key, None, None)[:2]
+        self._totals_of(meter).add(unit, amount, phase)
+        self.send_counts(meter)
+
+    def send_counts(self, meter: NodeMeter) -> None:
+        """The client sends what has changed, to a new meter everything."""
+        totals, client = self._totals_of(meter), client_id(meter.command)
+        if self._counting.get(client) is not meter:
+            totals.reset()
+        self._counting[client] = meter
+        totals.add_up()
+        mark = {"mono_ns": self.clock.mono_ns()}
+        totals.send(lambda line: meter.handle({**json.loads(line), **mark}) is None)
+
+    def confirm_counts(self, meter: NodeMeter) -> None:
+        """The meter's replies reach the client."""
+        for sent, total in meter.counts.unconfirmed.items():
+            self._totals_of(meter).saved(*sent, total)
+        meter.counts.unconfirmed.clear()
+
+    def _totals_of(self, meter: NodeMeter) -> CountTotals:
+        return self._totals.setdefault(client_id(meter.command), CountTotals())
 
     def now(self) -> int:
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())

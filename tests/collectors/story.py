@@ -16,6 +16,7 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.testing.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
 from tests.collectors.rig import MACHINE, Rig, gpu
@@ -40,7 +41,7 @@ class Story(Rig):
 
     def __init__(self, home: Path, seed: int) -> None:
         draw = self.draw = Random(seed)
-        self.acks = Random(~seed)  # whether a line or an answer arrives before a death
+        self.arrivals = Random(~seed)  # whether a line or a reply arrives before a death
         self.job_id = f"job-{seed}"
         self.length_s = 10 ** draw.uniform(0.7, 3.1)
         self.lying, self.deadly = draw.random() < 0.4, draw.random() < 0.7
@@ -167,8 +168,8 @@ class Story(Rig):
             self.clock.advance_ns(wait_ns + self.draw.randrange(2_000_000))
             for rank in alive:
                 self._read(rank)
-                if rank.meter and self._mortal(rank, rank.meter.tick) and self.acks.random() < 0.5:
-                    rank.unsaved.saved(rank.meter.counts.saved)
+                if rank.meter and self._mortal(rank, rank.meter.tick):
+                    self._confirm(rank, rank.meter)
             for rank in self.ranks:
                 if rank.back_at_ns is not None and self.clock.now_ns() >= rank.back_at_ns:
                     self._launch(rank, restart=1)
@@ -190,8 +191,7 @@ class Story(Rig):
         meter, rank.meter = rank.meter, None
         if meter is not None:
             meter.release()
-            if self.acks.random() < 0.5:  # its last word was on the way
-                rank.unsaved.saved(meter.counts.saved)
+            self._confirm(rank, meter)  # its last reply may have been on the way
         rank.doomed = None
         rank.wire.clear()
         now_ns = self.clock.now_ns()
@@ -199,6 +199,13 @@ class Story(Rig):
             self._gone(rank)
         else:
             rank.back_at_ns = now_ns + round(10 ** self.draw.uniform(-1, 1.5) * NS_PER_S)
+
+    def _confirm(self, rank: Rank, meter: NodeMeter) -> None:
+        """The meter's replies to counts, of which every second one is lost."""
+        for sent, total in meter.counts.unconfirmed.items():
+            if self.arrivals.random() < 0.5:
+                rank.totals.saved(*sent, total)
+        meter.counts.unconfirmed.clear()
 
     def _forget(self, rank: Rank) -> None:
         """What was counted since the last save of the open file may die with meter and client."""
@@ -247,7 +254,7 @@ class Story(Rig):
         if meter.lead is not None:
             self.restarts += "restart" in more
         rank.wire.clear()
-        rank.unsaved.again()
+        rank.totals.reset()
         self._tell(rank)
 
     def _count(self, rank: Rank) -> None:
@@ -256,14 +263,15 @@ class Story(Rig):
         amount = float(self.draw.randrange(1, 100))
         self.sent += amount
         rank.at_risk.append((self.clock.now_ns(), amount))
-        rank.unsaved.add(None, amount, None)
+        rank.totals.add(None, amount, None)
         if rank.meter is not None:
             self._tell(rank)
 
     def _tell(self, rank: Rank) -> None:
         """The client sends what it has, which the meter may read now, later, or not any more."""
-        rank.unsaved.send(lambda line: rank.wire.append(line) is None, fresh=True)
-        if self.acks.random() < 0.5:
+        rank.totals.add_up()
+        rank.totals.send(lambda line: rank.wire.append(line) is None)
+        if self.arrivals.random() < 0.5:
             self._read(rank)
 
     def _read(self, rank: Rank) -> None:

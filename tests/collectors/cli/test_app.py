@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.app import build_app
-from gramwatt.collectors.client import client
+from gramwatt.collectors.client import messages
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import uploader
 from gramwatt.collectors.journal.spool import remember_server
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home and configuration of its own, and nothing from the environment."""
     for name in [name for name in os.environ if name.startswith("GRAMWATT_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(client, "_printed", set())  # what is said once is said in each test
+    monkeypatch.setattr(messages, "_reported", set())  # what is said once is said in each test
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)

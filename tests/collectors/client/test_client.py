@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.client import channel, messages
 from gramwatt.collectors.client import client as client_module
 from gramwatt.collectors.client.client import BURST_LINES, Client
 
@@ -25,14 +26,14 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     """Replace the meter: `fake(mode)` answers a reader of what the meter was told."""
     log = tmp_path / "told.jsonl"
     started: list[subprocess.Popen[bytes]] = []
-    monkeypatch.setattr(client_module, "_printed", set())
+    monkeypatch.setattr(messages, "_reported", set())
 
     def install(mode: str) -> Log:
         def spawn(channel: int) -> None:
             command = [sys.executable, str(FAKE), str(log), mode]
             started.append(subprocess.Popen(command, stdin=channel, stdout=channel))
 
-        monkeypatch.setattr(client_module, "spawn_meter", spawn)
+        monkeypatch.setattr(channel, "spawn_meter", spawn)
         return lambda: [json.loads(text) for text in log.read_text().splitlines()]
 
     yield install
@@ -42,12 +43,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
 
 def amounts(told: list[dict[str, Any]]) -> dict[tuple[str | None, str | None], float]:
-    """The sums of what was counted; what was sent again has the number it had before."""
-    sums: dict[tuple[str | None, str | None], float] = {}
-    for line in {line["n"]: line for line in told if line["cmd"] == "count"}.values():
-        key = (line["unit"], line["phase"])
-        sums[key] = sums.get(key, 0.0) + line["amount"]
-    return sums
+    """The totals that the meter was sent last."""
+    return {(line["unit"], line["phase"]): line["total"] for line in told if line["cmd"] == "count"}
 
 
 def test_the_protocol_from_start_to_stop(
@@ -59,7 +56,7 @@ def test_the_protocol_from_start_to_stop(
     assert client.start()
     client.count(64)
     client.count(2, "token", "epoch-1")
-    client.child(77)
+    client.send_child(77)
     assert client.stop("failed", exit_code=3)
     start, first, second, child, stop = told()
     assert {k: start[k] for k in ("cmd", "job_id", "role", "parent_pid", "args")} == {
@@ -138,8 +135,8 @@ def test_restarts_are_few_and_spaced(monkeypatch: pytest.MonkeyPatch) -> None:
     def spawn(_channel: int) -> None:
         launches.append(now[0])
 
-    monkeypatch.setattr(client_module, "spawn_meter", spawn)
-    monkeypatch.setattr(client_module, "_printed", set())
+    monkeypatch.setattr(channel, "spawn_meter", spawn)
+    monkeypatch.setattr(messages, "_reported", set())
     monkeypatch.setattr("gramwatt.collectors.client.client.time.monotonic", lambda: now[0])
     client = Client("j", "track", {})
     client.start()
@@ -185,8 +182,8 @@ def test_a_launch_that_fails_is_said_and_survived(
     def refuse(_channel: int) -> None:
         raise PermissionError("no more processes")
 
-    monkeypatch.setattr(client_module, "spawn_meter", refuse)
-    monkeypatch.setattr(client_module, "_printed", set())
+    monkeypatch.setattr(channel, "spawn_meter", refuse)
+    monkeypatch.setattr(messages, "_reported", set())
     client = Client("j", "track", {})
     assert not client.start()
     client.count(1)
@@ -200,8 +197,8 @@ def test_a_descriptor_that_became_somebody_elses_is_not_written_to(
     fake("")
     client = Client("j", "track", {})
     client.start()
-    assert client._socket is not None
-    number = client._socket.fileno()
+    assert client._channel._socket is not None
+    number = client._channel._socket.fileno()
     theirs = tmp_path / "checkpoint.bin"
     descriptor = os.open(theirs, os.O_WRONLY | os.O_CREAT)
     os.dup2(descriptor, number)  # what a daemonising process ends up with

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.client.frameworks import FRAMEWORKS, loaded
+from gramwatt.collectors.client.frameworks import FRAMEWORKS, loaded_frameworks
 from gramwatt.collectors.journal.spool import folders
 from gramwatt.sci.advice.constraints import support
 from gramwatt.sci.journal.merge import merge
@@ -46,7 +46,7 @@ def modules(*names: str) -> dict[str, Any]:
 def test_the_framework_is_told_only_where_one_stands_above_the_others(
     names: tuple[str, ...], framework: str | None
 ) -> None:
-    found = loaded(modules(*names))
+    found = loaded_frameworks(modules(*names))
     assert found.get("framework") == framework
     known = {name: "1.0" for name in names if name in FRAMEWORKS}
     assert found.get("versions", {}) == known
@@ -58,7 +58,7 @@ def test_every_framework_is_one_that_the_suggestions_know() -> None:
 
 @pytest.mark.parametrize("odd", [None, object(), 5, module("torch", 7), module("torch", "")])
 def test_what_is_no_loaded_module_is_none(odd: object) -> None:
-    assert loaded({"torch": odd}) == {}
+    assert loaded_frameworks({"torch": odd}) == {}
 
 
 def test_nothing_is_imported_not_even_by_a_lazy_module(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_nothing_is_imported_not_even_by_a_lazy_module(tmp_path: Path) -> None:
     spec.loader = importlib.util.LazyLoader(spec.loader)
     lazy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(lazy)
-    assert loaded({"torch": lazy}) == {}
+    assert loaded_frameworks({"torch": lazy}) == {}
 
 
 def test_the_meter_journals_it_beside_what_it_said_at_the_start(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gramwatt import track
-from gramwatt.collectors.client import client as client_module
+from gramwatt.collectors.client import messages
 from gramwatt.collectors.client import session as session_module
 from gramwatt.collectors.client.track import UNIT
 from gramwatt.sci.journal.records import UNIT_PATTERN
@@ -42,8 +42,8 @@ class FakeClient:
     def leave_window(self, name: str, start_ns: int, counts: dict[str | None, float]) -> None:
         self.told.append(("leave", name, start_ns, counts))
 
-    def note(self, text: str) -> None:
-        self.told.append(("note", text))
+    def send_notice(self, text: str) -> None:
+        self.told.append(("notice", text))
 
     def stop(self, state: str, exit_code: int | None = None, signal: int | None = None) -> bool:
         self.told.append(("stop", state, exit_code, signal))
@@ -76,7 +76,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeClient]]:
     for name in ("GRAMWATT_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "GRAMWATT_OFF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(session_module, "Client", make)
-    monkeypatch.setattr(client_module, "_printed", set())
+    monkeypatch.setattr(messages, "_reported", set())
     yield made
     assert session_module._current is None
 
@@ -180,7 +180,7 @@ def test_a_wrong_amount_is_a_notice_and_not_an_error(
         job.count(**{"no/unit": 1})
         job.count(1)
     assert clients[0].counts == [(1.0, None, None)]
-    notes = [item[1] for item in clients[0].told if item[0] == "note"]
+    notes = [item[1] for item in clients[0].told if item[0] == "notice"]
     assert [note.partition(":")[0] for note in notes] == ["argument-ignored"] * 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -493,13 +493,13 @@ def test_the_unit_pattern_is_the_records_own() -> None:
 
 SCRIPT = """
 import json, os, subprocess, sys
-import gramwatt.collectors.client.client as client_module
+import gramwatt.collectors.client.channel as channel
 
 def spawn(channel):
     command = [sys.executable, sys.argv[1], sys.argv[2]]
     subprocess.Popen(command, stdin=channel, stdout=channel, stderr=subprocess.DEVNULL)
 
-client_module.spawn_meter = spawn
+channel.spawn_meter = spawn
 from gramwatt import track
 """
 
@@ -528,7 +528,7 @@ def test_a_forgotten_stop_completes_at_exit(tmp_path: Path) -> None:
     told, done = run_script(tmp_path, "job = track(unit='image').start(); job.count(3)")
     assert done.returncode == 0
     assert ends(told) == [("completed", None)]
-    assert [item["amount"] for item in told if item["cmd"] == "count"] == [3.0]
+    assert [item["total"] for item in told if item["cmd"] == "count"] == [3.0]
 
 
 def test_a_forgotten_stop_fails_when_the_script_does(tmp_path: Path) -> None:
@@ -560,7 +560,7 @@ print("end")
 """
     told, done = run_script(tmp_path, body)
     assert (done.returncode, done.stdout) == (0, "end\n")
-    assert sum(item["amount"] for item in told if item["cmd"] == "count") == 11.0
+    assert [item["total"] for item in told if item["cmd"] == "count"][-1] == 11.0
     assert [item["cmd"] for item in told].count("start") == 1
     assert ends(told) == [("completed", None)]
 
@@ -608,7 +608,7 @@ with track():
 def test_a_wrong_amount_is_said_in_one_short_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wrong: Any
 ) -> None:
-    monkeypatch.setattr(client_module, "_printed", set())
+    monkeypatch.setattr(messages, "_reported", set())
     with track(unit="image") as job:
         job.count(wrong)
         job.count(**{"u" * 100_000: 1})

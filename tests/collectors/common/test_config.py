@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import (
     describe,
-    known_places,
-    place_problems,
     project_file,
     resolve,
 )
@@ -153,15 +152,14 @@ def test_secrets_are_hidden(places: tuple[dict[str, str], Path, Path]) -> None:
     assert "topsecret" not in str(shown)
 
 
-def test_an_unknown_zone_is_dropped_with_a_notice_and_a_known_one_stays(
+def test_an_unknown_zone_is_a_problem_and_a_known_one_is_none(
     places: tuple[dict[str, str], Path, Path],
 ) -> None:
     environ, work, _ = places
-    config = known_places(resolve({"zone": "Atlantis"}, environ, work))
-    assert config.zone is None
-    assert [(n.code, n.field) for n in config.notices] == [("argument-ignored", "zone")]
-    assert "Atlantis" in config.notices[0].message
-    assert known_places(resolve({"zone": "FR"}, environ, work)).zone == "FR"
+    problems = place_problems(resolve({"zone": "Atlantis"}, environ, work))
+    assert list(problems) == ["zone"]
+    assert "Atlantis" in problems["zone"]
+    assert place_problems(resolve({"zone": "FR"}, environ, work)) == {}
 
 
 def test_the_default_name_is_the_weakest(places: tuple[dict[str, str], Path, Path]) -> None:
@@ -184,7 +182,6 @@ def test_places_of_the_overlay_are_known_and_a_broken_overlay_is_named(
     problems = place_problems(config)
     assert list(problems) == ["overlay", "zone"]
     assert problems["overlay"].startswith(f"{file}: the overlay cannot be used: [zones.LAB]")
-    assert known_places(config).overlay is None
     assert describe(config)["overlay"] == {
         "value": str(file),
         "origin": "environment GRAMWATT_OVERLAY",

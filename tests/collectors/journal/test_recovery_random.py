@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from gramwatt.collectors.journal.spool import close_dead
+from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from tests.collectors.rig import Rig, energy_j, gpu
 
@@ -39,7 +39,7 @@ class Life:
             most_s = self.draw.choice([0.05, 0.3, 2, 11, 45, 200, 900])
             self.rig.run(most_s * self.draw.random(), *self.meters)
             for meter in self.meters:
-                meter.handle({"cmd": "count", "unit": None, "amount": 1})
+                self.rig.count(meter, 1)
                 self.counted += 1
             self._incident()
 

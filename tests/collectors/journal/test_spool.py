@@ -12,6 +12,7 @@ import pytest
 
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import spool, uploader
+from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire
 from gramwatt.collectors.meter.log import Log
 from tests.collectors.rig import Rig, gpu
@@ -170,7 +171,7 @@ def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_um
     Log(path / "meter.log", rig.clock).say("a remark")
     assert spool.remember_server(path, "http://server")
     uploader._write_marks(path, {"a": 1})
-    assert spool.close_dead(spool.SpoolFolder(path))
+    assert close_dead(spool.SpoolFolder(path))
     modes = {found: stat.S_IMODE(found.stat().st_mode) for found in home.rglob("*")}
     names = {found.name for found in modes}
     assert {"spool", "boards", "lock", "meter.log", "server.json", "uploaded.json"} <= names

@@ -14,7 +14,7 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal import writer
-from gramwatt.collectors.journal.spool import close_dead
+from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, decode

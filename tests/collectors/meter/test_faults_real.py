@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from gramwatt.collectors.journal.spool import SpoolFolder, close_dead
+from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from tests.collectors.rig import energy_j

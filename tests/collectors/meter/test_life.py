@@ -15,6 +15,7 @@ from gramwatt.collectors.common import identity
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.sync import NEIGHBOURS, sync
 from gramwatt.sci.journal.records import CountRecord, EndRecord, JobRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu, states
@@ -99,7 +100,7 @@ def test_without_locks_every_rank_measures_and_each_joule_counts_once(tmp_path: 
     second = rig.start(pid=101)
     assert (first.lead is None, second.lead is None) == (False, False)
     for meter in (first, second):
-        meter.handle({"cmd": "count", "unit": None, "amount": 5, "phase": None})
+        rig.count(meter, 5)
     rig.run(50, first, second)
     rig.stop(first)
     rig.stop(second)
@@ -115,25 +116,25 @@ def test_without_locks_a_folder_is_dead_after_a_quarter_of_an_hour_of_silence(
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(30, meter)
-    meter.handle({"cmd": "count", "unit": None, "amount": 5, "phase": None})
+    rig.count(meter, 5)
     meter.save_soon()
     rig.run(1, meter)
     rig.kill(meter)
     folder = rig.folder()
     assert folder.is_live()
-    assert not spool.close_dead(folder)
+    assert not close_dead(folder)
     long_ago = time.time() - spool.FOREIGN_QUIET_S - 1
     for path in folder.path.iterdir():
         os.utime(path, (long_ago, long_ago))
     assert not folder.is_live()
-    assert spool.close_dead(folder)
+    assert close_dead(folder)
     before = sorted(path.name for path in folder.path.iterdir())
     recovery = next(path for path in folder.path.glob("r-*.jsonl"))
     said = recovery.read_bytes()
     recovery.unlink()  # as another process sees it that closes the same folder at the same time
     for path in folder.path.iterdir():
         os.utime(path, (long_ago, long_ago))
-    assert spool.close_dead(folder)
+    assert close_dead(folder)
     assert sorted(path.name for path in folder.path.iterdir()) == before
     assert recovery.read_bytes() == said
     assert sum(c.amount for c in by_type(rig.records(), CountRecord)) == 5

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.journal.spool import SpoolFolder, close_dead
+from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import CountRecord, EndRecord, decode
 from tests.collectors.rig import by_type, energy_j
@@ -145,7 +146,7 @@ def test_from_start_to_stop(connect: Connect, home: Path) -> None:
     client = connect()
     assert client.ready["reply"] == "ready"
     assert any(text.startswith("meter-synthetic: ") for text in client.ready["notices"])
-    client.send(cmd="count", unit=None, amount=8)
+    client.send(cmd="count", unit=None, total=8)
     time.sleep(1.5)
     client.stop()
     job = merged(home)
@@ -206,7 +207,7 @@ def test_killing_both_loses_at_most_ten_seconds_and_is_closed_later(
 ) -> None:
     began = time.monotonic()
     client = connect()
-    client.send(cmd="count", unit=None, amount=3)
+    client.send(cmd="count", unit=None, total=3)
     time.sleep(2.0)
     client.kill()
     lived_s = time.monotonic() - began
@@ -219,7 +220,7 @@ def test_killing_both_loses_at_most_ten_seconds_and_is_closed_later(
 
 def test_sigterm_makes_it_journal_at_once_and_go_on(connect: Connect, home: Path) -> None:
     client = connect()
-    client.send(cmd="count", unit=None, amount=3)
+    client.send(cmd="count", unit=None, total=3)
     client.process.send_signal(signal.SIGTERM)
     client.process.send_signal(signal.SIGINT)
     deadline = time.monotonic() + 30
@@ -233,7 +234,7 @@ def test_sigterm_makes_it_journal_at_once_and_go_on(connect: Connect, home: Path
 def test_two_ranks_are_one_leader_and_one_relay(connect: Connect, home: Path) -> None:
     ranks = [connect(role="track") for _ in range(2)]
     for client in ranks:
-        client.send(cmd="count", unit=None, amount=5)
+        client.send(cmd="count", unit=None, total=5)
     time.sleep(1.0)
     for client in ranks:
         client.stop()
@@ -256,6 +257,6 @@ def test_garbage_on_the_channel_is_ignored(connect: Connect, home: Path) -> None
     client = connect()
     client._socket.sendall(b"\xff\xfe garbage\n[1,2]\n" + b"{" * 5000 + b"\n")
     client.send(cmd="unknown")
-    client.send(cmd="count", unit=None, amount=1)
+    client.send(cmd="count", unit=None, total=1)
     client.stop()
     assert sum(count.amount for count in merged(home).counts) == 1

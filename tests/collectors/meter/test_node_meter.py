@@ -317,8 +317,8 @@ def test_counts_are_summed_by_unit_and_phase_and_all_arrive(tmp_path: Path) -> N
     rig = Rig(tmp_path)
     meter = rig.start()
     for second in range(30):
-        meter.handle({"cmd": "count", "unit": None, "amount": 2, "phase": None})
-        meter.handle({"cmd": "count", "unit": "token", "amount": 100, "phase": f"{second // 20}"})
+        rig.count(meter, 2)
+        rig.count(meter, 100, "token", f"{second // 20}")
         rig.run(1, meter)
     rig.stop(meter)
     counts = by_type(rig.records(), CountRecord)
@@ -332,7 +332,7 @@ def test_counts_are_summed_by_unit_and_phase_and_all_arrive(tmp_path: Path) -> N
 def test_a_count_without_a_meaning_is_said_and_left_out(tmp_path: Path, amount: Any) -> None:
     rig = Rig(tmp_path)
     meter = rig.start()
-    meter.handle({"cmd": "count", "unit": None, "amount": amount})
+    meter.handle({"cmd": "count", "unit": None, "phase": None, "total": amount})
     rig.run(1, meter)
     rig.stop(meter)
     assert by_type(rig.records(), CountRecord) == []

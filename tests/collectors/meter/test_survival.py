@@ -9,7 +9,7 @@ Forgotten stop
 Meter killed
     collectors/client/test_end_to_end.py::test_a_killed_meter_loses_no_energy
     collectors/client/test_end_to_end.py::test_killed_meters_lose_no_count
-    collectors/client/test_count_queue.py::test_what_is_sent_again_counts_once_though_the_answer_was_lost
+    collectors/meter/test_count_buffer.py::test_what_is_sent_again_counts_once_though_the_reply_was_lost
     collectors/journal/test_recovery.py::test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead
     collectors/journal/test_recovery.py::test_counts_survive_the_meter_once_each
     collectors/meter/test_windows.py::test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost

@@ -1,0 +1,146 @@
+"""The socket between a client and its meter: lines out, replies in, nothing that blocks.
+
+Standard library only. No method raises for a meter that is gone, for a descriptor that a
+daemonising process has closed, or in a forked child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import time
+
+from gramwatt.collectors.client.launch import spawn_meter
+from gramwatt.collectors.client.messages import report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+LINE_MAX_B = 32_000
+"""Longest line [B]. Linux passes up to 32 KiB through a unix socket as one piece (UNIX_SKB_FRAGS_SZ
+in net/unix/af_unix.c), so that a line is sent whole or not at all."""
+_DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0)  # Windows has none, and must be able to import this
+_SEND_FLAGS = _DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """The message as one line of JSON."""
+    text = json.dumps(message, separators=(",", ":"), default=str)
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+class Channel:
+    """A socket to at most one meter at a time; `connected` says whether there is one."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._inode = 0
+        self._received = b""
+        self._replies: list[dict[str, Any]] = []
+
+    @property
+    def connected(self) -> bool:
+        """Whether a meter was launched and has not hung up, as far as is known."""
+        return self._socket is not None
+
+    def launch(self) -> bool:
+        """Start a meter at the other end; False, and a report, when none could be started."""
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError:
+            return False
+        try:
+            spawn_meter(theirs.fileno())
+        except OSError as error:
+            ours.close()
+            report(f"the meter could not be started ({error}); this job is not measured")
+            return False
+        finally:
+            theirs.close()
+        self._socket, self._received = ours, b""
+        self._inode = os.fstat(ours.fileno()).st_ino
+        return True
+
+    def send(self, line: bytes) -> bool:
+        """Send a line whole; False when the meter is gone or has not read enough yet."""
+        if self._socket is None or not self._still_ours():
+            return False
+        if len(line) > LINE_MAX_B:
+            report("a mark longer than 32 kB was left out")
+            return True
+        try:
+            return self._socket.send(line, _SEND_FLAGS) == len(line)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._receive()  # its last replies count
+            self.close()
+            return False
+
+    def replies(self) -> Iterator[dict[str, Any]]:
+        """What the meter has replied since the last call."""
+        self._receive()
+        while self._replies:
+            yield self._replies.pop(0)
+
+    def wait_for_reply(self, deadline: float) -> bool:
+        """Wait until the meter replies; False past `deadline` [s] (monotonic) or without one."""
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or self._socket is None:
+            return False
+        self._wait(select.POLLIN, left_s)
+        return True
+
+    def wait_for_room(self, deadline: float) -> None:
+        """Wait until the meter has read enough for another line, at most 0.1 s."""
+        self._wait(select.POLLOUT, max(0.0, min(0.1, deadline - time.monotonic())))
+
+    def close(self) -> None:
+        """Hang up; a meter sees the end of its client."""
+        if self._still_ours() and self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _still_ours(self) -> bool:
+        # A process that daemonises closes every descriptor, and the number may be another file's.
+        try:
+            if self._socket is not None and os.fstat(self._socket.fileno()).st_ino == self._inode:
+                return True
+        except OSError:
+            pass
+        if self._socket is not None:
+            self._socket.detach()
+            self._socket = None
+        return False
+
+    def _wait(self, event: int, timeout_s: float) -> None:
+        if self._socket is not None:
+            waiter = select.poll()
+            waiter.register(self._socket.fileno(), event)
+            waiter.poll(timeout_s * 1000)
+
+    def _receive(self) -> None:
+        while self._socket is not None and self._still_ours():
+            try:
+                data = self._socket.recv(65536, _DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                return
+            *lines, self._received = (self._received + data).split(b"\n")
+            self._replies += [reply for line in lines if (reply := _decode(line)) is not None]
+
+
+def _decode(line: bytes) -> dict[str, Any] | None:
+    try:
+        reply = json.loads(line)
+    except ValueError:
+        return None
+    return reply if isinstance(reply, dict) else None

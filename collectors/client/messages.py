@@ -1,0 +1,25 @@
+"""Lines for people on standard error. Standard library only."""
+
+from __future__ import annotations
+
+import sys
+
+_reported: set[str] = set()
+
+
+def report(text: str) -> None:
+    """Write one line for people to stderr, once per process; silent where stderr is gone."""
+    if text in _reported:
+        return
+    _reported.add(text)
+    try:
+        sys.stderr.write(f"gramwatt: {text}\n")
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        pass
+
+
+def report_notice(notice: str) -> None:
+    """Report a notice "code: sentence" as "sentence [code]"."""
+    code, colon, sentence = notice.partition(": ")
+    report(f"{sentence} [{code}]" if colon and " " not in code else notice)
