@@ -39,7 +39,7 @@ class _FieldCall(NamedTuple):
     """The arguments of nvmlDeviceGetFieldValues for one device, kept from reading to reading."""
 
     handle: Any
-    count: ctypes.c_int
+    length: ctypes.c_int
     values: Any
     pointer: Any
 
@@ -119,7 +119,7 @@ class Pynvml:
             get = self._nvml.nvmlLib.nvmlDeviceGetFieldValues
         except AttributeError:
             raise NotSupported("this driver has no field values") from None
-        code = get(call.handle, call.count, call.pointer)
+        code = get(call.handle, call.length, call.pointer)
         if code != 0:
             error = self._nvml.NVMLError(code)
             raise self._meaning(error)(str(error))
@@ -219,8 +219,8 @@ class Pynvml:
         values = (self._nvml.c_nvmlFieldValue_t * len(ids))()
         for value, field in zip(values, ids, strict=True):
             value.fieldId = field
-        count, pointer = ctypes.c_int(len(ids)), ctypes.byref(values)
-        call = _FieldCall(self._handle(index), count, values, pointer)
+        length, pointer = ctypes.c_int(len(ids)), ctypes.byref(values)
+        call = _FieldCall(self._handle(index), length, values, pointer)
         self._field_calls[index, ids] = call
         return call
 
