@@ -9,9 +9,13 @@ SourceError
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from gramwatt.sci.base.errors import GramwattError
+
+Notify = Callable[[str, str], None]
+"""Leaves a notice with the job: its code and its text."""
 
 
 class SourceError(GramwattError):

@@ -1,86 +1,117 @@
-"""The job's edges: a counter that ticks every U seconds, read between two ticks.
+"""The counter's value at a boundary: the job's start and stop, and the edges of its windows.
 
-A plain difference is off by up to U times the power at each edge. Here the counter is taken as
-linear between the tick before and the tick after the edge (docs/measuring.md, "Edges").
+A counter is updated every U seconds, so a plain difference is off by up to U times the power at
+each boundary. Here the counter is taken as linear between the tick before and the tick after it
+(docs/measuring.md, "Edges").
 """
 
 from __future__ import annotations
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.gpu.energy import GpuMeter, Reading
+from collections.abc import Sequence
+from typing import NamedTuple
 
-EDGE_NS = NS_PER_S // 100
-EDGE_LIMIT_NS = NS_PER_S // 4
-"""Counter update periods of 20 to 100 ms are reported: two and a half of the longest. A job shorter
-than twice this has hardly an edge to look for."""
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.gpu.reader import Reading
+
+POLL_NS = NS_PER_S // 100
+"""How often the counter is read while a boundary waits for its tick."""
+LONGEST_PERIOD_NS = NS_PER_S // 4
+"""Update period of a counter whose ticks were not seen: 20 to 100 ms are reported, and this is two
+and a half times the longest."""
 START_LIMIT_NS = 5 * NS_PER_S // 2
 """How long the start looks for two ticks, ten times what reported periods need: the job runs
 meanwhile, and a counter that ticks more slowly has the most to gain."""
 STOP_LIMIT_NS = NS_PER_S // 2
-"""The longest wait for the tick after the stop mark: the job's end waits with it."""
-EDGE_WORTH_S = 0.02
+"""The longest wait for the tick after the stop: the job's end waits with it."""
+SLOW_PERIOD_S = 0.02
 """A counter that ticks faster than this is as good as continuous."""
 
 
-class Edge:
-    """The search for the first two counter ticks after the first reading."""
+class Point(NamedTuple):
+    """A moment [ns] and the counter's value then [mJ]."""
 
-    __slots__ = ("counter_mj", "deadline_ns", "first", "marks_ns", "polled_ns", "second", "start")
-
-    def __init__(self, start: Reading) -> None:
-        self.start = start
-        self.polled_ns, self.counter_mj = start[0], start[1]
-        self.deadline_ns = start[0] + START_LIMIT_NS
-        self.first: tuple[float, float] | None = None
-        self.second: tuple[float, float] | None = None
-        self.marks_ns: list[int] = []  # edges of windows that began meanwhile
-
-    def poll(self, reading: Reading) -> tuple[float, float] | None:
-        """Take a reading; once two ticks are seen, (update period [s], counter at start [mJ])."""
-        time_ns, counter_mj, _ = reading
-        before_ns, self.polled_ns = self.polled_ns, time_ns
-        if counter_mj is None or counter_mj == self.counter_mj:
-            return None
-        tick_ns, before_mj = (before_ns + time_ns) / 2, self.counter_mj
-        self.counter_mj = counter_mj
-        if self.first is None:
-            self.first = (tick_ns, counter_mj)
-            return None
-        self.second = (tick_ns, counter_mj)
-        period_ns = tick_ns - self.first[0]
-        start_ns, start_mj = self.start[0], self.start[1] or 0.0
-        past = min(1.0, max(0.0, 1 - (self.first[0] - start_ns) / period_ns))
-        step_mj = self.first[1] - start_mj
-        assert before_mj is not None  # the first tick has set it
-        return period_ns / NS_PER_S, start_mj + step_mj * past
+    time_ns: float
+    counter_mj: float
 
 
-def stop_wait_ns(period_s: float) -> int:
-    """How long the tick after the stop is worth waiting for [ns]: one period and a little."""
-    return min(STOP_LIMIT_NS, round(1.25 * period_s * NS_PER_S) + 2 * EDGE_NS)
+def counter_at(time_ns: float, points: Sequence[Point]) -> float:
+    """Counter value at a moment [mJ], linear between the points around it.
 
-
-def at_stop(final: Reading, tick: Reading | None, stop_ns: int, gpu: GpuMeter) -> Reading:
-    """The reading at the stop mark: the counter between the ticks before and after it.
-
-    `final` was read after the mark, `tick` is the first counter change after `final`.
+    `points` are in time order, at least one of them; outside of them the value is the nearest's.
     """
-    time_ns, counter_mj, power_mw = final
-    end_ns = max(stop_ns, gpu.end_ns or stop_ns)
-    if counter_mj is None:
-        return min(time_ns, end_ns), None, power_mw
-    return end_ns, gpu.counter_at(end_ns, known_points(final, tick, gpu)), power_mw
+    before = points[0]
+    for after in points[1:]:
+        if time_ns <= after.time_ns and after.time_ns > before.time_ns:
+            part = (time_ns - before.time_ns) / (after.time_ns - before.time_ns)
+            return before.counter_mj + (after.counter_mj - before.counter_mj) * max(0.0, part)
+        before = after
+    return before.counter_mj
 
 
-def known_points(final: Reading, tick: Reading | None, gpu: GpuMeter) -> list[tuple[float, float]]:
-    """Points (time [ns], counter [mJ]) around a mark: the ticks before and after it, where known.
+class Boundary:
+    """Boundaries of one device that wait for the counter's next ticks.
 
-    `final` was read after the mark, `tick` is the first counter change after `final`. Empty for a
-    device without a counter.
+    The start waits for two of them, which give the update period; a window's edge or the stop waits
+    for one, and those that come meanwhile wait with it.
     """
-    time_ns, counter_mj, _ = final
-    if counter_mj is None:
-        return []
-    if tick is None or tick[1] is None or gpu.period_s is None:
-        return [(time_ns, counter_mj)]
-    return [(tick[0] - gpu.period_s * NS_PER_S, counter_mj), (tick[0], tick[1])]
+
+    __slots__ = ("_polled", "_wanted", "deadline_ns", "reading", "ticks", "times_ns")
+
+    def __init__(self, reading: Reading, wanted: int, limit_ns: int) -> None:
+        """`reading` is the first one after the boundary; `wanted` ticks end the wait, or
+        `limit_ns`.
+        """
+        self.reading = self._polled = reading
+        self.deadline_ns = reading.time_ns + limit_ns
+        self.times_ns: list[int] = []
+        self.ticks: list[Point] = []
+        self._wanted = wanted
+
+    @classmethod
+    def at_start(cls, reading: Reading) -> Boundary:
+        """The job's start: `reading` is the first one, and the update period is unknown."""
+        return cls(reading, 2, START_LIMIT_NS)
+
+    @classmethod
+    def after_start(cls, reading: Reading, period_s: float | None) -> Boundary:
+        """A window's edge or the stop: waits one update period [s], where that is worth it."""
+        slow = period_s is not None and period_s > SLOW_PERIOD_S
+        wait_ns = round(1.25 * (period_s or 0.0) * NS_PER_S) + 2 * POLL_NS
+        return cls(reading, 1, min(STOP_LIMIT_NS, wait_ns) if slow else 0)
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it is the job's start."""
+        return self._wanted > 1
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has seen the ticks that it waits for."""
+        return len(self.ticks) >= self._wanted
+
+    @property
+    def period_s(self) -> float:
+        """The counter's update period [s]: the time between the start's two ticks."""
+        return (self.ticks[1].time_ns - self.ticks[0].time_ns) / NS_PER_S
+
+    def poll(self, reading: Reading) -> None:
+        """Note a later reading: a changed counter has ticked between it and the one before."""
+        before, self._polled = self._polled, reading
+        if reading.counter_mj is None:
+            self._polled = before._replace(time_ns=reading.time_ns)
+        elif reading.counter_mj != before.counter_mj:
+            middle_ns = (before.time_ns + reading.time_ns) / 2
+            self.ticks.append(Point(middle_ns, reading.counter_mj))
+
+    def points(self, period_s: float | None) -> list[Point]:
+        """The counter around the boundary: its tick before, by the update period [s], and those
+        after it.
+
+        Without ticks or period the reading itself; empty for a device without a counter.
+        """
+        counter_mj = self.reading.counter_mj
+        if counter_mj is None:
+            return []
+        if not self.ticks or period_s is None:
+            return [Point(self.reading.time_ns, counter_mj)]
+        return [Point(self.ticks[0].time_ns - period_s * NS_PER_S, counter_mj), *self.ticks]

@@ -1,4 +1,4 @@
-"""Whether a board's energy counter and its power sensor tell the same story.
+"""Whether a board's energy counter and its power sensor agree.
 
 The counter is what is billed; power is only compared with it. Where the driver gives the mean over
 each second, those means cover the time without a gap and are added up. Where it gives single
@@ -15,7 +15,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.sci.base.units import j_from_mj, w_from_mw
 
 TOLERANCE = 0.10
-"""Part of the counter's energy by which power may differ before it is said."""
+"""Part of the counter's energy by which power may differ before it is reported."""
 MEANS_LEAST_S = 60.0
 EDGE_S = 4.0
 """Means are up to one second old at both ends, and a reading may be up to one second late."""
@@ -23,67 +23,85 @@ REGULAR_S = (0.8, 1.2)
 """A mean stands for its second; a span of another length is left out of both sums."""
 SAMPLES_LEAST = 32
 LOG_ODDS = math.log(2 / 1e-6)
-"""A false notice in one of a million looks; there is a look at each doubling of the samples."""
+"""A false notice in one of a million comparisons; one is made at each doubling of the samples."""
 LIMIT_SLACK, UNKNOWN_LIMIT_W = 1.5, 1500.0
-"""Momentary power exceeds the limit for short: as much as the glitch rule allows (gpu.py). Without
-a limit, one and a half times the rating of the largest board sold (1 000 W, B200)."""
+"""Power of a moment exceeds the limit for short: as much as the glitch rule allows (energy.py).
+Without a limit, one and a half times the rating of the largest board sold (1 000 W, B200)."""
 
 
 class CrossCheck:
-    """One board's two sums; `finding` is the sentence when they differ."""
+    """One board's sums of counter and power; `finding` is the sentence when they differ."""
 
     __slots__ = (
-        *("_base", "_counter_j", "_due", "_mean_j", "_said", "_samples", "_span_s"),
-        *("_squares", "_sum_w", "_top_w", "_waiting_w", "has_means"),
+        "_base_mj",
+        "_base_ns",
+        "_counter_j",
+        "_due",
+        "_mean_j",
+        "_reported",
+        "_samples",
+        "_span_s",
+        "_squares",
+        "_sum_w",
+        "_top_w",
+        "_waiting_w",
+        "has_means",
     )
 
     def __init__(self) -> None:
         self.has_means = False
-        self._base: tuple[int, float] | None = None
-        self._counter_j = self._mean_j = self._span_s = self._top_w = 0.0
-        self._samples, self._due = 0, SAMPLES_LEAST
-        self._sum_w = self._squares = 0.0
+        self._base_ns = 0
+        self._base_mj: float | None = None
+        self._counter_j = 0.0
+        self._mean_j = 0.0
+        self._span_s = 0.0
+        self._top_w = 0.0
+        self._samples = 0
+        self._due = SAMPLES_LEAST
+        self._sum_w = 0.0
+        self._squares = 0.0
         self._waiting_w: list[float] = []
-        self._said = False
+        self._reported = False
 
-    def take(
-        self,
-        time_ns: int,
-        counter_mj: float | None,
-        mean_mw: float | None,
-        *,
-        believed: bool = True,
+    def add_reading(
+        self, time_ns: int, counter_mj: float, mean_mw: float | None, *, trusted: bool
     ) -> None:
-        """A reading on a whole second [ns]: the counter [mJ] and the second's mean power [mW].
+        """Add a reading on a whole second [ns]: the counter [mJ] and the second's mean power [mW].
 
-        A step that was not `believed` is no part of what is billed, nor of what is compared.
+        A step that is not `trusted` is not billed, and so not compared.
         """
-        self.has_means = self.has_means or mean_mw is not None
-        base, self._base = self._base, None if counter_mj is None else (time_ns, counter_mj)
-        moments_w, self._waiting_w = self._waiting_w, []
-        if base is None or counter_mj is None:
+        base_ns, base_mj = self._base_ns, self._base_mj
+        self._base_ns, self._base_mj = time_ns, counter_mj
+        waiting_w = self._waiting_w
+        if waiting_w:
+            self._waiting_w = []
+        if mean_mw is not None:
+            self.has_means = True
+        span_s = (time_ns - base_ns) / NS_PER_S
+        if not trusted or base_mj is None or counter_mj < base_mj:
             return
-        span_s, step_mj = (time_ns - base[0]) / NS_PER_S, counter_mj - base[1]
-        if not believed or step_mj < 0 or not REGULAR_S[0] <= span_s <= REGULAR_S[1]:
+        if not REGULAR_S[0] <= span_s <= REGULAR_S[1]:
             return
         if self.has_means:
             if mean_mw is None:
                 return
-            self._mean_j += w_from_mw(mean_mw) * span_s
-            self._top_w = max(self._top_w, w_from_mw(mean_mw))
-        self._counter_j += j_from_mj(step_mj)
+            mean_w = w_from_mw(mean_mw)
+            self._mean_j += mean_w * span_s
+            self._top_w = max(self._top_w, mean_w)
+        self._counter_j += j_from_mj(counter_mj - base_mj)
         self._span_s += span_s
-        self._samples += len(moments_w)
-        self._sum_w += sum(moments_w)
-        self._squares += sum(power_w * power_w for power_w in moments_w)
+        for power_w in waiting_w:
+            self._samples += 1
+            self._sum_w += power_w
+            self._squares += power_w * power_w
 
-    def sample(self, power_mw: float) -> None:
-        """Power at a random moment [mW]; it counts if the counter's step around it does."""
+    def add_power(self, power_mw: float) -> None:
+        """Add power at a random moment [mW]; it counts if the counter's step around it does."""
         self._waiting_w.append(w_from_mw(power_mw))
 
     def finding(self, limit_w: float | None, *, final: bool = False) -> str | None:
-        """What is to be said, once; None while the two agree or too little is known."""
-        if self._said or self._span_s <= 0:
+        """The sentence to report, once; None while the two agree or too little is known."""
+        if self._reported or self._span_s <= 0:
             return None
         counter_w = self._counter_j / self._span_s
         power_w = (
@@ -93,7 +111,7 @@ class CrossCheck:
         )
         if power_w is None:
             return None
-        self._said = True
+        self._reported = True
         return (
             f"over {self._span_s:.0f} s the energy counter says {counter_w:.0f} W on average, "
             f"the power sensor {power_w:.0f} W; the counter is used."

@@ -1,16 +1,32 @@
-"""Which calls read a device best: probed once, so that no tick asks what it knows will fail."""
+"""How one device is read: the calls that it offers, the time of each reading, and lost devices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gramwatt.collectors.devices.base import FAST_FIELDS, NotSupported, NvmlPort
+from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.devices.base import FAST_FIELDS, DeviceLost, Notify, NotSupported, NvmlPort
+
+INTERRUPTED_NS, INTERRUPTED_FACTOR = NS_PER_S // 200, 4
+"""A reading that took longer, and so many times longer than the quickest, was interrupted by other
+work: it is repeated once, because its value may belong to any moment of the call."""
+RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
+"""Pause before a lost device is read again; it doubles with each failure."""
 
 
 class Sample(NamedTuple):
     """Energy counter [mJ], power [mW] and its mean over one second [mW]; None where not offered."""
 
+    counter_mj: float | None
+    power_mw: float | None
+    mean_mw: float | None = None
+
+
+class Reading(NamedTuple):
+    """A sample and its time on the job's timeline [ns]."""
+
+    time_ns: int
     counter_mj: float | None
     power_mw: float | None
     mean_mw: float | None = None
@@ -27,7 +43,7 @@ def best_read(port: NvmlPort, index: int) -> Read | None:
     fields = _attempt(lambda: port.fields(index, FAST_FIELDS)) or (None, None, None)
     has_counter = fields[0] is not None
     if has_counter and (fields[1] is not None or fields[2] is not None):
-        return lambda: _from_fields(port.fields(index, FAST_FIELDS))
+        return lambda: _from_fields(*port.fields(index, FAST_FIELDS))
     counter = _offered(lambda: port.energy_mj(index))
     power = _offered(lambda: port.power_mw(index))
     if not counter and not power:
@@ -42,9 +58,81 @@ def best_read(port: NvmlPort, index: int) -> Read | None:
     return read
 
 
-def _from_fields(values: tuple[int | None, ...]) -> Sample:
-    counter_mj, instant_mw, mean_mw = values
-    return Sample(counter_mj, instant_mw if instant_mw is not None else mean_mw, mean_mw)
+class Reader:
+    """Reads one device at a known time; failures become notices and a missing reading."""
+
+    __slots__ = (
+        "_label",
+        "_notify",
+        "_on_lost",
+        "_pause_ns",
+        "_quickest_ns",
+        "_read",
+        "_retry_at_ns",
+        "_timeline",
+    )
+
+    def __init__(
+        self,
+        read: Read,
+        timeline: Timeline,
+        label: str,
+        notify: Notify,
+        on_lost: Callable[[], None],
+    ) -> None:
+        """`label` names the device in notices; `on_lost` is called when it stops answering."""
+        self._read, self._timeline = read, timeline
+        self._label, self._notify, self._on_lost = label, notify, on_lost
+        self._quickest_ns = NS_PER_S
+        self._retry_at_ns: int | None = None
+        self._pause_ns = RETRY_MIN_NS
+
+    @property
+    def lost(self) -> bool:
+        """Whether the device has stopped answering."""
+        return self._retry_at_ns is not None
+
+    def due(self, now_ns: int) -> bool:
+        """Whether the device may be read: it answers, or its pause is over."""
+        return self._retry_at_ns is None or now_ns >= self._retry_at_ns
+
+    def read(self) -> Reading | None:
+        """Read once; None when that failed."""
+        clock = self._timeline.clock
+        try:
+            before_ns = clock.now_ns()
+            sample = self._read()
+            took_ns = clock.now_ns() - before_ns
+            if took_ns > INTERRUPTED_NS and took_ns > INTERRUPTED_FACTOR * self._quickest_ns:
+                again_ns = clock.now_ns()
+                again = self._read()
+                again_took_ns = clock.now_ns() - again_ns
+                if again_took_ns < took_ns:
+                    before_ns, sample, took_ns = again_ns, again, again_took_ns
+        except DeviceLost as error:
+            self._lose(error)
+            return None
+        except Exception as error:
+            self._notify("meter-gap", f"{self._label}: a reading failed ({error}).")
+            return None
+        if took_ns < self._quickest_ns:
+            self._quickest_ns = took_ns
+        if self._retry_at_ns is not None:
+            self._retry_at_ns, self._pause_ns = None, RETRY_MIN_NS
+        # The value belongs to some moment within the call; its middle is off by half of it.
+        time_ns = before_ns + took_ns // 2 + self._timeline.offset_ns
+        return Reading(time_ns - time_ns % 1000, *sample)
+
+    def _lose(self, error: DeviceLost) -> None:
+        if self._retry_at_ns is None:
+            self._on_lost()
+            self._notify("meter-gap", f"{self._label}: the device was lost ({error}).")
+        self._retry_at_ns = self._timeline.now_ns() + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
+
+
+def _from_fields(counter_mj: int | None, instant_mw: int | None, mean_mw: int | None) -> Sample:
+    return Sample(counter_mj, mean_mw if instant_mw is None else instant_mw, mean_mw)
 
 
 def _attempt(call: Callable[[], tuple[int | None, ...]]) -> tuple[int | None, ...] | None:

@@ -1,73 +1,63 @@
-"""How a device runs, read now and then: use, memory, heat, what holds its clocks down.
+"""How a device runs, read now and then: use, memory, temperature, what holds its clocks down.
 
-All of it is a courtesy. A call that the device does not offer is asked once, and one that fails
-costs that reading only.
+Energy does not depend on it: a call that the device does not offer is tried once, and one that
+fails costs that reading only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any
 
 from gramwatt.collectors.devices.base import CLOCK_REASONS, NotSupported, NvmlPort
 from gramwatt.collectors.journal.intervals import Ledger
 from gramwatt.sci.base.units import w_from_mw
 
-_T = TypeVar("_T")
 SLOW_EVERY = 2
-"""Looks per look at what changes slowly: heat, clocks, encoder."""
+"""Readings per reading of what changes slowly: temperature, clocks, encoder."""
 
 
 class Profiler:
-    """Readings of one device beside its energy; `add` notes them in its open interval."""
+    """Reads one device's profile; `record` adds it to the open interval."""
 
-    __slots__ = ("_absent", "_index", "_looks", "_port")
+    __slots__ = ("_absent", "_count", "_index", "_port")
 
     def __init__(self, port: NvmlPort, index: int) -> None:
         self._port, self._index = port, index
         self._absent: set[str] = set()
-        self._looks = 0
+        self._count = 0
 
-    def add(self, ledger: Ledger) -> None:
-        """Look once, and note what was seen in the ledger's open interval."""
-        port, index = self._port, self._index
-        rates = self._asked("use", lambda: port.utilisation_percents(index))
-        used_b = self._asked("memory", lambda: port.memory_b(index)[0])
-        ledger.observe(rates[0] / 100 if rates else None, used_b)
-        seen: dict[str, float] = {}
-        if rates and rates[1] is not None:
-            seen["memory_busy"] = rates[1] / 100
-        if self._looks % SLOW_EVERY == 0:
-            seen.update(self._slow())
-        self._looks += 1
-        ledger.note(seen)
+    def record(self, ledger: Ledger) -> None:
+        """Read the profile and add it to the ledger's open interval."""
+        use, memory = self._read("utilisation_percents"), self._read("memory_b")
+        ledger.observe(use[0] / 100 if use else None, memory[0] if memory else None)
+        found = self._slow() if self._count % SLOW_EVERY == 0 else {}
+        if use and use[1] is not None:
+            found["memory_busy"] = use[1] / 100
+        self._count += 1
+        ledger.note(found)
 
     def limit_w(self) -> float | None:
-        """The power limit in force [W]; None where the device does not tell."""
-        limit_mw = self._asked("limit", lambda: self._port.limit_mw(self._index))
+        """The power limit in force [W]; None where the device does not report it."""
+        limit_mw = self._read("limit_mw")
         return None if limit_mw is None else w_from_mw(limit_mw)
 
-    def _slow(self) -> Mapping[str, float]:
-        port, index = self._port, self._index
-        heat_c = self._asked("temperature", lambda: port.temperature_c(index))
-        encoder = self._asked("encoder", lambda: port.encoder_percent(index))
-        reasons = self._asked("clocks", lambda: port.clock_reasons(index))
-        seen: dict[str, float] = {}
-        if heat_c is not None:
-            seen["temperature_c"] = float(heat_c)
-        if encoder is not None:
-            seen["encoder_busy"] = encoder / 100
-        if reasons is not None:
-            seen |= {name: float(bool(reasons & bits)) for name, bits in CLOCK_REASONS.items()}
-        return seen
+    def _slow(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if (temperature_c := self._read("temperature_c")) is not None:
+            found["temperature_c"] = float(temperature_c)
+        if (encoder := self._read("encoder_percent")) is not None:
+            found["encoder_busy"] = encoder / 100
+        if (reasons := self._read("clock_reasons")) is not None:
+            found |= {name: float(bool(reasons & bits)) for name, bits in CLOCK_REASONS.items()}
+        return found
 
-    def _asked(self, name: str, call: Callable[[], _T]) -> _T | None:
-        if name in self._absent:
+    def _read(self, call: str) -> Any:
+        if call in self._absent:
             return None
         try:
-            return call()
+            return getattr(self._port, call)(self._index)
         except NotSupported:
-            self._absent.add(name)
+            self._absent.add(call)
         except Exception:  # the energy goes on without it
             return None
         return None

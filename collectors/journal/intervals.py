@@ -120,12 +120,21 @@ class Ledger:
     shared in proportion to time, and the last part gets what is left.
     """
 
-    __slots__ = ("_emit", "_schedule", "device_id", "open")
+    __slots__ = ("_emit", "_kind", "_schedule", "device_id", "open")
 
     def __init__(
-        self, device_id: str, schedule: Schedule, emit: Callable[[str, Interval], None]
+        self,
+        device_id: str,
+        schedule: Schedule,
+        emit: Callable[[str, Interval], None],
+        *,
+        kind: str | None = None,
     ) -> None:
+        """`kind` stands for that of all energy that is not `estimated`: `derived` for a percentage
+        of a rated power.
+        """
         self.device_id = device_id
+        self._kind = kind
         self.open: Interval | None = None
         self._schedule = schedule
         self._emit = emit
@@ -134,6 +143,8 @@ class Ledger:
         self, start_ns: int, end_ns: int, energy_j: float, kind: str, power_w: float | None = None
     ) -> None:
         """Book `energy_j` [J] over [start, end); a segment without length is ignored."""
+        if self._kind and kind != "estimated":
+            kind = self._kind
         if self.open and (self.open.kind != kind or self.open.end_ns != start_ns):
             self.close()
         while start_ns < end_ns:

@@ -16,7 +16,7 @@ from gramwatt.collectors.common import files, identity
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.gpu.boundaries import EDGE_LIMIT_NS
+from gramwatt.collectors.gpu.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import Schedule, moment
 from gramwatt.collectors.journal.spool import (
     LOCK,
@@ -30,7 +30,7 @@ from gramwatt.collectors.journal.spool import (
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.dependencies import Around
-from gramwatt.collectors.meter.device_manager import Lead
+from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.resume import EarlierMeters, client_id
 from gramwatt.collectors.meter.self_usage import own_cost
@@ -55,7 +55,7 @@ class NodeMeter:
         self.node = identity.node_id(config.allow_host_names)
         self.role = "command" if start.get("role") == "command" else "track"
         self.closed = False
-        self.lead: Lead | None = None
+        self.lead: DeviceManager | None = None
         self.notices: list[str] = []
         self.unsaid: list[str] = []
         self.timeline = _timeline(around.clock, start)
@@ -122,9 +122,9 @@ class NodeMeter:
         """Read what is due, journal what is due."""
         now_ns = self.timeline.now_ns()
         if self.lead is not None:
-            at_edge = self.lead.at_edge
+            awaited = self.lead.awaits_start
             self.lead.tick()
-            if at_edge and not self.lead.at_edge:
+            if awaited and not self.lead.awaits_start:
                 self.save_soon()  # the first reading is better known now
         elif now_ns >= self._relay_at_ns:
             self._take_over()
@@ -196,7 +196,7 @@ class NodeMeter:
         mono_ns = command.get("mono_ns")
         end_ns = None if mono_ns is None else self.timeline.at_mono(int(mono_ns))
         if self.lead is not None:
-            self.lead.mark(start_ns if end_ns is None else end_ns)
+            self.lead.add_boundary(start_ns if end_ns is None else end_ns)
         self.windows.take(command, start_ns, end_ns)
 
     def _put_job(self, resumes: str | None, software: dict[str, Any] | None = None) -> None:
@@ -252,17 +252,19 @@ class NodeMeter:
             self.log.say("continues the readings of the meter before")
         self.mark_ns += timeline.offset_ns - self.timeline.offset_ns
         self.timeline = timeline
-        self.lead = Lead(self.around, timeline, self.node, self.journal.put, self.notify)
+        self.lead = DeviceManager(
+            self.around, timeline, self.node, self.journal.put, self.notify, self.journal.folder
+        )
         self.lead.pids.add(int(self.command.get("parent_pid") or -1))
         mark_ns = self.mark_ns if fresh else timeline.now_ns()
-        self.lead.begin(state, mark_ns, str(self.journal.folder))
+        self.lead.begin(state, mark_ns)
 
     def _stop_lead(self, stop_ns: int) -> None:
         lead = self.lead
         if lead is None:
             return
         lead.stop(stop_ns)
-        resolution_s = 2 * (lead.coarsest_period_s() or EDGE_LIMIT_NS / NS_PER_S)
+        resolution_s = 2 * (lead.coarsest_period_s() or LONGEST_PERIOD_NS / NS_PER_S)
         if lead.driver and (stop_ns - self.mark_ns) / NS_PER_S < resolution_s:
             self.notify("below-resolution", CODES["below-resolution"])
 
@@ -272,7 +274,7 @@ class NodeMeter:
         self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
         if not self._addressed and self.config.server:
             self._addressed = remember_server(self.journal.folder, self.config.server)
-        opened = self.lead.settle() if self.lead else []
+        opened = self.lead.open_intervals() if self.lead else []
         if self._disk_takes_lines and self.counts.due(now_ns):
             self.counts.flush(self.journal.put)
         if self.journal.thinned:

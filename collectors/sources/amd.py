@@ -14,8 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible
-from gramwatt.collectors.devices.visibility_vendors import amd
+from gramwatt.collectors.devices.visibility import Board, Visible, amd
 from gramwatt.collectors.sources.vendor import Load, VendorPort, library
 from gramwatt.sci.base.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w
 

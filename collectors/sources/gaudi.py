@@ -11,8 +11,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from gramwatt.collectors.devices.base import DeviceLost, NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible
-from gramwatt.collectors.devices.visibility_vendors import gaudi
+from gramwatt.collectors.devices.visibility import Board, Visible, gaudi
 from gramwatt.collectors.sources.vendor import Load, VendorPort, library
 
 _T = TypeVar("_T")

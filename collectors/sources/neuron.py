@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible
-from gramwatt.collectors.devices.visibility_vendors import neuron
+from gramwatt.collectors.devices.visibility import Board, Visible, neuron
 from gramwatt.collectors.sources.vendor import VendorPort, rated_w, text_of
 from gramwatt.sci.base.units import mw_from_w
 

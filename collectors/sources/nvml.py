@@ -5,9 +5,10 @@ Vendor errors are translated here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.devices.base import (
     DeviceLost,
@@ -18,26 +19,40 @@ from gramwatt.collectors.devices.base import (
     SourceAbsent,
 )
 
-_UNION_MEMBERS = {
-    0: "dVal",
-    1: "uiVal",
-    2: "ulVal",
-    3: "ullVal",
-    4: "sllVal",
-    5: "siVal",
-    6: "usVal",
+_VALUES = {
+    0: struct.Struct("@d"),
+    1: struct.Struct("@I"),
+    2: struct.Struct("@L"),
+    3: struct.Struct("@Q"),
+    4: struct.Struct("@q"),
+    5: struct.Struct("@i"),
+    6: struct.Struct("@H"),
 }
-"""nvmlValueType_t -> member of nvmlValue_t (nvml.h, API version 13)."""
+"""nvmlValueType_t -> how the member of nvmlValue_t lies in memory (nvml.h, API version 13)."""
+_FIELD_VALUE = struct.Struct("@IIqqii8s")
+"""nvmlFieldValue_t: fieldId, scopeId, timestamp, latencyUsec, valueType, nvmlReturn, value."""
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""Members of nvmlValue_t by nvmlValueType_t, as the binding names them."""
+
+
+class _FieldCall(NamedTuple):
+    """The arguments of nvmlDeviceGetFieldValues for one device, kept from reading to reading."""
+
+    handle: Any
+    length: ctypes.c_int
+    values: Any
+    pointer: Any
 
 
 class Pynvml:
-    """The real NVML of this machine."""
+    """The NVML of this machine's driver."""
 
     meter = "nvml"
 
     def __init__(self) -> None:
         self._nvml: Any = None
         self._handles: list[Any] = []
+        self._field_calls: dict[tuple[int, tuple[int, ...]], _FieldCall] = {}
         self._seen_us: dict[int, int] = {}
         self._lost: tuple[int, ...] = ()
         self._unsupported: tuple[int, ...] = ()
@@ -60,6 +75,7 @@ class Pynvml:
         except Exception as error:
             raise SourceAbsent(f"the NVIDIA driver does not answer: {error}") from None
         self._handles = []
+        self._field_calls = {}
 
     def close(self) -> None:
         """Shut NVML down; never raises."""
@@ -70,43 +86,49 @@ class Pynvml:
 
     def driver(self) -> str:
         """The driver's version."""
-        with self._translated():
-            return str(self._nvml.nvmlSystemGetDriverVersion())
+        return str(self._ask("nvmlSystemGetDriverVersion"))
 
     def count(self) -> int:
         """Devices this process can see."""
-        with self._translated():
-            return int(self._nvml.nvmlDeviceGetCount())
+        return int(self._ask("nvmlDeviceGetCount"))
 
     def name(self, index: int) -> str:
         """Device name as the driver reports it."""
-        with self._translated():
-            return str(self._nvml.nvmlDeviceGetName(self._handle(index)))
+        return str(self._ask("nvmlDeviceGetName", self._handle(index)))
 
     def uuid(self, index: int) -> str:
         """Device UUID."""
-        with self._translated():
-            return str(self._nvml.nvmlDeviceGetUUID(self._handle(index)))
+        return str(self._ask("nvmlDeviceGetUUID", self._handle(index)))
 
     def energy_mj(self, index: int) -> int:
         """Energy counter [mJ]."""
-        with self._translated():
-            return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle(index)))
+        return int(self._ask("nvmlDeviceGetTotalEnergyConsumption", self._handle(index)))
 
     def power_mw(self, index: int) -> int:
         """Board power [mW]."""
-        with self._translated():
-            return int(self._nvml.nvmlDeviceGetPowerUsage(self._handle(index)))
+        return int(self._ask("nvmlDeviceGetPowerUsage", self._handle(index)))
 
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
-        """Field values in one call; None for each whose own return code is not success."""
-        # Once a second for every device: written out, because a context manager costs as much
-        # as the call itself.
-        handle = self._handle(index) if index >= len(self._handles) else self._handles[index]
+        """Field values in one call; None for each whose own return code is not success.
+
+        Once a second for every device, so the library is called with arguments made once: the
+        binding's nvmlDeviceGetFieldValues, which makes them anew, takes five times as long.
+        """
+        call = self._field_calls.get((index, ids)) or self._field_call(index, ids)
         try:
-            return tuple(map(_value, self._nvml.nvmlDeviceGetFieldValues(handle, ids)))
-        except self._nvml.NVMLError as error:
-            raise self._meaning(error)(str(error)) from None
+            get = self._nvml.nvmlLib.nvmlDeviceGetFieldValues
+        except AttributeError:
+            raise NotSupported("this driver has no field values") from None
+        code = get(call.handle, call.length, call.pointer)
+        if code != 0:
+            error = self._nvml.NVMLError(code)
+            raise self._meaning(error)(str(error))
+        return tuple(
+            [
+                None if result else int(_VALUES.get(kind, _VALUES[3]).unpack_from(value)[0])
+                for _, _, _, _, kind, result, value in _FIELD_VALUE.iter_unpack(call.values)
+            ]
+        )
 
     def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
         """The driver's power samples after `since_us`: (timestamp [us], power [mW])."""
@@ -119,46 +141,41 @@ class Pynvml:
             if error.value == nvml.NVML_ERROR_NOT_FOUND:  # nothing since then
                 return []
             raise self._meaning(error)(str(error)) from None
-        member = _UNION_MEMBERS.get(kind, "uiVal")
+        member = _MEMBERS[kind] if kind in _VALUES else "uiVal"
         return [(int(s.timeStamp), int(getattr(s.sampleValue, member))) for s in samples]
 
     def utilisation_percents(self, index: int) -> tuple[int, int]:
         """Shares of the last period with a kernel running, and with memory in use [%]."""
-        with self._translated():
-            rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle(index))
-            return int(rates.gpu), int(rates.memory)
+        rates = self._ask("nvmlDeviceGetUtilizationRates", self._handle(index))
+        return int(rates.gpu), int(rates.memory)
 
     def encoder_percent(self, index: int) -> int:
         """Utilisation of the video encoder [%]."""
-        with self._translated():
-            return int(self._nvml.nvmlDeviceGetEncoderUtilization(self._handle(index))[0])
+        return int(self._ask("nvmlDeviceGetEncoderUtilization", self._handle(index))[0])
 
     def temperature_c(self, index: int) -> int:
         """Temperature of the GPU [degC]."""
-        nvml = self._nvml
-        with self._translated():
-            sensor = nvml.NVML_TEMPERATURE_GPU
-            return int(nvml.nvmlDeviceGetTemperature(self._handle(index), sensor))
+        sensor = self._nvml.NVML_TEMPERATURE_GPU
+        return int(self._ask("nvmlDeviceGetTemperature", self._handle(index), sensor))
 
     def clock_reasons(self, index: int) -> int:
         """Why clocks are what they are now, a bit mask."""
-        nvml, handle = self._nvml, self._handle(index)
-        with self._translated():
-            try:
-                return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-            except nvml.NVMLError_FunctionNotFound:  # a driver before the renaming
-                return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        handle = self._handle(index)
+        try:
+            return int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+        except self._nvml.NVMLError_FunctionNotFound:  # a driver before the renaming
+            return int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
+        except self._nvml.NVMLError as error:
+            raise self._meaning(error)(str(error)) from None
 
     def memory_b(self, index: int) -> tuple[int, int]:
         """Device memory used and total [B]."""
-        with self._translated():
-            info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(index))
-            return int(info.used), int(info.total)
+        info = self._ask("nvmlDeviceGetMemoryInfo", self._handle(index))
+        return int(info.used), int(info.total)
 
     def limit_mw(self, index: int) -> int:
         """Power limit in force [mW]."""
-        with self._translated():
-            return int(self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._handle(index)))
+        return int(self._ask("nvmlDeviceGetEnforcedPowerLimit", self._handle(index)))
 
     def slices(self, index: int) -> tuple[MigSlice, ...]:
         """MIG devices of the board that this process can see."""
@@ -184,8 +201,7 @@ class Pynvml:
         except nvml.NVMLError:  # nothing new, or not told on this board
             used = {}
         self._seen_us[index] = seen_us
-        with self._translated():
-            running = nvml.nvmlDeviceGetComputeRunningProcesses(board)
+        running = self._ask("nvmlDeviceGetComputeRunningProcesses", board)
         held = {int(item.pid): item.usedGpuMemory for item in running}
         pids = sorted({*used, *held})
         return tuple(GpuUser(pid, used.get(pid), held.get(pid)) for pid in pids)
@@ -199,17 +215,25 @@ class Pynvml:
         except nvml.NVMLError:  # an empty position, or a slice of somebody else
             return None
 
+    def _field_call(self, index: int, ids: tuple[int, ...]) -> _FieldCall:
+        values = (self._nvml.c_nvmlFieldValue_t * len(ids))()
+        for value, field in zip(values, ids, strict=True):
+            value.fieldId = field
+        length, pointer = ctypes.c_int(len(ids)), ctypes.byref(values)
+        call = _FieldCall(self._handle(index), length, values, pointer)
+        self._field_calls[index, ids] = call
+        return call
+
     def _handle(self, index: int) -> Any:
         # Handles live as long as NVML is open; looking them up every time costs a driver call.
-        with self._translated():
-            while len(self._handles) <= index:
-                self._handles.append(self._nvml.nvmlDeviceGetHandleByIndex(len(self._handles)))
+        while len(self._handles) <= index:
+            self._handles.append(self._ask("nvmlDeviceGetHandleByIndex", len(self._handles)))
         return self._handles[index]
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _ask(self, call: str, *arguments: Any) -> Any:
+        """Call the binding; raises SourceError for what the driver answers."""
         try:
-            yield
+            return getattr(self._nvml, call)(*arguments)
         except self._nvml.NVMLError as error:
             raise self._meaning(error)(str(error)) from None
 
@@ -217,9 +241,3 @@ class Pynvml:
         if error.value in self._lost:
             return DeviceLost
         return NotSupported if error.value in self._unsupported else ReadFailed
-
-
-def _value(item: Any) -> int | None:
-    if item.nvmlReturn != 0:
-        return None
-    return int(getattr(item.value, _UNION_MEMBERS.get(item.valueType, "ullVal")))

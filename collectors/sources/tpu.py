@@ -14,8 +14,7 @@ from time import monotonic
 from typing import Any
 
 from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible
-from gramwatt.collectors.devices.visibility_vendors import tpu
+from gramwatt.collectors.devices.visibility import Board, Visible, tpu
 from gramwatt.collectors.sources.vendor import Load, VendorPort, library, rated_w
 from gramwatt.sci.base.units import mw_from_w
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gramwatt.collectors.devices.base import MigSlice, NotSupported, SourceAbsent
-from gramwatt.collectors.devices.visibility import Billed, Board, Visible
+from gramwatt.collectors.devices.visibility import Board, Visible, everything
 
 Load = Callable[[], Any]
 """Imports a vendor's library; tests give a module of their own."""
@@ -116,7 +116,7 @@ class VendorPort:
 
     def reserved(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """The devices of the job; all of them where the environment names none."""
-        return Visible(tuple(Billed(board, board.uuid, 1.0) for board in boards), ())
+        return everything(boards)
 
     def _lacks(self, what: str) -> NoReturn:
         raise NotSupported(f"{self.meter} has no {what}")

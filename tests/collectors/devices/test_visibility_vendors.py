@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.collectors.devices.visibility import Board, Visible, relevant
-from gramwatt.collectors.devices.visibility_vendors import amd, gaudi, neuron, tpu
+from gramwatt.collectors.devices.visibility import (
+    Board,
+    Visible,
+    amd,
+    gaudi,
+    neuron,
+    relevant,
+    tpu,
+)
 
 BOARDS = tuple(Board(n, f"GPU-{n}a5ff74a1000{n}", "AMD Instinct MI300X") for n in range(4))
 

@@ -18,7 +18,7 @@ from gramwatt.collectors.host.meter import HostMeter, Part
 from gramwatt.collectors.host.rapl_meter import RaplHost, host_meter
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Around, rapl_counters
-from gramwatt.collectors.meter.device_manager import Lead
+from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from gramwatt.sci.journal.records import DeviceRecord
 from tests.collectors.rig import MACHINE
@@ -405,8 +405,9 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench)
         if record is DeviceRecord:
             records.append(fields)
 
-    lead = Lead(around, bench.timeline, "n-1", put, bench._notify)
-    lead.begin(None, bench.start_ns, str(bench.cap.root / "home" / "spool" / "job" / "n-1"))
+    folder = bench.cap.root / "home" / "spool" / "job" / "n-1"
+    devices = DeviceManager(around, bench.timeline, "n-1", put, bench._notify, folder)
+    devices.begin(None, bench.start_ns)
     cpu, ram = records
     assert (cpu["meter"], cpu["kind"], cpu["share"]) == ("rapl", "attributed", 0.25)
     assert (cpu["units"], cpu["units_total"]) == (2.0, 8.0)

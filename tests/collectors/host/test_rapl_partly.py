@@ -14,7 +14,7 @@ from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.devices.base import SourceAbsent
 from gramwatt.collectors.host import codecarbon_process, rapl
 from gramwatt.collectors.meter.dependencies import Around
-from gramwatt.collectors.meter.device_manager import Lead
+from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from gramwatt.sci.journal.records import DeviceRecord
 from tests.collectors.rig import MACHINE
@@ -83,8 +83,9 @@ def test_the_job_is_told_and_its_processor_estimated(tmp_path: Path) -> None:
             records.append(fields)
 
     timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns(), None)
-    lead = Lead(around, timeline, "n-1", put, lambda code, text: notices.append(f"{code}: {text}"))
-    lead.begin(None, timeline.start_ns, str(tmp_path / "home" / "spool" / "job" / "n-1"))
+    folder = tmp_path / "home" / "spool" / "job" / "n-1"
+    notify = lambda code, text: notices.append(f"{code}: {text}")  # noqa: E731
+    DeviceManager(around, timeline, "n-1", put, notify, folder).begin(None, timeline.start_ns)
     assert (records[0]["device_id"], records[0]["kind"]) == ("n-1-cpu", "estimated")
     (said,) = (text for text in notices if "RAPL" in text)
     assert said == (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pynvml
 import pytest
@@ -22,9 +22,28 @@ from gramwatt.collectors.gpu.reader import best_read
 from gramwatt.collectors.sources.nvml import Pynvml
 
 
-def field(value: int, kind: int = 3, ret: int = 0) -> Any:
-    member = {1: "uiVal", 3: "ullVal"}[kind]
-    return SimpleNamespace(nvmlReturn=ret, valueType=kind, value=SimpleNamespace(**{member: value}))
+class Field(NamedTuple):
+    """What the driver answers for one field."""
+
+    value: int
+    kind: int = 3
+    result: int = 0
+
+
+class Library:
+    """libnvidia-ml's nvmlDeviceGetFieldValues, which fills the caller's array of structures."""
+
+    def __init__(self, answer: list[Field] | pynvml.NVMLError) -> None:
+        self.answer = answer
+
+    def nvmlDeviceGetFieldValues(self, _handle: Any, count: Any, pointer: Any) -> int:  # noqa: N802
+        if isinstance(self.answer, pynvml.NVMLError):
+            return int(self.answer.value)
+        assert count.value == len(pointer._obj)
+        for place, value in zip(pointer._obj, self.answer, strict=True):
+            place.valueType, place.nvmlReturn = value.kind, value.result
+            setattr(place.value, {1: "uiVal", 3: "ullVal", 5: "siVal"}[value.kind], value.value)
+        return 0
 
 
 @pytest.fixture
@@ -33,6 +52,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pynvml]:
 
     def make(**answers: Any) -> Pynvml:
         answers = {"nvmlInit": None, "nvmlDeviceGetHandleByIndex": "handle", **answers}
+        fields = answers.pop("fields", pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED))
+        monkeypatch.setattr(pynvml, "nvmlLib", Library(fields))
         for name, answer in answers.items():
 
             def call(*_args: Any, answer: Any = answer) -> Any:
@@ -64,7 +85,7 @@ def test_each_error_of_the_driver_has_one_meaning(
     driver: Callable[..., Pynvml], code: int, meaning: type[SourceError]
 ) -> None:
     error = pynvml.NVMLError(code)
-    port = driver(nvmlDeviceGetTotalEnergyConsumption=error, nvmlDeviceGetFieldValues=error)
+    port = driver(nvmlDeviceGetTotalEnergyConsumption=error, fields=error)
     with pytest.raises(meaning):
         port.energy_mj(0)
     with pytest.raises(meaning):
@@ -85,9 +106,20 @@ def test_a_machine_without_a_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 def test_field_values_are_read_by_their_type_and_their_own_return_code(
     driver: Callable[..., Pynvml],
 ) -> None:
-    answers = [field(123_456_789_012), field(251_000, kind=1), field(7, ret=3)]
-    port = driver(nvmlDeviceGetFieldValues=answers)
-    assert port.fields(0, (83, 186, 185)) == (123_456_789_012, 251_000, None)
+    answers = [Field(123_456_789_012), Field(251_000, kind=1), Field(7, result=3), Field(-4, 5)]
+    port = driver(fields=answers)
+    assert port.fields(0, (83, 186, 185, 1)) == (123_456_789_012, 251_000, None, -4)
+    answers[:] = [Field(123_456_790_012), Field(0, kind=1), Field(7), Field(5, 5)]
+    assert port.fields(0, (83, 186, 185, 1)) == (123_456_790_012, 0, 7, 5)
+
+
+def test_a_driver_without_field_values_is_read_otherwise(
+    driver: Callable[..., Pynvml], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = driver()
+    monkeypatch.setattr(pynvml, "nvmlLib", SimpleNamespace())
+    with pytest.raises(NotSupported):
+        port.fields(0, (83,))
 
 
 def test_the_profile_calls(driver: Callable[..., Pynvml]) -> None:
@@ -193,18 +225,15 @@ def test_closing_never_raises(driver: Callable[..., Pynvml]) -> None:
     Pynvml().close()
 
 
+ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
+
+
 @pytest.mark.parametrize(
-    ("unsupported", "calls"),
+    ("unsupported", "calls", "found"),
     [
-        ((), ["nvmlDeviceGetFieldValues"]),
-        (
-            ("nvmlDeviceGetFieldValues",),
-            ["nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"],
-        ),
-        (
-            ("nvmlDeviceGetFieldValues", "nvmlDeviceGetTotalEnergyConsumption"),
-            ["nvmlDeviceGetPowerUsage"],
-        ),
+        ((), ["fields"], (9, 8, 7)),
+        (("fields",), [ENERGY, POWER], (9, 8, None)),
+        (("fields", ENERGY), [POWER], (None, 8, None)),
     ],
 )
 def test_a_tick_makes_only_calls_that_are_offered(
@@ -212,23 +241,23 @@ def test_a_tick_makes_only_calls_that_are_offered(
     monkeypatch: pytest.MonkeyPatch,
     unsupported: tuple[str, ...],
     calls: list[str],
+    found: tuple[int | None, ...],
 ) -> None:
-    answers: dict[str, Any] = {
-        "nvmlDeviceGetFieldValues": [field(9), field(8, 1), field(7, 1)],
-        "nvmlDeviceGetTotalEnergyConsumption": 9,
-        "nvmlDeviceGetPowerUsage": 8,
-    }
+    answers: dict[str, Any] = {"fields": [Field(9), Field(8, 1), Field(7, 1)], ENERGY: 9, POWER: 8}
     error = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     port = driver(**{name: error if name in unsupported else answers[name] for name in answers})
     read = best_read(port, 0)
     assert read is not None
     made: list[str] = []
-    for name in answers:
-        real = getattr(pynvml, name)
+    places = {
+        "fields": (pynvml.nvmlLib, "nvmlDeviceGetFieldValues"),
+        ENERGY: (pynvml, ENERGY),
+        POWER: (pynvml, POWER),
+    }
+    for name, (owner, call) in places.items():
+        real = getattr(owner, call)
         monkeypatch.setattr(
-            pynvml, name, lambda *a, name=name, real=real: (made.append(name), real(*a))[1]
+            owner, call, lambda *a, name=name, real=real: (made.append(name), real(*a))[1]
         )
-    expected = (None if "nvmlDeviceGetTotalEnergyConsumption" in unsupported else 9, 8)
-    mean_mw = None if "nvmlDeviceGetFieldValues" in unsupported else 7
-    assert read() == (*expected, mean_mw)
+    assert read() == found
     assert made == calls

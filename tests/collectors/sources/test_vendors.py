@@ -446,14 +446,17 @@ import json, sys
 from pathlib import Path
 from gramwatt.collectors.meter.dependencies import Around
 from gramwatt.collectors.common.clock import SystemClock, Timeline
-from gramwatt.collectors.meter.device_manager import Lead
+from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.sources.vendors import Place, ports
 
 clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
 around = Around(environ={}, vendors=lambda _: ports(bare))
 timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
-lead = Lead(around, timeline, "n-1", lambda *a, **k: None, lambda *a: None)
-lead.begin(None, timeline.start_ns, sys.argv[1] + "/home/spool/job/n-1")
+folder = Path(sys.argv[1]) / "home/spool/job/n-1"
+devices = DeviceManager(
+    around, timeline, "n-1", lambda *a, **k: None, lambda *a: None, folder
+)
+devices.begin(None, timeline.start_ns)
 print(json.dumps(sorted(sys.modules)))
 """
 
