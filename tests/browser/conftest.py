@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.watch import DIRECT, Watch
 from tests.browser.world import jobs
-from tests.service.journals import body
+from tests.journals import body
 
 CHROMIUM = os.environ.get("GRAMWATT_CHROMIUM", "/usr/bin/chromium")
 QUIET = (

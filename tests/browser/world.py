@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gramwatt.sci.journal.records import AnyRecord, DeviceRecord, IntervalRecord
-from tests.service.journals import MINUTE, START, journal
+from tests.journals import MINUTE, START, journal
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'> {{7*7}} \u202eabc"
 UNBROKEN = "a" * 200

@@ -5,8 +5,8 @@ import pytest
 from gramwatt.reports import job
 from gramwatt.reports.model import Chart, Column, Figures, Formula, Listing, NoticeBlock, Table
 from gramwatt.sci.base.formatting import UNKNOWN
-from tests.reports import fixtures, samples
-from tests.reports.words import blocks, cells, headings, plain, table, words
+from tests.blocks import blocks, cells, headings, plain, table, words
+from tests.documents import steady_job, unread_job, varied_job, world_job
 
 SECTIONS = [
     "Summary",
@@ -31,11 +31,11 @@ SECTIONS = [
 
 
 def test_a_job_report_has_every_section_in_order():
-    assert headings(job.build(samples.job())) == SECTIONS
+    assert headings(job.build(steady_job())) == SECTIONS
 
 
 def test_the_summary_shows_each_term_with_its_range():
-    document = samples.job()
+    document = steady_job()
     [figures] = [b for b in job.build(document).blocks if isinstance(b, Figures)]
     shown = {item.label: item for item in figures.items}
     # 4 x 500 W and 200 W for 2 h; the range is 5 % of the counters and 40 % of the model.
@@ -51,7 +51,7 @@ def test_the_summary_shows_each_term_with_its_range():
 
 
 def test_without_a_zone_the_first_block_says_so():
-    first = job.build(samples.job(zone=None)).blocks[0]
+    first = job.build(steady_job(zone=None)).blocks[0]
     assert isinstance(first, NoticeBlock)
     assert first.severity == "warning"
     assert "world average" in first.text
@@ -59,13 +59,13 @@ def test_without_a_zone_the_first_block_says_so():
 
 
 def test_an_unknown_figure_is_said_and_never_a_nought():
-    [figures] = [b for b in job.build(samples.unknown_job()).blocks if isinstance(b, Figures)]
+    [figures] = [b for b in job.build(unread_job()).blocks if isinstance(b, Figures)]
     assert [item.value for item in figures.items if "Embodied" not in item.label] == [UNKNOWN] * 4
-    assert "No energy was read." in words(job.build(samples.unknown_job()))
+    assert "No energy was read." in words(job.build(unread_job()))
 
 
 def test_every_input_has_its_source_in_the_table():
-    document = samples.job()
+    document = steady_job()
     [table] = [
         b
         for b in job.build(document).blocks
@@ -77,7 +77,7 @@ def test_every_input_has_its_source_in_the_table():
 
 
 def test_the_chart_holds_the_energy_of_the_job():
-    document = samples.job()
+    document = steady_job()
     charts = [b for b in job.build(document).blocks if isinstance(b, Chart)]
     rows = charts[0].spec["data"]["values"]
     # Bars are mean kilowatts over a step in minutes: their area is the energy.
@@ -86,17 +86,21 @@ def test_the_chart_holds_the_energy_of_the_job():
 
 
 def test_no_report_claims_certification():
-    for document in (samples.job(), samples.job(zone=None), samples.unknown_job()):
+    for document in (
+        steady_job(),
+        steady_job(zone=None),
+        unread_job(),
+    ):
         said = words(job.build(document)).lower()
         assert "certified" not in said
         assert "self-declared" in said
 
 
 def test_the_formula_has_the_numbers_in_it():
-    [formula] = blocks(job.build(samples.job()), Formula)
+    [formula] = blocks(job.build(steady_job()), Formula)
     symbols, numbers, result = (plain(line) for line in formula.lines)
     assert symbols.startswith("SCI = ((E × I) + M) per R")
-    document = samples.job()
+    document = steady_job()
     intensity = document["method"]["intensity_g_per_kwh"]["value"]
     assert numbers.startswith(f"= (4.4 kWh × {round(intensity, -1):.0f} gCO2e/kWh × 1.1 + ")
     assert numbers.endswith(") / 1 281 167 image")
@@ -105,12 +109,12 @@ def test_the_formula_has_the_numbers_in_it():
 
 
 def test_an_unknown_score_is_said_in_the_formula():
-    [formula] = blocks(job.build(samples.unknown_job()), Formula)
+    [formula] = blocks(job.build(unread_job()), Formula)
     assert formula.lines[-1] == "= not known: a term is missing"
 
 
 def test_embodied_carbon_in_parts_adds_up_to_the_whole():
-    document = fixtures.job(gpus=4)
+    document = varied_job(gpus=4)
     parts = table(job.build(document), "M = TE")
     assert [plain(row[0].text) for row in parts.rows] == [
         "NVIDIA H100 80GB HBM3 (4 alike)",
@@ -122,14 +126,14 @@ def test_embodied_carbon_in_parts_adds_up_to_the_whole():
 
 
 def test_a_changing_grid_has_a_chart_of_its_own():
-    charts = [block.caption for block in blocks(job.build(fixtures.job()), Chart)]
+    charts = [block.caption for block in blocks(job.build(varied_job()), Chart)]
     assert "Carbon intensity of the grid during the job" in charts
-    steady = [block.caption for block in blocks(job.build(samples.job()), Chart)]
+    steady = [block.caption for block in blocks(job.build(steady_job()), Chart)]
     assert "Carbon intensity of the grid during the job" not in steady
 
 
 def test_many_devices_are_gathered_in_the_chart_and_listed_in_the_table():
-    document = fixtures.job(gpus=16, hours=0.5)
+    document = varied_job(gpus=16, hours=0.5)
     built = job.build(document)
     [shares] = [b for b in blocks(built, Chart) if b.caption == "Share of the energy by device"]
     rows = shares.spec["data"]["values"]
@@ -140,7 +144,7 @@ def test_many_devices_are_gathered_in_the_chart_and_listed_in_the_table():
 
 
 def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_not_told():
-    ran = table(job.build(fixtures.job(hours=1.0)), "How the devices ran")
+    ran = table(job.build(varied_job(hours=1.0)), "How the devices ran")
     by_board = [cells(row) for row in ran.rows]
     assert [row[5] for row in by_board] == ["66 °C", "61 °C", "61 °C", "61 °C"]
     # Against its limit in 9 of 12 spans of 5 minutes: 2 of warm-up and 1 of pause are not.
@@ -149,16 +153,16 @@ def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_no
 
 
 def test_every_deviation_is_listed():
-    document = fixtures.world_job()
+    document = world_job()
     listed = [item for block in blocks(job.build(document), Listing) for item in block.items]
     assert len(document["deviations"]) == 2
     assert set(document["deviations"]) <= set(listed)
 
 
 def test_the_same_data_has_the_same_reference_and_other_data_another():
-    first, again = job.build(samples.job()), job.build(samples.job())
+    first, again = job.build(steady_job()), job.build(steady_job())
     assert first.reference == again.reference
-    assert first.reference != job.build(samples.job(watts=501)).reference
+    assert first.reference != job.build(steady_job(watts=501)).reference
 
 
 def test_a_row_of_the_wrong_length_is_refused():
@@ -167,10 +171,10 @@ def test_a_row_of_the_wrong_length_is_refused():
 
 
 def test_what_is_not_an_sci_is_not_called_one():
-    built = job.build(fixtures.world_job())
+    built = job.build(world_job())
     [figures] = blocks(built, Figures)
     assert figures.items[0].label == "Carbon per job"
     assert "SCI" not in {row[0] for row in table(built, "Terms of this job").rows}
-    terms = {row[0]: cells(row) for row in table(job.build(fixtures.job()), "Terms").rows}
+    terms = {row[0]: cells(row) for row in table(job.build(varied_job()), "Terms").rows}
     assert terms["SCI"][1:3] == ["carbon per image", "570 µg CO2e/image"]
     assert terms["R"][2:] == ["3 843 501", "exact"]

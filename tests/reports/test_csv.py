@@ -6,7 +6,15 @@ import io
 import pytest
 
 from gramwatt.reports import csv as report_csv
-from tests.reports import fixtures, samples
+from tests.documents import (
+    HOSTILE,
+    full_month,
+    hostile_job,
+    month_of,
+    steady_job,
+    unread_job,
+    varied_job,
+)
 
 
 def lines(text):
@@ -20,7 +28,7 @@ def values(text, section, name=None):
 
 
 def test_csv_keeps_full_precision():
-    document = samples.job()
+    document = steady_job()
     text = report_csv.job_csv(document)
     assert text.splitlines()[0] == "section,name,figure,value,low,high,unit,kind,source"
     found = values(text, "total")
@@ -30,19 +38,19 @@ def test_csv_keeps_full_precision():
 
 
 def test_the_devices_add_up_to_the_job():
-    document = fixtures.job()
+    document = varied_job()
     rows = [row for row in lines(report_csv.job_csv(document)) if row["section"] == "device"]
     joules = sum(float(r["value"]) for r in rows if r["figure"] == "energy_j" and r["value"])
     assert joules == pytest.approx(document["energy_kwh"]["value"] * 3.6e6)
 
 
 def test_an_unknown_figure_is_left_empty():
-    text = report_csv.month_csv(samples.month([samples.unknown_job()]))
+    text = report_csv.month_csv(month_of([unread_job()]))
     assert "total,2026-05,energy_kwh,,,,,unknown,\n" in text
 
 
 def test_the_month_has_states_and_units():
-    document = fixtures.month()
+    document = full_month()
     text = report_csv.month_csv(document)
     assert values(text, "state", "killed")["jobs"] == "1.0"
     assert float(values(text, "project", "speech/second of audio")["count"]) == pytest.approx(
@@ -55,19 +63,19 @@ def test_the_months_savings_are_in_the_table():
     ends = {"value": 0.5, "low": 0.4, "high": 0.6, "unit": "1", "kind": "estimated", "source": "x"}
     saving = {"job_id": "a", "name": "n", "project": "p", "action": "share", "target": None}
     saving |= {"saved_g": {**ends, "unit": "gCO2e"}, "carbon_ratio": ends, "reason": "y"}
-    text = report_csv.month_csv(samples.month([samples.job()], advise=lambda _: [saving]))
+    text = report_csv.month_csv(month_of([steady_job()], advise=lambda _: [saving]))
     assert values(text, "suggestion", "a/share") == {"saved_g": "0.5", "carbon_ratio": "0.5"}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
 def test_csv_texts_never_become_formulas(text):
-    rows = lines(report_csv.month_csv(samples.month([samples.job("a", project=text)])))
+    rows = lines(report_csv.month_csv(month_of([steady_job("a", project=text)])))
     names = {row["name"] for row in rows if row["section"] == "project"}
     assert names == {f"'{text}/image".replace("\t", " ")}
 
 
-@pytest.mark.parametrize("text", fixtures.HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_stay_in_their_field(text):
-    rows = lines(report_csv.job_csv(fixtures.hostile_job(text)))
+    rows = lines(report_csv.job_csv(hostile_job(text)))
     assert {row["section"] for row in rows} <= {"total", "sci", "device", "day", "input", "quality"}
-    assert report_csv.job_csv(fixtures.hostile_job(text)).encode("utf-8")
+    assert report_csv.job_csv(hostile_job(text)).encode("utf-8")

@@ -6,8 +6,8 @@ from gramwatt.reports import month
 from gramwatt.reports.model import Chart, Facts, Figures, PageBreak, Pair
 from gramwatt.reports.sections.change import NO_DIFFERENCE, against, change
 from gramwatt.sci.base.formatting import UNKNOWN
-from tests.reports import fixtures, samples
-from tests.reports.words import blocks, cells, headings, plain, table, words
+from tests.blocks import blocks, cells, headings, plain, table, words
+from tests.documents import full_month, month_of, steady_job, unread_job
 
 SECTIONS = [
     "Summary",
@@ -38,7 +38,7 @@ def figure(value, low, high):
 
 @pytest.fixture(scope="module")
 def full():
-    return fixtures.month()
+    return full_month()
 
 
 def test_a_month_has_every_section_in_order(full):
@@ -56,8 +56,8 @@ def test_the_first_page_has_figures_change_and_scores(full):
 
 
 def test_a_month_adds_its_jobs_and_names_the_dearest_first():
-    jobs = [samples.job("a", watts=300), samples.job("b", watts=600)]
-    built = month.build(samples.month(jobs))
+    jobs = [steady_job("a", watts=300), steady_job("b", watts=600)]
+    built = month.build(month_of(jobs))
     assert [cells(row)[0] for row in table(built, "Top jobs").rows] == ["b", "a"]
     [row] = table(built, "SCI by project and unit").rows
     assert cells(row)[:3] == ["vision", "2", "2 562 334"]
@@ -65,8 +65,8 @@ def test_a_month_adds_its_jobs_and_names_the_dearest_first():
 
 
 def test_many_projects_are_cut_on_the_first_page_and_whole_behind_it():
-    jobs = [samples.job(f"j{n}", project=f"p{n}", hours=1, watts=100 + n) for n in range(11)]
-    built = month.build(samples.month(jobs))
+    jobs = [steady_job(f"j{n}", project=f"p{n}", hours=1, watts=100 + n) for n in range(11)]
+    built = month.build(month_of(jobs))
     first = table(built, "SCI by project and unit")
     assert [cells(row)[0] for row in first.rows] == [f"p{n}" for n in range(10, 2, -1)]
     assert len(table(built, "All projects and units").rows) == 11
@@ -98,9 +98,9 @@ def test_an_unknown_or_empty_month_before_gives_no_share():
 
 
 def test_the_month_before_stands_beside_this_one():
-    now, before = samples.job("a"), samples.job("b")
+    now, before = steady_job("a"), steady_job("b")
     before = {**before, "days": [{**day, "day": "2026-04-01"} for day in before["days"]]}
-    compared = table(month.build(samples.month([now], [before])), "Against the month before")
+    compared = table(month.build(month_of([now], [before])), "Against the month before")
     assert cells(compared.rows[-1]) == ["Jobs", "1", "1", "0"]
     assert {cells(row)[3] for row in compared.rows[:-1]} == {NO_DIFFERENCE}
 
@@ -117,20 +117,20 @@ def test_the_days_chart_holds_the_month(full):
 
 
 def test_an_empty_month_says_so():
-    built = month.build(fixtures.empty_month())
+    built = month.build(month_of([]))
     assert "No job was measured in this month." in words(built)
     assert headings(built) == ["Summary", "Statement"]
     assert blocks(built, Figures) == []
 
 
 def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
-    said = words(month.build(samples.month([samples.job("a", zone=None), samples.unknown_job()])))
+    said = words(month.build(month_of([steady_job("a", zone=None), unread_job()])))
     assert "2 of 2 jobs have no known grid zone" in said
     assert "1 of 2 jobs have a term that is not known" in said
 
 
 def test_an_unfinished_month_says_so():
-    said = words(month.build(samples.month([samples.job()], complete=False)))
+    said = words(month.build(month_of([steady_job()], complete=False)))
     assert "The month had not ended" in said
 
 
@@ -143,12 +143,12 @@ def test_the_statement_claims_no_assurance(full):
 
 
 def test_models_have_a_table_with_their_unfinished_runs():
-    jobs = [samples.job(name, watts=500) for name in ("a", "b", "c")]
+    jobs = [steady_job(name, watts=500) for name in ("a", "b", "c")]
     for job in jobs:
         job["model_id"] = "m-1"
     jobs[1]["state"] = "failed"
     jobs[2]["kind"] = "inference"
-    built = month.build(samples.month(jobs))
+    built = month.build(month_of(jobs))
     rows = [cells(row)[:4] for row in table(built, "Runs by model").rows]
     assert rows == [["m-1", "consumer", "1", "0"], ["m-1", "provider", "2", "1"]]
 
@@ -168,7 +168,7 @@ def saving(job_id="b", target="nvidia-l4"):
 
 
 def test_what_would_help_most_is_a_table_of_certain_savings():
-    document = samples.month([samples.job()], advise=lambda jobs: [saving(), saving("c", None)])
+    document = month_of([steady_job()], advise=lambda jobs: [saving(), saving("c", None)])
     built = month.build(document)
     assert "What would help most" in headings(built)
     first, second = (cells(row) for row in table(built, "The largest certain savings").rows)
@@ -180,6 +180,6 @@ def test_what_would_help_most_is_a_table_of_certain_savings():
 
 def test_the_adviser_sees_the_jobs_of_the_month_and_project_only():
     asked = []
-    jobs = [samples.job("a"), samples.job("b", project="speech")]
-    samples.month(jobs, project="speech", advise=lambda found: asked.extend(found) or [])
+    jobs = [steady_job("a"), steady_job("b", project="speech")]
+    month_of(jobs, project="speech", advise=lambda found: asked.extend(found) or [])
     assert [job["job_id"] for job in asked] == ["b"]

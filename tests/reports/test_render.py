@@ -18,14 +18,22 @@ from pypdf import PdfReader
 from gramwatt.reports import html, job, month, pdf
 from gramwatt.reports.model import Chart, Column, Document, Heading, Pair, Table, Text
 from gramwatt.reports.printable import clean, cleaned
-from tests.reports import fixtures
+from tests.documents import (
+    HOSTILE,
+    full_month,
+    hostile_job,
+    month_of,
+    unread_job,
+    varied_job,
+    world_job,
+)
 
 DOCUMENTS = {
-    "job": lambda: job.build(fixtures.job()),
-    "job without zone": lambda: job.build(fixtures.world_job()),
-    "unknown job": lambda: job.build(fixtures.unread_job()),
-    "month": lambda: month.build(fixtures.month()),
-    "empty month": lambda: month.build(fixtures.empty_month()),
+    "job": lambda: job.build(varied_job()),
+    "job without zone": lambda: job.build(world_job()),
+    "unknown job": lambda: job.build(unread_job(zone="DE")),
+    "month": lambda: month.build(full_month()),
+    "empty month": lambda: month.build(month_of([])),
 }
 ALLOWED = {
     "html head meta title style body div nav ol li a main header h1 h2 h3 p ul dl dt dd span small",
@@ -148,9 +156,9 @@ def test_both_say_the_same_cells(name):
                     assert dense(text) in printed
 
 
-@pytest.mark.parametrize("text", fixtures.HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_stay_texts(text):
-    made = job.build(fixtures.hostile_job(text))
+    made = job.build(hostile_job(text))
     elements = Elements(html.render(made))
     assert {tag for tag, _ in elements.found} <= ELEMENTS
     assert not [k for _, attrs in elements.found for k in attrs if k.startswith("on")]
@@ -164,7 +172,7 @@ def test_hostile_texts_stay_texts(text):
 def test_a_word_wider_than_its_place_breaks_in_print():
     """A run of 400 letters stays on the page in title and cells, and is copied as it was."""
     word = "w" * 400
-    made = pdf_text(pdf.render(job.build(fixtures.hostile_job(word))))
+    made = pdf_text(pdf.render(job.build(hostile_job(word))))
     assert dense(word) in dense(made)
     # A4 less its margins is 476 points, and in the smallest letters (7.4 points) a w is above 5.
     assert max(len(line) for line in made.splitlines() if "www" in line) < 476 / 5
@@ -172,7 +180,7 @@ def test_a_word_wider_than_its_place_breaks_in_print():
 
 @pytest.mark.parametrize("name", ["\U0001f469\u200d\U0001f467 \U000110d0", "\U000110d0 图像"])
 def test_a_name_no_font_has_still_makes_a_whole_report(name):
-    data = pdf.render(job.build(fixtures.hostile_job(f"{name} tail")))
+    data = pdf.render(job.build(hostile_job(f"{name} tail")))
     assert "tail" in pdf_text(data)
     assert "The score and its terms" in pdf_text(data)
     assert b"pdfuaid:part" in PdfReader(BytesIO(data)).trailer["/Root"]["/Metadata"].get_data()
@@ -218,7 +226,7 @@ def test_an_interactive_page_runs_exactly_one_known_script():
 
 
 def test_interactive_data_cannot_end_its_element():
-    made = job.build(fixtures.hostile_job("</script><script>alert(1)</script>"))
+    made = job.build(hostile_job("</script><script>alert(1)</script>"))
     page = html.render(made, interactive=True)
     assert "<script>alert" not in page
 

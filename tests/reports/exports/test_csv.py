@@ -6,7 +6,7 @@ import io
 import pytest
 
 from gramwatt.reports.exports.csv import COLUMNS, scicsv
-from tests.reports.documents import document
+from tests.documents import cluster_job
 
 
 def rows(doc):
@@ -18,7 +18,7 @@ def only(found, **wanted):
 
 
 def test_the_jobs_figures_stand_with_their_ranges():
-    doc = document()
+    doc = cluster_job()
     found = rows(doc)
     assert tuple(found[0]) == COLUMNS
     (total,) = only(found, level="job", figure="total")
@@ -34,7 +34,7 @@ def test_the_jobs_figures_stand_with_their_ranges():
 
 
 def test_steps_add_up_to_devices_and_devices_to_the_job():
-    doc = document(nodes=("n-a", "n-b"))
+    doc = cluster_job(nodes=("n-a", "n-b"))
     found = rows(doc)
     for device in only(found, level="device", figure="energy", **{"class": "gpu"}):
         steps = only(found, level="step", figure="energy", device_id=device["device_id"])
@@ -46,17 +46,17 @@ def test_steps_add_up_to_devices_and_devices_to_the_job():
 
 
 def test_an_unknown_figure_is_an_empty_cell():
-    found = rows({**document(), "total_g": None})
+    found = rows({**cluster_job(), "total_g": None})
     (total,) = only(found, level="job", figure="total")
     assert total["value"] == ""
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx"])
 def test_a_name_is_never_a_formula(name):
-    found = rows({**document(), "name": name})
+    found = rows({**cluster_job(), "name": name})
     assert found[0]["name"] == f"'{name}"
 
 
 def test_a_name_with_quotes_and_breaks_comes_back_whole():
     name = 'a "b", c\nd'
-    assert rows({**document(), "name": name})[0]["name"] == name
+    assert rows({**cluster_job(), "name": name})[0]["name"] == name

@@ -11,7 +11,7 @@ import pytest
 
 from gramwatt.reports.exports.common import ExportError
 from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
-from tests.reports.documents import Grid, document
+from tests.documents import cluster_job, irregular_grid
 
 ROOT = Path(__file__).parents[3]
 PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
@@ -68,10 +68,14 @@ JOBS = {
     "two GPUs over four hours of the grid": {},
     "two nodes": {"nodes": ("n-a", "n-b"), "gpus": 4},
     "starts and ends within seconds": {"start": 0.417, "seconds": 7261.3},
-    "half a second": {"seconds": 0.5, "every": 0.5},
-    "a day of quarter hours": {"seconds": 86_400.0, "intensity": Grid(900.0)},
-    "steps of less than a second": {"seconds": 7.3, "every": 0.9, "intensity": Grid(0.4)},
-    "annual intensity": {"intensity": Grid(366 * 86_400.0, "annual")},
+    "half a second": {"seconds": 0.5, "step_s": 0.5},
+    "a day of quarter hours": {"seconds": 86_400.0, "intensity": irregular_grid(900.0)},
+    "steps of less than a second": {
+        "seconds": 7.3,
+        "step_s": 0.9,
+        "intensity": irregular_grid(0.4),
+    },
+    "annual intensity": {"intensity": irregular_grid(366 * 86_400.0, "annual")},
     "PUE not declared": {"pue": None},
     "a unit in another script": {"name": "Übung: №1", "project": "größe"},
 }
@@ -79,7 +83,7 @@ JOBS = {
 
 @pytest.mark.parametrize("given", JOBS.values(), ids=JOBS)
 def test_impact_framework_reaches_our_totals(run, given):
-    doc = document(**given)
+    doc = cluster_job(**given)
     totals = run(manifest(doc))["tree"]["aggregated"]
     assert {metric: totals[metric] for metric in expected(doc)} == {
         metric: pytest.approx(value, rel=RELATIVE_TOLERANCE)
@@ -89,7 +93,7 @@ def test_impact_framework_reaches_our_totals(run, given):
 
 
 def test_every_device_has_its_own_totals(run):
-    doc = document(nodes=("n-a", "n-b"))
+    doc = cluster_job(nodes=("n-a", "n-b"))
     tree = run(manifest(doc))["tree"]["children"]
     for device in doc["devices"]:
         totals = tree[device["node"]]["children"][device["device_id"]]["aggregated"]
@@ -101,7 +105,7 @@ def test_every_device_has_its_own_totals(run):
 
 
 def test_all_components_share_one_grid_of_whole_seconds(run):
-    tree = run(manifest(document(start=0.417, nodes=("n-a", "n-b"))))["tree"]["children"]
+    tree = run(manifest(cluster_job(start=0.417, nodes=("n-a", "n-b"))))["tree"]["children"]
     grids = set()
     for node in tree.values():
         for component in node["children"].values():
@@ -116,7 +120,7 @@ def test_all_components_share_one_grid_of_whole_seconds(run):
 
 
 def test_an_altered_manifest_is_noticed(run):
-    doc = document()
+    doc = cluster_job()
     text = manifest(doc)
     altered = text.replace("facility/pue: 1.21", "facility/pue: 1.12")
     assert altered != text
@@ -127,17 +131,17 @@ def test_an_altered_manifest_is_noticed(run):
 
 @pytest.mark.parametrize("plugin", ["TimeSync", "TimeConverter", "SciEmbodied"])
 def test_unsound_plugins_are_not_used(plugin):
-    assert plugin not in manifest(document())
+    assert plugin not in manifest(cluster_job())
 
 
 def test_a_job_without_energy_has_no_manifest():
-    doc = {**document(), "energy_kwh": None, "operational_g": None, "total_g": None}
+    doc = {**cluster_job(), "energy_kwh": None, "operational_g": None, "total_g": None}
     with pytest.raises(ExportError, match="energy not known"):
         manifest(doc)
 
 
 def test_a_document_without_terms_says_what_to_do():
-    doc = document()
+    doc = cluster_job()
     del doc["steps"]
     with pytest.raises(ExportError, match="score it again"):
         manifest(doc)

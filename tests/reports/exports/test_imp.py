@@ -9,7 +9,7 @@ from jsonschema import Draft7Validator
 from gramwatt.reports.exports.imp import imp
 from gramwatt.reports.exports.impact_framework import digest, manifest
 from gramwatt.sci.grid.zones import AnnualIntensity
-from tests.reports.documents import CATALOG, document
+from tests.documents import CATALOG, cluster_job
 
 APPLICANT = {
     "organization": "Example Lab",
@@ -160,7 +160,7 @@ SCHEMA = {
 
 
 def form(**given):
-    return yaml.safe_load(imp(document(**given)))
+    return yaml.safe_load(imp(cluster_job(**given)))
 
 
 def asked(read):
@@ -203,7 +203,7 @@ def test_numbers_agree_with_each_other():
 
 
 def test_the_printed_formula_has_the_numbers():
-    doc = document()
+    doc = cluster_job()
     formula = form()["calculation"]["score"]["formula"]
     o, m, r = map(
         float, re.findall(r"[\d.]+(?:e[+-]\d+)?", formula.partition("= ")[2].partition("= ")[2])
@@ -213,19 +213,19 @@ def test_the_printed_formula_has_the_numbers():
 
 
 def test_the_manifest_beside_it_is_named_by_its_hash():
-    doc = document()
+    doc = cluster_job()
     assert form()["manifest"]["sha256"] == digest(manifest(doc))
     assert form()["manifest"]["expected"]["carbon"] == doc["total_g"]["value"]
 
 
 def test_an_unknown_zone_is_asked_for():
-    read = yaml.safe_load(imp(document(zone=None, intensity=AnnualIntensity(CATALOG))))
+    read = yaml.safe_load(imp(cluster_job(zone=None, intensity=AnnualIntensity(CATALOG))))
     assert read["disclosure"]["conformance"] == "not-sci"
     assert "calculation.carbon_intensity.location" in asked(read)
 
 
 def test_a_job_without_energy_gets_a_form_that_says_so():
-    doc = document()
+    doc = cluster_job()
     doc |= {"energy_kwh": None, "operational_g": None, "total_g": None}
     doc["sci"] = [{**row, "g_per_unit": None} for row in doc["sci"]]
     read = yaml.safe_load(imp(doc))
@@ -234,13 +234,13 @@ def test_a_job_without_energy_gets_a_form_that_says_so():
 
 
 def test_nothing_is_signed_or_called_certified():
-    text = imp(document(tags=APPLICANT))
+    text = imp(cluster_job(tags=APPLICANT))
     assert "certified" not in text.lower()
     assert yaml.safe_load(text)["attestation"]["signed_by"] is None
 
 
 def test_a_unit_of_ones_own_needs_a_reason():
-    doc = document(tags=APPLICANT)
+    doc = cluster_job(tags=APPLICANT)
     doc["sci"][0] = {**doc["sci"][0], "unit": "widget"}
     assert "functional_unit.rationale" in asked(yaml.safe_load(imp(doc)))
     doc["tags"] = {**APPLICANT, "unit_rationale": "Widgets are what users get."}

@@ -6,7 +6,7 @@ import yaml
 from gramwatt.reports.exports.common import ExportError
 from gramwatt.reports.exports.impact_framework import manifest
 from gramwatt.reports.exports.modelcard import block, card, into_card
-from tests.reports.documents import document
+from tests.documents import cluster_job
 
 HUB_KEYS = {"emissions", "source", "training_type", "geographical_location", "hardware_used"}
 CARD = """---
@@ -31,7 +31,7 @@ def read(text):
 
 
 def test_emissions_are_grams():
-    doc = document()
+    doc = cluster_job()
     fields = read(block(doc))
     assert fields["emissions"] == pytest.approx(doc["total_g"]["value"], rel=1e-5)
     # 1.5 kg: a figure in kilograms would be a thousandth of it.
@@ -43,13 +43,13 @@ def test_emissions_are_grams():
 
 
 def test_keys_without_a_figure_are_left_out():
-    fields = read(block(document(kind="inference", gpus=0)))
+    fields = read(block(cluster_job(kind="inference", gpus=0)))
     assert "training_type" not in fields
     assert fields["hardware_used"] == "1 x CPU"
 
 
 def test_the_block_replaces_the_old_one_and_nothing_else():
-    doc = document()
+    doc = cluster_job()
     text = into_card(CARD, doc)
     front, body = text.split("\n---\n", 1)
     parsed = yaml.safe_load(front)
@@ -62,23 +62,23 @@ def test_the_block_replaces_the_old_one_and_nothing_else():
 
 
 def test_a_card_without_front_matter_gets_one():
-    doc = document()
+    doc = cluster_job()
     assert into_card("# Title\n", doc) == f"{card(doc)}# Title\n"
     assert into_card("", doc) == card(doc)
 
 
 def test_an_unclosed_card_is_refused():
     with pytest.raises(ExportError, match="no closing"):
-        into_card("---\nlicense: mit\n", document())
+        into_card("---\nlicense: mit\n", cluster_job())
 
 
 def test_an_unknown_total_is_refused_not_zero():
     with pytest.raises(ExportError, match="no total"):
-        block({**document(), "total_g": None})
+        block({**cluster_job(), "total_g": None})
 
 
 def test_a_synthetic_meter_is_said_in_the_card_and_the_manifest():
-    doc = document()
+    doc = cluster_job()
     assert "synthetic" not in block(doc) + manifest(doc)
     notice = {"code": "meter-synthetic", "message": "said by the meter", "field": None}
     doc["notices"] = [*doc["notices"], notice]

@@ -5,11 +5,11 @@ from gramwatt.reports.model import Heading, Table, Text
 from gramwatt.reports.sections.advice import advice_blocks
 from gramwatt.sci.advice import for_job, own_rows
 from gramwatt.sci.catalog.catalog import load_catalog
-from tests.reports.samples import job, unknown_job
+from tests.documents import steady_job, unread_job
 
 
 def test_a_job_without_a_certain_saving_is_told_to_stay():
-    heading, text = advice_blocks(job(kind="training"))
+    heading, text = advice_blocks(steady_job(kind="training"))
     assert heading == Heading("Suggestions")
     assert isinstance(text, Text)
     assert text.text.startswith("Of ")
@@ -18,7 +18,7 @@ def test_a_job_without_a_certain_saving_is_told_to_stay():
 
 def test_certain_savings_are_a_table_with_their_ranges():
     tags = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
-    table = advice_blocks(job(kind="inference", tags=tags))[-1]
+    table = advice_blocks(steady_job(kind="inference", tags=tags))[-1]
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows][0] == "Batching"
     ratio = table.rows[0][1]
@@ -27,16 +27,16 @@ def test_certain_savings_are_a_table_with_their_ranges():
 
 
 def test_flags_are_said_even_where_nothing_else_is():
-    blocks = advice_blocks(job(kind="training", watts=150, hours=12))
+    blocks = advice_blocks(steady_job(kind="training", watts=150, hours=12))
     assert any("48 device hours at little use" in getattr(block, "text", "") for block in blocks)
 
 
 def test_a_job_without_accelerator_has_no_section():
-    assert advice_blocks(unknown_job()) == []
+    assert advice_blocks(unread_job()) == []
 
 
 def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_reference():
-    document = job("train", kind="training")
+    document = steady_job("train", kind="training")
     base = {"workload": "vision/train", "workload_class": "training", "count": 1, "unit": "image"}
     rows = [
         {**base, "job_id": "1", "hardware": "nvidia-h100-sxm5-80", "units_per_s": 10},
@@ -53,6 +53,6 @@ def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_referenc
 
 def test_what_the_advice_was_judged_by_is_said():
     tags = {"precision": "bf16", "batch_size": "8"}
-    blocks = advice_blocks(job(kind="training", tags=tags, framework="pytorch"))
+    blocks = advice_blocks(steady_job(kind="training", tags=tags, framework="pytorch"))
     said = [block.text for block in blocks if isinstance(block, Text)]
     assert "Judged for framework pytorch (as its record says), precision bf16 (a tag)." in said

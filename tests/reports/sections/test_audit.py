@@ -2,11 +2,11 @@
 
 from gramwatt.reports.sections.audit import audit_blocks
 from gramwatt.sci.analysis.audit import self_audit
-from tests.reports.documents import document
+from tests.documents import cluster_job
 
 
 def test_an_honest_document_holds():
-    doc = document()
+    doc = cluster_job()
     _, said, table = audit_blocks(doc)
     assert said.text == "Every check holds."
     assert [row[0] for row in table.rows] == [row["check"] for row in self_audit(doc)]
@@ -14,7 +14,7 @@ def test_an_honest_document_holds():
 
 
 def test_a_slip_is_named():
-    doc = document()
+    doc = cluster_job()
     doc["total_g"] = {**doc["total_g"], "value": doc["total_g"]["value"] * 1.1}
     _, said, table = audit_blocks(doc)
     assert said.text == "These checks do not hold: C = O + M; SCI = C / R per token."
@@ -24,7 +24,7 @@ def test_a_slip_is_named():
 
 
 def test_an_unknown_figure_is_said_and_fails():
-    _, _, table = audit_blocks({**document(), "total_g": None})
+    _, _, table = audit_blocks({**cluster_job(), "total_g": None})
     (row,) = [row for row in table.rows if row[0] == "C = O + M"]
     assert row[2] == "not known"
     assert row[-1] == "no"

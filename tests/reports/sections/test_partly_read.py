@@ -3,9 +3,9 @@
 from gramwatt.collectors.cli.summary import summary_lines
 from gramwatt.reports.job import build
 from gramwatt.reports.sections.common import PARTLY_READ, UNREAD
-from tests.reports.samples import scored, unknown_job
-from tests.reports.words import words
-from tests.sci.writers import Writer
+from tests.blocks import words
+from tests.documents import scored, unread_job
+from tests.journals import Writer
 
 
 def partly_read():
@@ -37,7 +37,7 @@ def test_the_report_says_that_shares_are_of_what_was_read():
     assert PARTLY_READ in said
     assert "Energy that was read: estimated" in said
     assert "Energy: estimated" not in said
-    assert UNREAD in words(build(unknown_job()))
+    assert UNREAD in words(build(unread_job()))
 
 
 def test_the_summary_says_so_too():

@@ -4,8 +4,8 @@ from gramwatt.reports import job
 from gramwatt.reports.exports.imp import imp_data
 from gramwatt.reports.model import Facts, NoticeBlock
 from gramwatt.sci.analysis.audit import self_audit
-from tests.reports.documents import document
-from tests.reports.words import blocks, headings, plain, table, words
+from tests.blocks import blocks, headings, plain, table, words
+from tests.documents import cluster_job
 
 TAGS = {
     "convert.token": "1e-6 million tokens; by definition; 2026",
@@ -18,13 +18,13 @@ FACTORS = "Conversion of units"
 
 
 def test_a_plain_job_has_neither_factors_nor_contracts():
-    found = headings(job.build(document()))
+    found = headings(job.build(cluster_job()))
     assert CONTRACT not in found
     assert FACTORS not in found
 
 
 def test_factors_are_printed_with_source_and_date():
-    doc = document(tags=TAGS)
+    doc = cluster_job(tags=TAGS)
     built = job.build(doc)
     assert FACTORS in headings(built)
     [row] = table(built, "Factors between functional units").rows
@@ -37,7 +37,7 @@ def test_factors_are_printed_with_source_and_date():
 
 
 def test_the_contract_stands_apart_and_in_no_export():
-    plain_doc, signed = document(tags={}), document(tags=TAGS)
+    plain_doc, signed = cluster_job(tags={}), cluster_job(tags=TAGS)
     built = job.build(signed)
     assert headings(built).index(CONTRACT) > headings(built).index("Ranges and digits")
     said = words(built)
@@ -57,7 +57,7 @@ def test_the_contract_stands_apart_and_in_no_export():
 
 
 def test_the_table_of_other_lives_has_the_scores_of_each():
-    doc = document()
+    doc = cluster_job()
     rows = table(job.build(doc), "Sensitivity to the expected life").rows
     assert [row[0] for row in rows] == ["3 years", "4 years", "5 years", "6 years"]
     kept = doc["embodied_g"]["value"]
@@ -67,18 +67,18 @@ def test_the_table_of_other_lives_has_the_scores_of_each():
 
 def test_the_summary_says_persona_and_values():
     [facts] = [
-        b for b in blocks(job.build(document(tags=TAGS)), Facts) if b.rows[0][0] == "Conformance"
+        b for b in blocks(job.build(cluster_job(tags=TAGS)), Facts) if b.rows[0][0] == "Conformance"
     ]
     said = dict(facts.rows)
     assert said["SCI for AI"].startswith("A provider score of SCI for AI in training token")
     assert said["Values"] == "gross"
-    assert dict(next(b for b in blocks(job.build(document()), Facts)).rows)[
+    assert dict(next(b for b in blocks(job.build(cluster_job()), Facts)).rows)[
         "SCI for AI"
     ].startswith("A provider score of SCI for AI in training token")
 
 
 def test_a_synthetic_meter_is_the_first_block_and_no_sci():
-    first = job.build(document(notices=("meter-synthetic: read from nvml-replay.",))).blocks[0]
+    first = job.build(cluster_job(notices=("meter-synthetic: read from nvml-replay.",))).blocks[0]
     assert isinstance(first, NoticeBlock)
     assert first.severity == "warning"
     assert "not an SCI score" in first.text

@@ -4,10 +4,10 @@ from gramwatt.reports.job import build
 from gramwatt.reports.model import Table
 from gramwatt.reports.sections.windows import MAX_ROWS, SHORT, window_blocks
 from gramwatt.sci.base.formatting import UNKNOWN
-from tests.reports.samples import job
-from tests.sci.score.test_windows import document, window
+from tests.documents import scored, steady_job
+from tests.journals import Writer
 from tests.sci.score.test_windows import job as records
-from tests.sci.writers import Writer
+from tests.sci.score.test_windows import window
 
 
 def tables(document):
@@ -18,7 +18,7 @@ def tables(document):
 def test_each_window_is_a_row_with_its_energy_and_that_per_unit():
     w = Writer()
     lines = (window(w, "epoch-1", 0, 300, "image", 60), window(w, "blink", 300, 300.1))
-    (table,) = tables(document(records(w, *lines)))
+    (table,) = tables(scored(records(w, *lines)))
     first, second = table.rows
     assert [str(cell).replace("\u202f", " ") for cell in first] == [
         "epoch-1",
@@ -34,7 +34,7 @@ def test_each_window_is_a_row_with_its_energy_and_that_per_unit():
 def test_an_unknown_energy_is_said_and_a_long_list_is_cut():
     w = Writer()
     lines = [window(w, f"w-{n}", 5 * n, 5 * n + 5) for n in range(MAX_ROWS + 1)]
-    found = document(records(w, *lines, w.device("GPU-2")))
+    found = scored(records(w, *lines, w.device("GPU-2")))
     (table,) = tables(found)
     assert len(table.rows) == MAX_ROWS
     assert {row[2] for row in table.rows} == {UNKNOWN}
@@ -43,11 +43,11 @@ def test_an_unknown_energy_is_said_and_a_long_list_is_cut():
 
 def test_a_job_without_windows_has_no_such_section():
     assert window_blocks([]) == []
-    assert tables(job()) == []
+    assert tables(steady_job()) == []
 
 
 def test_what_measuring_used_is_told_with_its_range():
-    texts = [block.text for block in build(job()).blocks if hasattr(block, "text")]
+    texts = [block.text for block in build(steady_job()).blocks if hasattr(block, "text")]
     # 1.3 s x 3.5 W = 4.55 J +-40 %; the sample's meter says nothing of its memory
     (said,) = [text for text in texts if text.startswith("Measuring took")]
     assert "4.5\u202fJ (2.7 to 6.4)" in said

@@ -8,7 +8,7 @@ from gramwatt.sci.advice import for_job, for_month, jobs, own_rows, report_lines
 from gramwatt.sci.advice.jobs import question_of
 from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratio
 from gramwatt.sci.advice.request import parse_suggestion
-from tests.reports.samples import job, unknown_job
+from tests.documents import steady_job, unread_job
 from tests.sci.advice.asking import A100, CATALOG, H100, V100
 
 NAMES = {A100: "NVIDIA A100-SXM4-80GB", H100: "NVIDIA H100 80GB HBM3"}
@@ -31,7 +31,7 @@ def own(job_id, hardware, units_per_s, power_w, workload="vision/resnet", **cell
 
 
 def test_a_job_document_becomes_the_question_it_asks():
-    asked = question_of(job(kind="training"))
+    asked = question_of(steady_job(kind="training"))
     # Four H100 at 500 W for two hours.
     assert (asked.hardware, asked.count, asked.hours) == (H100, 4, 2)
     assert asked.mean_power_w == pytest.approx(500)
@@ -42,7 +42,7 @@ def test_a_job_document_becomes_the_question_it_asks():
 
 def test_tags_say_what_the_meter_cannot_see():
     asked = question_of(
-        job(
+        steady_job(
             tags={"framework": "pytorch", "precision": "bf16", "batch_size": "64", "method": "lora"}
         )
     )
@@ -52,54 +52,54 @@ def test_tags_say_what_the_meter_cannot_see():
 
 def test_a_tag_wins_over_what_the_record_says_and_the_record_over_nothing():
     tags = {"framework": "jax", "precision": "float32"}
-    document = job(framework="pytorch", precision="BFloat16", tags=tags)
+    document = steady_job(framework="pytorch", precision="BFloat16", tags=tags)
     assert (document["framework"], document["precision"]) == ("pytorch", "BFloat16")
     asked = question_of(document)
     assert (asked.framework, asked.precision) == ("jax", "fp32")
-    asked = question_of(job(framework="pytorch", precision="BFloat16"))
+    asked = question_of(steady_job(framework="pytorch", precision="BFloat16"))
     assert (asked.framework, asked.precision) == ("pytorch", "bf16")
-    asked = question_of(job(framework="pytorch", tags={"framework": " ", "precision": "??"}))
+    asked = question_of(steady_job(framework="pytorch", tags={"framework": " ", "precision": "??"}))
     assert (asked.framework, asked.precision) == ("pytorch", None)
-    assert question_of(job(precision="posit")).precision is None
+    assert question_of(steady_job(precision="posit")).precision is None
 
 
 def test_tags_that_mean_nothing_here_do_not_cost_the_advice():
     tags = {"workload_class": "magic", "method": "prayer", "precision": "??", "batch_size": "many"}
     tags |= {"model_parameters": "inf", "framework": "x" * 300}
-    asked = question_of(job(tags=tags))
+    asked = question_of(steady_job(tags=tags))
     assert (asked.workload_class, asked.method, asked.precision) == (None, None, None)
     assert (asked.batch_size, asked.model_parameters, asked.framework) == (None, None, None)
 
 
 def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
     for region in ("aws:moon-1", "eu-west-1"):
-        answer = for_job({**job(kind="training"), "region": region}, CATALOG)
+        answer = for_job({**steady_job(kind="training"), "region": region}, CATALOG)
         assert [one["action"] for one in report_lines(answer)] == ["keep"]
         assert answer["estimate"]["intensity_g_per_kwh"]["source"].count("DE") >= 1
-    gone = job()
+    gone = steady_job()
     for device in gone["devices"][:4]:
         device["hardware"] = "own-part-1"
     assert [n["code"] for n in for_job(gone, CATALOG)["notices"]] == ["advice-not-applicable"]
 
 
 def test_a_job_gets_advice_and_the_report_its_lines():
-    answer = for_job(job(kind="training"), CATALOG)
+    answer = for_job(steady_job(kind="training"), CATALOG)
     shown = report_lines(answer)
     assert [one["action"] for one in shown] == ["keep"]
     assert answer["estimate"]["energy_kwh"]["value"] == pytest.approx(4 * 2 * 0.5 * 1.45)
 
 
 def test_a_job_without_accelerator_gets_a_notice():
-    answer = for_job(unknown_job(), CATALOG)
+    answer = for_job(unread_job(), CATALOG)
     assert answer["suggestions"] == []
     assert [notice["code"] for notice in answer["notices"]] == ["advice-not-applicable"]
 
 
 def test_a_month_shows_the_largest_certain_savings_first():
     measured = [
-        job("short", hours=1, kind="inference", tags=served()),
-        job("long", hours=3, kind="inference", tags=served()),
-        job("kept", hours=3, kind="training"),
+        steady_job("short", hours=1, kind="inference", tags=served()),
+        steady_job("long", hours=3, kind="inference", tags=served()),
+        steady_job("kept", hours=3, kind="training"),
     ]
     found = for_month(measured, CATALOG)
     assert [saving["job_id"] for saving in found] == ["long", "short"]
@@ -113,12 +113,15 @@ def test_a_month_shows_the_largest_certain_savings_first():
 
 def test_a_month_looks_at_the_dearest_jobs_only(monkeypatch):
     monkeypatch.setattr(jobs, "JOBS_LOOKED_AT", 1)
-    two = [job(name, hours=h, kind="inference", tags=served()) for name, h in (("a", 1), ("b", 2))]
+    two = [
+        steady_job(name, hours=h, kind="inference", tags=served())
+        for name, h in (("a", 1), ("b", 2))
+    ]
     assert [saving["job_id"] for saving in for_month(two, CATALOG)] == ["b"]
 
 
 def test_synthetic_readings_neither_teach_nor_promise():
-    made_up = job(kind="inference", tags=served())
+    made_up = steady_job(kind="inference", tags=served())
     assert row_of(made_up) is not None
     notice = {"code": "meter-synthetic", "message": "x", "field": None}
     made_up["notices"].append(notice)
@@ -131,7 +134,7 @@ def served():
 
 
 def test_a_measured_job_with_units_is_a_calibration_row():
-    row = row_of(job("job-7", kind="training"))
+    row = row_of(steady_job("job-7", kind="training"))
     assert (row.hardware, row.count, row.unit) == (H100, 4, "image")
     assert row.units_per_s == pytest.approx(1_281_167 / 7200 / 4)
     assert row.power_w == pytest.approx(500)
@@ -140,10 +143,10 @@ def test_a_measured_job_with_units_is_a_calibration_row():
 
 
 def test_only_complete_measured_jobs_with_units_teach():
-    assert row_of(unknown_job()) is None
+    assert row_of(unread_job()) is None
     uncounted = {"sci": [{"unit": "job", "count": 1.0, "g_per_unit": None}]}
-    assert row_of({**job(), **uncounted}) is None
-    document = job()
+    assert row_of({**steady_job(), **uncounted}) is None
+    document = steady_job()
     assert row_of({**document, "state": "killed"}) is None
     document["devices"][0]["energy_j"]["kind"] = "estimated"
     assert row_of(document) is None
@@ -211,7 +214,7 @@ def test_rows_survive_export_and_import():
 
 def test_a_job_that_ran_did_fit_whatever_its_tags_say():
     tags = {"model_parameters": "400e9", "method": "full"}
-    answer = for_job(job(kind="training", tags=tags), CATALOG, candidates=[A100, H100])
+    answer = for_job(steady_job(kind="training", tags=tags), CATALOG, candidates=[A100, H100])
     told = [n["message"] for n in answer["notices"] if n["code"] == "memory-disagrees"]
     present = [one for one in answer["suggestions"] if one["target"] == H100]
     assert present[0]["time_ratio"]["value"] == 1

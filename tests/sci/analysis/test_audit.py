@@ -5,9 +5,9 @@ import copy
 import pytest
 
 from gramwatt.sci.analysis.audit import self_audit
-from tests.reports.documents import document
+from tests.documents import cluster_job
 
-DOCUMENT = document()
+DOCUMENT = cluster_job()
 
 
 def failed(**changes):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from gramwatt.sci.analysis.compare import TERMS, compare, verdict
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity
-from tests.reports.documents import document
+from tests.documents import cluster_job
 
-DOCUMENT = document()
+DOCUMENT = cluster_job()
 
 
 def variant(*, energy=1.0, intensity=1.0, pue=1.0, embodied=1.0, units=1.0, spread=0.01):
@@ -145,6 +145,6 @@ def test_an_unknown_score_is_refused():
 
 
 def test_real_documents_compare():
-    found = compare(document(), document(pue=1.5))
+    found = compare(cluster_job(), cluster_job(pue=1.5))
     assert found["moved"] == "PUE"
     assert found["ratio"]["value"] > 1

@@ -3,13 +3,13 @@
 from gramwatt.reports.job import build
 from gramwatt.sci.analysis.data_requests import Gap, data_gaps
 from gramwatt.sci.score.method import NOT_JUDGED
-from tests.reports.samples import job, scored
-from tests.reports.words import headings, table
-from tests.sci.writers import Writer
+from tests.blocks import headings, table
+from tests.documents import scored, steady_job
+from tests.journals import Writer
 
 
 def test_every_figure_that_is_modelled_has_somebody_to_ask():
-    document = job(kind="training")
+    document = steady_job(kind="training")
     gaps = data_gaps(document)
     modelled = {t["label"] for t in document["embodied_terms"] if t["tier"] not in ("A", "B")}
     asked = {gap.data for gap in gaps if gap.data.startswith("life cycle study")}
@@ -33,7 +33,7 @@ def test_an_undeclared_pue_and_an_unread_device_are_asked_for():
 
 
 def test_the_report_lists_them():
-    document = job(kind="training")
+    document = steady_job(kind="training")
     rows = table(build(document), "Better data, by supplier").rows
     assert [tuple(row) for row in rows] == [tuple(gap) for gap in data_gaps(document)]
     assert "Data to ask for" in headings(build(document))
@@ -41,11 +41,11 @@ def test_the_report_lists_them():
 
 def test_inception_and_retirement_are_said_to_matter_or_not():
     tags = {"inception": "below 1 % of training, a day of meetings; threshold 5 %"}
-    excluded = job(kind="training", tags=tags)["method"]["boundary_excluded"]
+    excluded = steady_job(kind="training", tags=tags)["method"]["boundary_excluded"]
     assert f"inception of the model: {tags['inception']}" in excluded
     assert f"retirement of the model: {NOT_JUDGED}" in excluded
-    excluded = job(kind="inference")["method"]["boundary_excluded"]
+    excluded = steady_job(kind="inference")["method"]["boundary_excluded"]
     assert not any(text.startswith("inception") for text in excluded)
     assert f"retirement of the model: {NOT_JUDGED}" in excluded
-    excluded = job(kind="other")["method"]["boundary_excluded"]
+    excluded = steady_job(kind="other")["method"]["boundary_excluded"]
     assert not any(" of the model: " in text and "retirement" in text for text in excluded)

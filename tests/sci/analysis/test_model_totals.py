@@ -4,9 +4,9 @@ import pytest
 
 from gramwatt.sci.analysis.model_totals import lineage
 from gramwatt.sci.analysis.month import month_document
+from tests.journals import Writer, at
 from tests.sci.score.test_location import scored as placed
 from tests.sci.score.test_score import scored
-from tests.sci.writers import Writer, at
 
 
 def run(name, *, kind="training", state="completed", tokens=0.0, start=0, unread=False, **job):

@@ -9,7 +9,7 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
-from tests.sci.writers import Writer
+from tests.journals import Writer
 
 CATALOG = load_catalog()
 

@@ -18,7 +18,7 @@ from gramwatt.sci.estimate.request import parse_question
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
-from tests.sci.writers import Writer
+from tests.journals import Writer
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "adding-hardware.md"
 EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)[0]

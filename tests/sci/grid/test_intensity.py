@@ -7,25 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.grid.intensity import IntensityTrack
+from tests.journals import FakeGrid
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
 def points(*values, signal="average"):
-    return [
-        IntensityPoint(
-            "DE",
-            T0 + n * HOUR,
-            T0 + (n + 1) * HOUR,
-            Quantity.exact(value, "gCO2e/kWh", "measured", "test"),
-            "hourly",
-            signal,
-        )
-        for n, value in enumerate(values)
-    ]
+    grid = FakeGrid(*values, first=T0, signal=signal)
+    return grid.points("DE", T0, T0 + len(values) * HOUR)[: len(values)]
 
 
 def test_a_span_is_shared_by_time():

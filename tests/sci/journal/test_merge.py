@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.journal.merge import merge
-from tests.sci.writers import Writer, at
+from tests.journals import Writer, at
 
 
 def joules(job):

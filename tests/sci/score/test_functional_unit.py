@@ -9,7 +9,7 @@ from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.functional_unit import declared_factors
 from gramwatt.sci.score.score import ScoreContext, score
-from tests.sci.writers import Writer
+from tests.journals import Writer
 
 CATALOG = load_catalog()
 PAGE = {"convert.page": "500 token; mean of our own corpus; 2026-05-01"}

@@ -15,8 +15,8 @@ from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
-from tests.reports.words import words
-from tests.sci.writers import Writer
+from tests.blocks import words
+from tests.journals import FakeGrid, Writer
 
 CATALOG = load_catalog()
 SOLAR = """
@@ -222,16 +222,12 @@ def test_a_zone_whose_source_is_a_contract_is_refused(source):
 
 
 def test_a_score_of_another_signal_or_basis_than_asked_for_is_refused():
-    class Marginal:
-        def points(self, zone, start, end):
-            (point,) = AnnualIntensity(CATALOG).points(zone, start, end)
-            return [dataclasses.replace(point, signal="marginal", basis="direct")]
-
+    marginal = FakeGrid(600, signal="marginal", basis="direct")
     writer = Writer()
     job = merge([writer.job(zone="FR", pue=1.1), writer.end(60)])
     with pytest.raises(ScoreError, match="average, lifecycle intensity, and the data are marginal"):
-        score(job, ScoreContext(CATALOG, Marginal()))
-    doc = score(job, ScoreContext(CATALOG, Marginal(), signal="marginal", basis="direct"))
+        score(job, ScoreContext(CATALOG, marginal))
+    doc = score(job, ScoreContext(CATALOG, marginal, signal="marginal", basis="direct"))
     method = doc["method"]
     assert (method["intensity_signal"], method["intensity_basis"]) == ("marginal", "direct")
     with pytest.raises(ScoreError, match="marginal, direct intensity, and the data are average"):

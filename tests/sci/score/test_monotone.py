@@ -11,14 +11,14 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.score import ScoreContext, score
-from tests.reports.documents import CATALOG, Grid, journal
-from tests.sci.writers import T0
+from tests.documents import CATALOG, cluster_journal, irregular_grid
+from tests.journals import T0
 
 SCALES = st.floats(1.01, 50)
 
 
 def scored(records, intensity=None, **context):
-    return score(merge(records), ScoreContext(CATALOG, intensity or Grid(), **context))
+    return score(merge(records), ScoreContext(CATALOG, intensity or irregular_grid(), **context))
 
 
 def terms(document):
@@ -26,7 +26,7 @@ def terms(document):
     return tuple(document[name]["value"] for name in names)
 
 
-BEFORE = terms(scored(journal()))
+BEFORE = terms(scored(cluster_journal()))
 
 
 def changed(records, kind, **make):
@@ -37,22 +37,10 @@ def changed(records, kind, **make):
     ]
 
 
-class Scaled(Grid):
-    """The grid of the tests, times a factor."""
-
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = factor
-
-    def points(self, zone, start, end):
-        found = super().points(zone, start, end)
-        return [replace(p, intensity=p.intensity.scaled(self.factor)) for p in found]
-
-
 @settings(max_examples=25, deadline=None)
 @given(SCALES)
 def test_more_energy_is_more_operational_carbon_in_proportion(scale):
-    records = changed(journal(), IntervalRecord, energy_j=lambda joules: joules * scale)
+    records = changed(cluster_journal(), IntervalRecord, energy_j=lambda joules: joules * scale)
     operational, embodied, _ = terms(scored(records))
     assert operational == pytest.approx(BEFORE[0] * scale)
     assert embodied == BEFORE[1]
@@ -61,7 +49,7 @@ def test_more_energy_is_more_operational_carbon_in_proportion(scale):
 @settings(max_examples=25, deadline=None)
 @given(SCALES)
 def test_a_dirtier_grid_is_more_operational_carbon_in_proportion(scale):
-    operational, embodied, _ = terms(scored(journal(), Scaled(scale)))
+    operational, embodied, _ = terms(scored(cluster_journal(), irregular_grid(scale=scale)))
     assert operational == pytest.approx(BEFORE[0] * scale)
     assert embodied == BEFORE[1]
 
@@ -69,8 +57,8 @@ def test_a_dirtier_grid_is_more_operational_carbon_in_proportion(scale):
 @settings(max_examples=25, deadline=None)
 @given(st.floats(1, 3), SCALES)
 def test_a_worse_facility_is_more_operational_carbon_in_proportion(pue, scale):
-    one = terms(scored(journal(pue=pue)))
-    other = terms(scored(journal(pue=pue * scale)))
+    one = terms(scored(cluster_journal(pue=pue)))
+    other = terms(scored(cluster_journal(pue=pue * scale)))
     assert other[0] == pytest.approx(one[0] * scale)
     assert other[1] == one[1]
 
@@ -79,7 +67,7 @@ def test_a_worse_facility_is_more_operational_carbon_in_proportion(pue, scale):
 @given(st.floats(0.5, 20), SCALES)
 def test_a_longer_life_is_less_embodied_carbon_in_proportion(years, scale):
     lives = [Quantity.exact(n, "years", "declared", "test") for n in (years, years * scale)]
-    one, other = (terms(scored(journal(), lifetime=life)) for life in lives)
+    one, other = (terms(scored(cluster_journal(), lifetime=life)) for life in lives)
     assert other[1] == pytest.approx(one[1] / scale)
     assert other[0] == one[0]
 
@@ -87,15 +75,15 @@ def test_a_longer_life_is_less_embodied_carbon_in_proportion(years, scale):
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.05, 0.95))
 def test_a_smaller_share_of_a_device_is_less_embodied_carbon_in_proportion(share):
-    records = changed(journal(gpus=1), DeviceRecord, share=lambda whole: whole * share)
-    whole, part = terms(scored(journal(gpus=1))), terms(scored(records))
+    records = changed(cluster_journal(gpus=1), DeviceRecord, share=lambda whole: whole * share)
+    whole, part = terms(scored(cluster_journal(gpus=1))), terms(scored(records))
     assert part[1] == pytest.approx(whole[1] * share)
     assert part[0] == whole[0]
 
 
 @pytest.mark.parametrize("gpus", [1, 3, 7])
 def test_fewer_accelerators_are_less_embodied_carbon(gpus):
-    fewer, more = (terms(scored(journal(gpus=n))) for n in (gpus, gpus + 1))
+    fewer, more = (terms(scored(cluster_journal(gpus=n))) for n in (gpus, gpus + 1))
     # Each brings itself and its eighth of the server.
     assert more[1] / fewer[1] == pytest.approx((gpus + 1) / gpus)
 
@@ -103,7 +91,7 @@ def test_fewer_accelerators_are_less_embodied_carbon(gpus):
 def test_the_same_work_in_a_cleaner_hour_is_less_carbon():
     def at_hour(hours):
         moved = timedelta(hours=hours)
-        records = journal(gpus=1, seconds=3600.0, every=300.0)
+        records = cluster_journal(gpus=1, seconds=3600.0, step_s=300.0)
         shifted = []
         for record in records:
             names = [
@@ -114,7 +102,7 @@ def test_the_same_work_in_a_cleaner_hour_is_less_carbon():
 
     def mean_intensity(hours):
         start = T0 + timedelta(hours=hours)
-        points = Grid().points("DE", start, start + timedelta(hours=1))
+        points = irregular_grid().points("DE", start, start + timedelta(hours=1))
         # The test grid turns 20 minutes after the full hour.
         return points[0].intensity.value / 3 + points[1].intensity.value * 2 / 3
 
@@ -127,8 +115,10 @@ def test_the_same_work_in_a_cleaner_hour_is_less_carbon():
 @settings(max_examples=25, deadline=None)
 @given(SCALES)
 def test_more_work_from_the_same_is_a_lower_score_in_proportion(scale):
-    one = scored(journal())
-    records = [replace(r, amount=r.amount * scale) if r.TYPE == "count" else r for r in journal()]
+    one = scored(cluster_journal())
+    records = [
+        replace(r, amount=r.amount * scale) if r.TYPE == "count" else r for r in cluster_journal()
+    ]
     other = scored(records)
     before, after = (doc["sci"][0]["g_per_unit"]["value"] for doc in (one, other))
     assert after == pytest.approx(before / scale)

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.operational import EnergyCells
+from tests.journals import FakeGrid
 
 T0 = datetime(2026, 5, 1, 22, tzinfo=UTC)
 PUE = Quantity.exact(1.3, "1", "declared", "test")
@@ -19,19 +20,9 @@ WHO = {"job_id": "j", "node": "n", "writer": "w", "seq": 1}
 
 
 def track(step_s, count):
-    step = timedelta(seconds=step_s)
-    return IntensityTrack(
-        [
-            IntensityPoint(
-                "DE",
-                T0 + n * step,
-                T0 + (n + 1) * step,
-                Quantity.around(50.0 + (n * 53) % 400, 0.1, "gCO2e/kWh", "measured", "grid"),
-                "hourly",
-            )
-            for n in range(count)
-        ]
-    )
+    values = [50.0 + (n * 53) % 400 for n in range(count)]
+    grid = FakeGrid(*values, step_s=step_s, first=T0, error=0.1)
+    return IntensityTrack(grid.points("DE", T0, T0 + count * grid.step)[:count])
 
 
 def device(name, lengths, kinds, meter="nvml"):

@@ -1,40 +1,17 @@
 """The score, against arithmetic done by hand."""
 
-from datetime import timedelta
-
 import pytest
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.grid.intensity import IntensityPoint
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, per_unit, score
-from tests.sci.writers import T0, Writer, at
+from tests.journals import H100, FakeGrid, Writer, at
 
 CATALOG = load_catalog()
-H100 = {"name": "NVIDIA H100 80GB HBM3", "units_total": 8}
 LIFE_S = 4 * 8760 * 3600
-
-
-class Steps:
-    """Intensity that steps through `values` [g/kWh], each for `step_s`, without spread."""
-
-    def __init__(self, *values, step_s=3600, quality="hourly"):
-        self.values, self.step, self.quality = values, timedelta(seconds=step_s), quality
-
-    def points(self, zone, start, end):
-        return [
-            IntensityPoint(
-                zone or "world",
-                T0 + n * self.step,
-                T0 + (n + 1) * self.step,
-                Quantity.exact(value, "gCO2e/kWh", "measured", "test grid"),
-                self.quality,
-            )
-            for n, value in enumerate(self.values)
-        ]
 
 
 def scored(records, intensity=None, **context):
@@ -74,7 +51,7 @@ def test_every_term_by_hand():
 
 
 def test_ranges_by_hand():
-    doc = scored(gpu_job(), Steps(400))
+    doc = scored(gpu_job(), FakeGrid(400))
     energy = 42_000 / 3.6e6
     # A counter is taken as +-5 %; the grid here and the declared PUE have no spread.
     assert doc["operational_g"]["low"] == pytest.approx(energy * 0.95 * 400 * 1.1)
@@ -97,7 +74,7 @@ def test_energy_meets_the_intensity_of_its_own_hour():
         writer.interval(3600, 7200, 2 * 3.6e6),  # 2 kWh in the second
         writer.end(7200),
     ]
-    doc = scored(records, Steps(100, 400))
+    doc = scored(records, FakeGrid(100, 400))
     # Mean energy times mean intensity would give 3 x 250 = 750.
     assert doc["operational_g"]["value"] == pytest.approx(1 * 100 + 2 * 400)
     assert doc["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(300)
@@ -111,7 +88,7 @@ def test_an_interval_across_two_steps_is_shared_by_time():
         writer.interval(2700, 6300, 4 * 3.6e6),  # a quarter of it before the step
         writer.end(6300),
     ]
-    doc = scored(records, Steps(100, 200))
+    doc = scored(records, FakeGrid(100, 200))
     assert doc["operational_g"]["value"] == pytest.approx(1 * 100 + 3 * 200)
 
 
@@ -279,11 +256,11 @@ def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
 
 
 def test_less_energy_cleaner_power_fewer_devices_and_longer_life_each_lower_the_score():
-    base = scored(gpu_job(), Steps(400))["total_g"]["value"]
-    assert scored(gpu_job(), Steps(300))["total_g"]["value"] < base
-    assert scored(gpu_job(pue=1.05), Steps(400))["total_g"]["value"] < base
+    base = scored(gpu_job(), FakeGrid(400))["total_g"]["value"]
+    assert scored(gpu_job(), FakeGrid(300))["total_g"]["value"] < base
+    assert scored(gpu_job(pue=1.05), FakeGrid(400))["total_g"]["value"] < base
     longer = Quantity.exact(6, "years", "declared", "test")
-    assert scored(gpu_job(), Steps(400), lifetime=longer)["total_g"]["value"] < base
+    assert scored(gpu_job(), FakeGrid(400), lifetime=longer)["total_g"]["value"] < base
 
 
 def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
@@ -392,10 +369,10 @@ def test_a_long_job_has_a_series_of_bounded_length():
     ("kind", "intensity", "grade"),
     [
         # The server's share of M is modelled, so no job on it reaches A.
-        ("measured", Steps(400), "B"),
-        ("measured", Steps(400, quality="annual"), "B"),
-        ("integrated", Steps(400), "C"),
-        ("estimated", Steps(400), "D"),
+        ("measured", FakeGrid(400), "B"),
+        ("measured", FakeGrid(400, quality="annual"), "B"),
+        ("integrated", FakeGrid(400), "C"),
+        ("estimated", FakeGrid(400), "D"),
     ],
 )
 def test_the_grade_follows_how_things_are_known(kind, intensity, grade):
@@ -422,7 +399,7 @@ def test_a_lost_job_says_so():
 def test_the_document_names_what_widens_its_range_most():
     doc = scored(gpu_job(pue=None))
     assert doc["method"]["largest_uncertainty"].startswith("carbon intensity")
-    clean = scored(gpu_job(), Steps(1))["method"]["largest_uncertainty"]
+    clean = scored(gpu_job(), FakeGrid(1))["method"]["largest_uncertainty"]
     assert clean.startswith("hardware lifetime")
 
 

@@ -3,13 +3,13 @@
 import pytest
 
 from gramwatt.sci.score.market_based import NOTE
-from tests.reports.documents import document
+from tests.documents import cluster_job
 
 CONTRACT = {"contract_g_per_kwh": "12", "contract_source": "supplier's statement 2025"}
 
 
 def test_a_contract_figure_is_a_memo_and_changes_no_figure():
-    plain, signed = document(tags={"a": "b"}), document(tags={"a": "b"} | CONTRACT)
+    plain, signed = cluster_job(tags={"a": "b"}), cluster_job(tags={"a": "b"} | CONTRACT)
     memo = signed.pop("memo")
     assert plain.pop("memo") is None
     assert signed.pop("tags") == plain.pop("tags") | CONTRACT
@@ -21,7 +21,7 @@ def test_a_contract_figure_is_a_memo_and_changes_no_figure():
 
 
 def test_power_without_any_emission_by_contract_still_emits():
-    doc = document(tags=CONTRACT | {"contract_g_per_kwh": "0"})
+    doc = cluster_job(tags=CONTRACT | {"contract_g_per_kwh": "0"})
     assert doc["memo"]["contract_g"]["value"] == 0
     assert doc["operational_g"]["value"] > 100
     assert doc["total_g"]["value"] == pytest.approx(
@@ -39,14 +39,14 @@ def test_power_without_any_emission_by_contract_still_emits():
     ],
 )
 def test_a_contract_figure_that_cannot_be_used_is_said(tags, said):
-    doc = document(tags=tags)
+    doc = cluster_job(tags=tags)
     assert doc["memo"] is None
     (notice,) = [n for n in doc["notices"] if n["code"] == "argument-ignored"]
     assert said in notice["message"]
 
 
 def test_embodied_carbon_for_other_lives_of_the_hardware():
-    doc = document()
+    doc = cluster_job()
     rows = {row["lifetime_years"]: row for row in doc["lifetime_sensitivity"]}
     made, used = doc["embodied_g"]["value"], doc["operational_g"]["value"]
     assert list(rows) == [3, 4, 5, 6]

@@ -10,34 +10,18 @@ from hypothesis import strategies as st
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import kwh_from_j, s_from_years
 from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.grid.intensity import IntensityPoint
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score import terms
 from gramwatt.sci.score.score import ScoreContext, score
-from tests.sci.writers import T0, Writer
+from tests.journals import T0, FakeGrid, Writer
 
 CATALOG = load_catalog()
 
 
-class Hourly:
-    """Hourly intensity out of a list, from half an hour before T0 on."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def points(self, zone, start, end):
-        first, hour = T0 - timedelta(minutes=30), timedelta(hours=1)
-        return [
-            IntensityPoint(
-                "DE",
-                first + n * hour,
-                first + (n + 1) * hour,
-                Quantity.exact(value, "gCO2e/kWh", "measured", "test"),
-                "hourly",
-            )
-            for n, value in enumerate(self.values)
-        ]
+def hourly(values):
+    """A grid that changes every hour, from half an hour before T0 on."""
+    return FakeGrid(*values, first=T0 - timedelta(minutes=30))
 
 
 def job(joules, gpus=2):
@@ -61,7 +45,7 @@ def job(joules, gpus=2):
 
 
 def scored(records, values):
-    return score(merge(records), ScoreContext(CATALOG, Hourly(values)))
+    return score(merge(records), ScoreContext(CATALOG, hourly(values)))
 
 
 def operational_of(doc):
@@ -142,6 +126,6 @@ def test_a_job_without_readings_has_steps_without_energy():
 def test_a_job_that_outlives_its_hardware_is_said():
     life = Quantity.exact(1 / 8760, "years", "declared", "an hour")
     for length, expected in (([1000.0] * 5, False), ([1000.0] * 7, True)):
-        context = ScoreContext(CATALOG, Hourly([100, 200, 300]), lifetime=life)
+        context = ScoreContext(CATALOG, hourly([100, 200, 300]), lifetime=life)
         codes = {n["code"] for n in score(merge(job(length)), context)["notices"]}
         assert ("lifetime-exceeded" in codes) is expected

@@ -6,21 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import CountRecord
-from gramwatt.sci.score.score import ScoreContext, score
 from gramwatt.sci.score.windows import WINDOWS_SHOWN, grouped
-from tests.sci.writers import Writer, at
-
-CATALOG = load_catalog()
+from tests.documents import scored
+from tests.journals import Writer, at
 
 
 def window(writer, name, start, end, unit="window", amount=1.0):
-    return CountRecord(
-        **writer._next(), at=at(end), since=at(start), unit=unit, amount=amount, phase=name
-    )
+    return writer.count(amount, unit, end, since=at(start), phase=name)
 
 
 def job(writer, *lines, watts=100, seconds=600, **device):
@@ -34,12 +27,8 @@ def job(writer, *lines, watts=100, seconds=600, **device):
     ]
 
 
-def document(records):
-    return score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
-
-
 def rows(records):
-    return document(records)["windows"]
+    return scored(records)["windows"]
 
 
 def test_a_window_on_cuts_is_the_sum_of_its_intervals_and_per_unit():
@@ -82,7 +71,7 @@ def test_a_window_inside_one_interval_is_a_part_of_it():
 def test_below_twice_the_counters_period_there_is_no_figure(period_s, told):
     w = Writer()
     line = window(w, "w", 100, 100.3, "image", 5)
-    found = document(job(w, line, update_period_s=period_s))
+    found = scored(job(w, line, update_period_s=period_s))
     (row,) = found["windows"]
     assert row["below_resolution"] is not told
     assert (row["energy_j"] is not None) is told
@@ -100,9 +89,9 @@ def test_an_unknown_device_leaves_the_window_unknown_and_not_smaller():
 
 def test_windows_count_nothing_twice_and_change_no_score():
     plain, w = Writer(), Writer()
-    without = document(job(plain, plain.count(64)))
+    without = scored(job(plain, plain.count(64)))
     lines = (w.count(64), window(w, "a", 0, 300, "image", 64), window(w, "b", 300, 600))
-    found = document(job(w, *lines))
+    found = scored(job(w, *lines))
     assert found["sci"] == without["sci"]
     assert found["energy_kwh"] == without["energy_kwh"]
     assert found["days"] == without["days"]
@@ -146,7 +135,7 @@ def test_declared_factors_hold_within_windows_too():
 def test_more_windows_than_are_shown_leave_a_notice():
     w = Writer()
     lines = [window(w, f"s-{n}", n * 0.25, n * 0.25 + 0.25) for n in range(WINDOWS_SHOWN + 3)]
-    found = document(job(w, *lines))
+    found = scored(job(w, *lines))
     assert len(found["windows"]) == WINDOWS_SHOWN
     assert "windows-left-out" in [notice["code"] for notice in found["notices"]]
 

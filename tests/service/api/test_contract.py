@@ -18,7 +18,7 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
-from tests.service.journals import body, journal, lines
+from tests.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"
 

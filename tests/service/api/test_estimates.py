@@ -13,7 +13,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import embedded, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
-from tests.sci.writers import Writer
+from tests.journals import Writer
 
 QUESTION = {"hardware": "nvidia-l4", "hours": 10, "zone": "SE", "pue": 1.2, "host": False}
 

@@ -10,7 +10,7 @@ from gramwatt.service.api.paging import decode_cursor, encode_cursor
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.ingest import ingest
-from tests.service.journals import START, body, journal, lines
+from tests.journals import START, body, journal, lines
 
 NDJSON = "application/x-ndjson"
 

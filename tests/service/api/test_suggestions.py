@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from gramwatt.sci.journal.records import DeviceRecord
-from tests.service.journals import body, journal
+from tests.journals import body, journal
 
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
 NDJSON = {"Content-Type": "application/x-ndjson"}

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from gramwatt.service.cli.app import add_commands
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
-from tests.service.journals import journal, lines
+from tests.journals import journal, lines
 
 
 @pytest.fixture

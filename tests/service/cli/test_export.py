@@ -15,7 +15,7 @@ from gramwatt.service.cli.app import add_commands
 from gramwatt.service.cli.export import add_export
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
-from tests.service.journals import journal, lines
+from tests.journals import journal, lines
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from gramwatt.service.store import migrate
 from gramwatt.service.store.database import Store
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
+from tests.journals import journal, lines
 from tests.service.cli.test_app import gramwatt, home  # noqa: F401 (a fixture)
-from tests.service.journals import journal, lines
 
 RUNS = {
     "job-a": {"model_id": "m-1", "pue": 1.2},

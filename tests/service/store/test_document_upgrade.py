@@ -9,7 +9,7 @@ from gramwatt.sci.base.document import JobDoc, MethodDoc, MonthDoc
 from gramwatt.service.store.models import Job, MonthlyReport, Score
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.month import month_report
-from tests.service.journals import journal, lines
+from tests.journals import journal, lines
 
 ALWAYS = {"job_id", "name", "project", "kind", "state", "started_at", "revision", "sci"}
 ALWAYS |= {"conformance", "data_quality", "method"}

@@ -15,7 +15,7 @@ from gramwatt.service.tasks.scheduler import TASKS, Scheduler, Task
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.read import job_document, rescore
-from tests.service.journals import START, journal, lines
+from tests.journals import START, journal, lines
 
 
 def twin(service: Service) -> Service:

@@ -17,7 +17,7 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.read import job_document
 from gramwatt.service.usecases.sequences import MOST_SPANS, Arrived
-from tests.service.journals import MINUTE, journal, lines
+from tests.journals import MINUTE, journal, lines
 
 # 3 minutes at 600 W: 3 x 60 s x 600 W = 108 000 J = 0.03 kWh.
 ENERGY_KWH = 0.03

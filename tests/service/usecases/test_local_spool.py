@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gramwatt.collectors.journal.spool import SpoolFolder, remember_server
 from gramwatt.service.usecases import local_spool
 from gramwatt.service.usecases.local_spool import document, open_store, take_in
-from tests.service.journals import journal, lines
+from tests.journals import journal, lines
 
 ENERGY_KWH = 0.03  # 3 minutes at 600 W
 

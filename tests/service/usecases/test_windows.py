@@ -5,7 +5,7 @@ import pytest
 from gramwatt.sci.journal.records import CountRecord
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.read import job_document
-from tests.service.journals import MINUTE, journal, lines
+from tests.journals import MINUTE, journal, lines
 
 
 def with_window(records):
