@@ -56,7 +56,7 @@ def murphy_yield(area_cm2: float, defects_per_cm2: float) -> float:
 
 
 def board_kg(board: Board, k_die: float | None = None) -> float:
-    """Embodied carbon of a board by the bottom-up model v1 [kgCO2e], with another `k_die` if given."""
+    """Embodied carbon of a board by the bottom-up model v1 [kgCO2e]; `k_die` None is its own."""
     given = parameters()
     silicon = math.fsum(_die_kg(dies, given) for dies in board.dies)
     factor = given["k_die"] if k_die is None else k_die

@@ -16,8 +16,8 @@ from gramwatt.sci.journal.records import decode, encode
 from gramwatt.sci.score.allocation import embodied_share_g
 from gramwatt.sci.score.operational import EnergyCells
 from gramwatt.sci.score.score import per_unit
+from tests.journals import Writer
 from tests.sci.formulas import device, embodied_g, energy_kwh, exact, operational_g, sci_score
-from tests.sci.writers import Writer
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "if_vectors.json").read_text())
 VECTORS = {vector["id"].partition("_")[0]: vector for vector in DATA["vectors"]}
