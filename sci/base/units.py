@@ -1,4 +1,4 @@
-"""Every unit conversion of the product. Storage is J, g and s; kWh, kg and h are for the edge."""
+"""All unit conversions. Figures are kept in J, g and s; kWh, kg and h are for input and output."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ S_PER_YEAR = HOURS_PER_YEAR * S_PER_HOUR
 BYTES_PER_GIB = float(2**30)
 BYTES_PER_MIB = float(2**20)
 MM2_PER_CM2 = 100.0
+W_PER_KW = 1_000.0
 MW_PER_W = 1_000.0
 MJ_PER_J = 1_000.0
 """Millijoules (not megajoules) per joule: the unit of NVML's energy counter."""

@@ -1,7 +1,7 @@
 """The catalog: hardware, CPUs, cloud instances, regions and annual grid intensity, by name.
 
-Names match exactly or not at all (`sci.base.name_index`). Everything here is immutable; the data
-are the CSV files packaged beside this module, read once per process on first use.
+Names match exactly or not at all (`sci.base.name_index`). A catalog is immutable; the data are the
+CSV files packaged beside this module, read on first use.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ __all__ = [
 
 
 class Catalog:
-    """Every row by every name it goes by. Build it with `load_catalog`."""
+    """All records by all their names; `load_catalog` gives the packaged one."""
 
     def __init__(self, overlay: Overlay | None = None) -> None:
-        """Read the packaged data, with the user's overlay over it.
+        """Read the packaged data, with the entries of the user's overlay over them.
 
-        `version` is the date of the data's last change, YYYY.MM.DD, and the overlay's digest.
+        `version` is the date of the last change of the data, YYYY.MM.DD, with the overlay's digest.
         Raises OverlayError for an overlay that does not fit the data.
         """
         self.overlay = overlay
@@ -84,7 +84,7 @@ class Catalog:
             return Catalog(parse_overlay(text))
         except OverlayError:
             raise
-        except ValueError as error:  # a name that another part bears
+        except ValueError as error:  # a name of another part
             raise OverlayError(f"the overlay cannot be used: {error}") from None
 
     def hardware(self, name: str) -> Hardware:
@@ -92,9 +92,9 @@ class Catalog:
         try:
             return self._hardware[self._part(name)]
         except LookupFailed as error:
-            # "GPU" is a word of several names, and yet no name of them.
-            several = isinstance(error, AmbiguousName) and service_key(name) not in self._services
-            meant = None if several else self.meaning(name)
+            # "GPU" is a part of several names, but a service entry says what it means.
+            ambiguous = isinstance(error, AmbiguousName) and service_key(name) not in self._services
+            meant = None if ambiguous else self.meaning(name)
             if meant is None:
                 raise
             raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
@@ -116,7 +116,7 @@ class Catalog:
             raise LookupFailed("instance", name, meant.instances, meant.reason) from None
 
     def meaning(self, name: str) -> Meaning | None:
-        """What a name means that may be an instance, a service or hardware; None for nothing."""
+        """What a name stands for: instances, a service, or hardware; None for an unknown name."""
         members = self._instance_names.matches(name)
         if members:
             return self._of_instances(name, members)
@@ -135,7 +135,7 @@ class Catalog:
         )
 
     def _part(self, name: str) -> str:
-        """The id of a part; names of cloud metadata count only letter by letter."""
+        """The id of a part; names in cloud metadata match only literally, in any case."""
         return self._literal_names.get(name.strip().lower()) or self._hardware_names.find(name)
 
     def _of_instances(self, name: str, members: Sequence[str]) -> Meaning:
@@ -150,15 +150,15 @@ class Catalog:
         return Meaning(tuple(boards), tuple(found.id for found in held), service.reason)
 
     def host_of(self, instance: Instance) -> Instance | None:
-        """The instance that takes up the whole machine of another, None where it is not known."""
+        """The instance that is the whole machine of another; None where it is not known."""
         return self._instances.get(instance.host or "")
 
     def cpu_of(self, instance: Instance) -> Cpu | None:
-        """The CPU of an instance, None where the catalog lacks it."""
+        """The CPU of an instance; None where the catalog does not have it."""
         return self._cpus.get(instance.cpu or "")
 
     def lifetime(self, part: str | None = None) -> Quantity:
-        """EL of a part [years]: the overlay's, else its default, else 4 from 3 to 6."""
+        """EL of a part [years]: the overlay's value for it or its default, else 4 (3 to 6)."""
         declared = self.overlay.lifetimes if self.overlay else {}
         found = declared.get(part or "", declared.get("default"))
         return found or lifetime_years()
@@ -179,7 +179,7 @@ class Catalog:
         return self._zones.zone(key)
 
     def world(self) -> ZoneIntensity:
-        """The world mean [gCO2e/kWh], the stand-in for a zone that is not known."""
+        """The world mean [gCO2e/kWh], which stands in for an unknown zone."""
         return self._zones.world
 
     def all_hardware(self) -> Sequence[Hardware]:
@@ -203,7 +203,7 @@ class Catalog:
         return self._zones.newest()
 
     def _check(self, overlay: Overlay) -> None:
-        """Raise OverlayError where an entry names what is not there."""
+        """Raise OverlayError where an entry names a record that does not exist."""
         for part in overlay.lifetimes:
             if part != "default":
                 _check_known("lifetimes", part, part, self._hardware)

@@ -1,7 +1,7 @@
-"""What the catalog knows of accelerators and CPUs.
+"""Accelerators and CPUs of the catalog.
 
-Every figure is per device as the driver lists it: a board that shows as two devices (K80, M60,
-MI250, MI250X) gives each of them half.
+Figures of accelerators are per device as the driver lists it: a board that it lists as two devices
+(K80, M60, MI250, MI250X) gives half to each.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ SERVER_FORM_FACTORS = ("sxm", "oam", "hgx")
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Peak dense rates of one device [TFLOPS, int8 in TOPS], never with sparsity; None: not known.
+    """Peak dense rates of one device [TFLOPS, int8 in TOPS], without sparsity; None if not known.
 
-    Tensor rates are those of the matrix engine with FP32 accumulation; `other` holds the rest.
+    Tensor rates are those of the matrix units with FP32 accumulation; `other` has further rates.
     """
 
     fp64: float | None
@@ -36,7 +36,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class FigureSources:
-    """Keys into sources.csv for each group of figures of a part."""
+    """Keys of sources.csv for each group of figures of a part."""
 
     peak: tuple[str, ...]
     memory: tuple[str, ...]
@@ -48,10 +48,10 @@ class FigureSources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """One accelerator part, per device as the driver lists it; None where not known.
+    """One accelerator, per device as the driver lists it; None where not known.
 
     Power [W], memory [GB as marketed, which is GiB on the device], rates [GB/s], die area [mm2].
-    `tdp_w` is a limit, not a draw: read the driver's limit at run time where there is one.
+    `tdp_w` is a limit, not a mean; a driver may report another limit at run time.
     """
 
     id: str
@@ -81,11 +81,11 @@ class Hardware:
     sources: FigureSources
     notes: str | None
     overlay: str | None = None
-    """The source that the user's overlay names, None for a packaged part."""
+    """The source named by the user's overlay, None for a packaged part."""
 
     @property
     def cited(self) -> str:
-        """The id as figures cite it: with the overlay's source where it is from an overlay."""
+        """The id as cited in the source of a figure, with the overlay's source where it has one."""
         return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
     @property
@@ -130,13 +130,7 @@ class Cpu:
 
 
 def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedFacts) -> Hardware:
-    """A part from its line in hardware.csv, whose board figures are divided among its devices."""
-    per = row.integer("devices_per_board") or 1
-
-    def share(column: str) -> float | None:
-        figure = row.number(column)
-        return None if figure is None else figure / per
-
+    """Parse a line of hardware.csv; figures of its board are divided among the board's devices."""
     return Hardware(
         id=row.text("id"),
         vendor=row.text("vendor"),
@@ -147,17 +141,17 @@ def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedF
         release_year=row.integer("release_year"),
         form_factor=row.text("form_factor"),
         process_nm=row.number("process_nm"),
-        die_area_mm2=share("die_area_mm2"),
-        die_count=share("die_count"),
-        devices_per_board=per,
-        tdp_w=share("tdp_w"),
-        idle_w=_idle(row, per),
+        die_area_mm2=_per_device(row, "die_area_mm2"),
+        die_count=_per_device(row, "die_count"),
+        devices_per_board=_devices_per_board(row),
+        tdp_w=_per_device(row, "tdp_w"),
+        idle_w=_idle(row),
         idle_state=row.optional("idle_state"),
-        peak=_peak(row, per),
-        memory_gb=share("memory_gb"),
+        peak=_peak(row),
+        memory_gb=_per_device(row, "memory_gb"),
         memory_type=row.optional("memory_type"),
-        memory_bandwidth_gbs=share("memory_bandwidth_gbs"),
-        interconnect_gbs=share("interconnect_gbs"),
+        memory_bandwidth_gbs=_per_device(row, "memory_bandwidth_gbs"),
+        interconnect_gbs=_per_device(row, "interconnect_gbs"),
         software=row.listing("software"),
         intended_use=row.listing("intended_use"),
         status=row.text("status"),
@@ -169,7 +163,7 @@ def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedF
 
 
 def parse_cpu(row: Row, aliases: tuple[str, ...]) -> Cpu:
-    """A CPU from its line in cpus.csv."""
+    """Parse a line of cpus.csv."""
     return Cpu(
         id=row.text("id"),
         vendor=row.text("vendor"),
@@ -188,32 +182,40 @@ def parse_cpu(row: Row, aliases: tuple[str, ...]) -> Cpu:
     )
 
 
-def _idle(row: Row, per: int) -> Quantity | None:
+def _devices_per_board(row: Row) -> int:
+    return row.integer("devices_per_board") or 1
+
+
+def _per_device(row: Row, column: str) -> float | None:
+    figure = row.number(column)
+    return None if figure is None else figure / _devices_per_board(row)
+
+
+def _idle(row: Row) -> Quantity | None:
     value = row.number("idle_w")
     if value is None:
         return None
+    devices = _devices_per_board(row)
     keys = ", ".join(row.listing("idle_sources"))
     source = f"catalog {row.text('id')}, idle power with no process ({keys})"
     if row.overlay:
         source = f"{source}, overlay: {row.overlay}"
     low, high = row.known("idle_low_w"), row.known("idle_high_w")
-    return Quantity(value / per, low / per, high / per, "W", "catalog", source)
+    value, low, high = value / devices, low / devices, high / devices
+    return Quantity(value, low, high, "W", "catalog", source)
 
 
-def _peak(row: Row, per: int) -> Peak:
-    def rate(column: str) -> float | None:
-        figure = row.number(column)
-        return None if figure is None else figure / per
-
+def _peak(row: Row) -> Peak:
+    devices = _devices_per_board(row)
     return Peak(
-        fp64=rate("fp64_tflops"),
-        fp32=rate("fp32_tflops"),
-        tf32=rate("tf32_tflops"),
-        fp16_tensor=rate("fp16_tensor_tflops"),
-        bf16_tensor=rate("bf16_tensor_tflops"),
-        fp8=rate("fp8_tflops"),
-        int8_tops=rate("int8_tops"),
-        other=tuple((name, figure / per) for name, figure in row.pairs("peak_other")),
+        fp64=_per_device(row, "fp64_tflops"),
+        fp32=_per_device(row, "fp32_tflops"),
+        tf32=_per_device(row, "tf32_tflops"),
+        fp16_tensor=_per_device(row, "fp16_tensor_tflops"),
+        bf16_tensor=_per_device(row, "bf16_tensor_tflops"),
+        fp8=_per_device(row, "fp8_tflops"),
+        int8_tops=_per_device(row, "int8_tops"),
+        other=tuple((name, figure / devices) for name, figure in row.pairs("peak_other")),
     )
 
 

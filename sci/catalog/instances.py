@@ -1,8 +1,8 @@
-"""Cloud instances: which accelerators they have, which share of them, and in which host.
+"""Cloud instances: which accelerators they have, what share of them, and in which host.
 
-A name means an instance when it is its id ("aws:p4d.24xlarge"), its provider's name for it, or that
-with "ml." in front, as SageMaker writes it. A family ("P4", "NCasT4_v3") answers with its members.
-Case, spaces and punctuation do not matter; nothing else ever matches.
+An instance is found by its id ("aws:p4d.24xlarge"), by its provider's name for it, and by that name
+with "ml." in front, as in SageMaker. A family ("P4", "NCasT4_v3") stands for its members. Case,
+spaces and punctuation do not matter; no other name matches.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PROVIDER_WORDS: Mapping[str, frozenset[str]] = {
     "snowflake": frozenset({"snowflake"}),
     "coreweave": frozenset({"coreweave"}),
 }
-"""Words in front of a name that say whose it is; SageMaker's ml.TYPE runs on EC2's TYPE."""
+"""Words that may precede a name, with their providers; SageMaker's ml.TYPE is EC2's TYPE."""
 _TAIL = re.compile(r"(?<=.)(?:series|vms?|instances?|family)+$")
-"""Words behind the name of a family that do not change it."""
+"""Words that may follow the name of a family without changing it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A list price on demand [USD/h], for display only: never part of a carbon figure."""
+    """An on-demand list price [USD/h], for display only."""
 
     usd_per_hour: float
     region: str
@@ -43,9 +43,9 @@ class Price:
 class Instance:
     """One machine type; None where not known.
 
-    `count` devices as the system lists them, each a `share` (0 to 1] of the part `hardware`; None
-    where the user chooses it, between `count_low` and `count_high`. `host` is the instance that
-    takes up the whole machine, whose accelerators are ToR. Memory [GiB].
+    It has `count` devices as the system lists them, each a `share` (0 to 1] of the part `hardware`;
+    the count is None where the user chooses it, from `count_low` to `count_high`. `host` is the
+    instance that is the whole machine. Memory [GiB].
     """
 
     id: str
@@ -70,14 +70,14 @@ class Instance:
 
     @property
     def cited(self) -> str:
-        """The id as figures cite it: with the overlay's source where it is from an overlay."""
+        """The id as cited in the source of a figure, with the overlay's source where it has one."""
         return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
     def devices(self, asked: float | None) -> float:
-        """How many devices a question means that names this instance.
+        """Number of devices in a request for this instance, from its own `count` field.
 
-        `asked` counts devices: a whole multiple of a fixed `count` (several instances), or a number
-        in the range the user may choose from. Raises ScoreError for anything else.
+        `asked` counts devices: a multiple of a fixed `count` (several instances), or a number in
+        the range that the user chooses from. Raises ScoreError for any other number.
         """
         if self.count is None:
             ends = (self.count_low or 1, self.count_high or 1)
@@ -108,7 +108,7 @@ class Instance:
 
 
 def parse_instance(row: Row) -> Instance:
-    """An instance from its line in instances.csv."""
+    """Parse a line of instances.csv."""
     dollars = row.number("price_usd_per_hour")
     where = (row.text("price_region"), row.text("price_date"), row.text("price_source"))
     return Instance(
@@ -135,7 +135,7 @@ def parse_instance(row: Row) -> Instance:
 
 
 def _parse(name: str) -> tuple[str, frozenset[str] | None]:
-    """What a name is looked up by, and the providers it names."""
+    """The key of a name, and the providers that it names; None where it names none."""
     found, providers = all_words(name), None
     while len(found) > 1 and found[0] in PROVIDER_WORDS:
         named = PROVIDER_WORDS[found[0]]
@@ -145,7 +145,7 @@ def _parse(name: str) -> tuple[str, frozenset[str] | None]:
 
 
 class InstanceIndex:
-    """Instances by id, name and alias; families and groups of families by their names."""
+    """Ids of instances by name and alias, and of families and groups of families by theirs."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class InstanceIndex:
         aliases: Iterable[tuple[str, str]],
         groups: Iterable[tuple[str, Sequence[str]]],
     ) -> None:
-        """Index instances; aliases pair a name with an id, groups a name with families."""
+        """Index instances; `aliases` are (name, id) pairs, `groups` (name, families) pairs."""
         self._providers = {item.id: item.provider for item in instances}
         self._ids: dict[str, list[str]] = {}
         members: dict[str, list[str]] = {}
@@ -168,7 +168,7 @@ class InstanceIndex:
             self._groups[_parse(name)[0]] = found
 
     def matches(self, name: str) -> tuple[str, ...]:
-        """Ids that a name means: one for an instance, all members for a family, else none."""
+        """Ids of a name: one for an instance, all members for a family, none for any other name."""
         alias = self._aliases.get("".join(all_words(name)))
         if alias:
             return (alias,)

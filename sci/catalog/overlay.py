@@ -29,22 +29,13 @@ from gramwatt.sci.catalog.regions import PUE_SPREAD
 from gramwatt.sci.grid.zones import ANNUAL_SPREAD, UNIT, ZoneIntensity
 
 Cells = Mapping[str, str]
-_NUMBERS = (
-    *("release_year", "process_nm", "die_area_mm2", "die_count", "devices_per_board", "tdp_w"),
-    *("idle_w", "idle_low_w", "idle_high_w", "fp64_tflops", "fp32_tflops", "tf32_tflops"),
-    *("fp16_tensor_tflops", "bf16_tensor_tflops", "fp8_tflops", "int8_tops", "memory_gb"),
-    *("memory_bandwidth_gbs", "interconnect_gbs"),
-    *("embodied_kg", "embodied_low_kg", "embodied_high_kg"),
-)
-_TEXTS = ("vendor", "name", "architecture", "form_factor", "memory_type", "idle_state", "status")
-_INTEGERS = ("release_year", "die_count", "devices_per_board", "count", "count_low", "count_high")
 CLASSES = ("gpu", "accelerator", "module")
 TIERS = ("A", "B", "C", "D")
 _MARKET = re.compile(
     r"(?i:market-based|guarantees? of origin|energy certificates?|\boffsets?\b|carbon credits?)"
     r"|\b(?:PPA|REC|EAC|GO)s?\b"
 )
-"""What a source may not rest on: SCI leaves contracts, certificates and offsets out of I and M."""
+"""Market-based sources, which are refused: SCI excludes contracts, certificates and offsets."""
 
 
 class OverlayError(GramwattError, ValueError):
@@ -62,7 +53,7 @@ class DeclaredPue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """A parsed overlay: cells of hardware and instances by id, figures of the rest by key."""
+    """A parsed overlay: cells of hardware, instances and regions by id, other figures by key."""
 
     digest: str
     hardware: Mapping[str, Cells]
@@ -122,38 +113,81 @@ def _flag(value: Any) -> str:
     return "1" if value else "0"
 
 
-_NUMERIC = {name: _whole if name in _INTEGERS else _positive for name in _NUMBERS}
-_PLACE = {"zone": _text, "country": _text, "place": _text, "notes": _text}
-_ZONE = {"name": _text, "country": _text}
-_FIGURE = {"low": _positive, "high": _positive}
+_RANGE = {"low": _positive, "high": _positive}
 FIELDS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
     "hardware": {
-        **dict.fromkeys(_TEXTS, _text),
-        **_NUMERIC,
+        "vendor": _text,
+        "name": _text,
+        "architecture": _text,
+        "form_factor": _text,
+        "memory_type": _text,
+        "idle_state": _text,
+        "status": _text,
+        "release_year": _whole,
+        "process_nm": _positive,
+        "die_area_mm2": _positive,
+        "die_count": _whole,
+        "devices_per_board": _whole,
+        "tdp_w": _positive,
+        "idle_w": _positive,
+        "idle_low_w": _positive,
+        "idle_high_w": _positive,
+        "fp64_tflops": _positive,
+        "fp32_tflops": _positive,
+        "tf32_tflops": _positive,
+        "fp16_tensor_tflops": _positive,
+        "bf16_tensor_tflops": _positive,
+        "fp8_tflops": _positive,
+        "int8_tops": _positive,
+        "memory_gb": _positive,
+        "memory_bandwidth_gbs": _positive,
+        "interconnect_gbs": _positive,
+        "embodied_kg": _positive,
+        "embodied_low_kg": _positive,
+        "embodied_high_kg": _positive,
         "class": _one_of(CLASSES),
-        **dict.fromkeys(("software", "intended_use", "aliases"), _list),
+        "software": _list,
+        "intended_use": _list,
+        "aliases": _list,
         "embodied_tier": _one_of(TIERS),
         "embodied_includes_host": _flag,
         "notes": _text,
     },
     "instances": {
-        **dict.fromkeys(("hardware", "host", "host_cpu", "cpu", "family", "notes"), _text),
-        **dict.fromkeys(("count", "count_low", "count_high"), _whole),
-        **dict.fromkeys(("vcpu", "host_memory_gib", "price_usd_per_hour"), _positive),
-        **dict.fromkeys(("price_region", "price_date"), _text),
+        "hardware": _text,
+        "host": _text,
+        "host_cpu": _text,
+        "cpu": _text,
+        "family": _text,
+        "notes": _text,
+        "count": _whole,
+        "count_low": _whole,
+        "count_high": _whole,
+        "vcpu": _positive,
+        "host_memory_gib": _positive,
+        "price_usd_per_hour": _positive,
+        "price_region": _text,
+        "price_date": _text,
         "share": _share,
     },
-    "regions": _PLACE,
-    "zones": {"g_per_kwh": _positive, "year": _whole, "off_grid": _flag, **_ZONE, **_FIGURE},
-    "pue": {"value": _positive, "year": _whole, **_FIGURE},
-    "lifetimes": {"years": _positive, **_FIGURE},
+    "regions": {"zone": _text, "country": _text, "place": _text, "notes": _text},
+    "zones": {
+        "g_per_kwh": _positive,
+        "year": _whole,
+        "off_grid": _flag,
+        "name": _text,
+        "country": _text,
+        **_RANGE,
+    },
+    "pue": {"value": _positive, "year": _whole, **_RANGE},
+    "lifetimes": {"years": _positive, **_RANGE},
 }
-"""What each kind of entry may hold beside `source`, with the check of each value."""
+"""The fields of each kind of entry beside `source`, with the check of each value."""
 REQUIRED = {"zones": ("g_per_kwh", "year"), "pue": ("value",), "lifetimes": ("years",)}
 
 
 def parse_overlay(text: str) -> Overlay:
-    """The overlay in a TOML text; raises OverlayError that names every wrong entry."""
+    """Parse an overlay in TOML; raises OverlayError that names every wrong entry."""
     import tomllib
 
     try:
@@ -217,7 +251,7 @@ def _cells(kind: str, where: str, entry: Mapping[str, Any], problems: list[str])
 
 
 def _unordered(cells: Cells) -> Iterable[str]:
-    """What is wrong with the order of the figures of one entry: low <= value <= high."""
+    """Problems of an entry whose figures break low <= value <= high, or whose PUE is below 1."""
     triples = [("idle_low_w", "idle_w", "idle_high_w"), ("count_low", "count_low", "count_high")]
     triples.append(("embodied_low_kg", "embodied_kg", "embodied_high_kg"))
     triples += [("low", name, "high") for name in ("g_per_kwh", "value", "years")]
@@ -230,7 +264,7 @@ def _unordered(cells: Cells) -> Iterable[str]:
 
 
 def _ranged(cells: Cells, name: str, unit: str, usual: tuple[float, float]) -> Quantity:
-    """A figure of an entry with its declared range, else the usual one, as shares of it."""
+    """A figure of an entry with its declared range, else with `usual` ends as multiples of it."""
     value = float(cells[name])
     low = float(cells["low"]) if "low" in cells else min(value, value * usual[0])
     high = float(cells["high"]) if "high" in cells else max(value, value * usual[1])

@@ -14,15 +14,15 @@ from gramwatt.sci.base.quantity import Quantity
 PUE_SPREAD = 0.05
 """59 of the 62 year-to-year changes of PUE in regions.csv are at most this."""
 ZONE_LETTER = re.compile(r"-?[a-f]$")
-"""What providers append to a region's name for a part of it: us-east-1a, us-central1-a."""
+"""Suffix of an availability zone in a region: us-east-1a, us-central1-a."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
     """A cloud region: `id` is provider:name, `country` ISO 3166 alpha-3, `zone` its grid zone.
 
-    `pue` is the latest published value with its range, None where none is published.
-    `zone_other` is the zone that another source assigns to it.
+    `pue` is the newest published value with its range, None where none is published. `zone_other`
+    is the grid zone that another source gives for it.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Region:
 
 
 def parse_region(row: Row, highest: dict[str, float]) -> Region:
-    """A line of regions.csv; `highest` holds the highest measured annual PUE by provider."""
+    """Parse a line of regions.csv; `highest` has the highest measured annual PUE by provider."""
     provider, name = row.text("provider"), row.text("region")
     keys = (row.text("zone_source"), row.text("pue_source"))
     return Region(
@@ -80,7 +80,7 @@ def parse_region(row: Row, highest: dict[str, float]) -> Region:
 
 
 def _pue(row: Row, highest: float) -> Quantity | None:
-    """PUE: published -+ 0.05; a design value reaches up to the provider's highest measured one."""
+    """PUE -+ 0.05; the range of a design value reaches the provider's highest measured PUE."""
     value = row.number("pue")
     if value is None:
         return None
@@ -95,19 +95,17 @@ def _pue(row: Row, highest: float) -> Quantity | None:
 
 
 def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
-    """Ids of regions like this name, of the provider it begins with or of all, best first.
+    """Ids of regions with a similar name, best first, of the provider in it or else of all.
 
-    Names and ids count, without a last zone letter ("us-east1-a"); then places ("Frankfurt").
+    Names and ids are compared, also without the letter of an availability zone ("us-east1-a"); then
+    places ("Frankfurt").
     """
     asked = name.strip().lower()
     provider, _, own = asked.rpartition(":")
-    of = [r for r in regions.values() if r.provider == provider] or list(regions.values())
-    near: dict[str, str] = {}
-    for region in of:
-        near |= {region.name: region.id, region.id: region.id}
-    inside = ZONE_LETTER.sub("", own)
-    found = [r.id for r in of if r.name in (own, inside)] if own else [r.id for r in of]
-    found += [r.id for r in of if len(own) > 3 and own in (r.place or "").lower()]
-    return list(dict.fromkeys((*found, *close_names(asked, near), *close_names(own, near))))[
-        :CLOSE_MATCHES
-    ]
+    searched = [r for r in regions.values() if r.provider == provider] or list(regions.values())
+    ids = {key: region.id for region in searched for key in (region.name, region.id)}
+    whole = ZONE_LETTER.sub("", own)
+    found = [r.id for r in searched if not own or r.name in (own, whole)]
+    found += [r.id for r in searched if len(own) > 3 and own in (r.place or "").lower()]
+    found += [*close_names(asked, ids), *close_names(own, ids)]
+    return list(dict.fromkeys(found))[:CLOSE_MATCHES]

@@ -1,6 +1,7 @@
-"""Names that are no hardware: cloud services, software and kinds of hardware, and what they mean.
+"""Names that users give and that are not hardware: services, software, kinds of hardware.
 
-They answer with what they run on, where that is known, or with the reason why they cannot.
+Each has the hardware and instances that it runs on, where those are known, and a sentence for the
+user.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from gramwatt.sci.base.name_index import all_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A name that is no hardware: what it runs on, and the sentence that says so.
+    """A name that is not hardware: what it runs on, and a sentence for the user.
 
-    `hardware` holds catalog ids, `providers` and `families` select instances.
+    `hardware` are catalog ids; `providers` and `families` select instances.
     """
 
     name: str
@@ -27,13 +28,13 @@ class Service:
     reason: str
 
     def runs_on(self, provider: str, family: str) -> bool:
-        """Whether it runs on the instances of a provider's family."""
+        """Whether it runs on the instances of a family of a provider."""
         return provider in self.providers or family in self.families
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a name means that is not of the kind it was asked as: ids and the sentence about it."""
+    """The hardware and instances that a name stands for (ids), and a sentence for the user."""
 
     hardware: tuple[str, ...]
     instances: tuple[str, ...]
@@ -41,7 +42,7 @@ class Meaning:
 
 
 def parse_service(row: Row) -> Service:
-    """A name from its line in services.csv."""
+    """Parse a line of services.csv."""
     return Service(
         name=row.text("name"),
         names=row.listing("names"),
@@ -53,7 +54,7 @@ def parse_service(row: Row) -> Service:
 
 
 def service_index(services: Iterable[Service]) -> Mapping[str, Service]:
-    """Services by the key of each of their names; raises ValueError for a name given twice."""
+    """Services by the key of each name; raises ValueError for a name of two services."""
     found: dict[str, Service] = {}
     for service in services:
         for name in dict.fromkeys((service.name, *service.names)):
@@ -63,5 +64,5 @@ def service_index(services: Iterable[Service]) -> Mapping[str, Service]:
 
 
 def service_key(name: str) -> str:
-    """What a service is looked up by: its words without case, spaces and punctuation."""
+    """The key of a name: its words without case, spaces and punctuation."""
     return "".join(all_words(name))

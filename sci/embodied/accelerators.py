@@ -30,8 +30,8 @@ STUDY_BAND = 1.25
 def accelerator_te(part: Hardware) -> Embodied | None:
     """TE of one device [gCO2e]: declared by the user, else published, else modelled.
 
-    None where an input of the model is not known. Kept for each part, as a comparison of many parts
-    asks for it often.
+    None where an input of the model is not known. Cached, because a comparison of parts asks for it
+    several times for each.
     """
     facts = part.embodied_facts
     if facts.declared:
@@ -41,7 +41,7 @@ def accelerator_te(part: Hardware) -> Embodied | None:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What the model needs of one accelerator: dies, power [W] and memory [GB]."""
+    """Inputs of the model for one board: dies, power [W] and memory [GB]."""
 
     dies: tuple[Dies, ...]
     power_w: float
@@ -56,7 +56,7 @@ def murphy_yield(area_cm2: float, defects_per_cm2: float) -> float:
 
 
 def board_kg(board: Board, k_die: float | None = None) -> float:
-    """Embodied carbon of a board by the bottom-up model v1 [kgCO2e]."""
+    """Embodied carbon of a board by the bottom-up model v1 [kgCO2e]; `k_die` None is its own."""
     given = parameters()
     silicon = math.fsum(_die_kg(dies, given) for dies in board.dies)
     factor = given["k_die"] if k_die is None else k_die
@@ -78,7 +78,7 @@ def wafer_kg(process_nm: float, power_w: float) -> float:
 
 
 def _declared_te(declared: DeclaredTe, source: str | None) -> Embodied:
-    """TE out of the user's overlay, with the range it declares or the usual one of its tier."""
+    """TE declared in the user's overlay, with its declared or else the usual range of its tier."""
     bands = {"C": parameters()["band_c"], "D": parameters()["band_d"]}
     band = bands.get(declared.tier, STUDY_BAND)
     low_kg = declared.kg / band if declared.low_kg is None else declared.low_kg

@@ -1,13 +1,14 @@
-"""Embodied carbon of hosts and of parts the catalog lacks: TE, the use phase excluded.
+"""Embodied carbon TE of hosts, and of accelerators that the catalog does not have.
 
-Every parameter is a line of embodied_model.csv with its range and source. What a host does not
-state is never left out in silence: memory falls back on a usual amount a thread, an unknown CPU on
-a class default, an unknown host on published whole-server figures, each with the wider range.
-Storage of unknown size is the exception, and the stages say so.
+Every parameter is a line of embodied_model.csv with its range and source. A default with a wide
+range stands in for what is not known of a host: a usual amount of memory per thread, a default for
+CPUs, published whole-server figures for an unknown host. Storage is not counted, and `stages` says
+so.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -22,22 +23,22 @@ MAKING = "manufacturing, use excluded"
 
 
 def unknown_accelerator_te() -> Embodied:
-    """TE of an accelerator that the catalog lacks: the generic figure of two published sources."""
+    """TE of an accelerator that the catalog does not have [gCO2e], from two published sources."""
     return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MAKING}")
 
 
 def server_accelerators() -> float:
-    """Accelerators of the server whose embodied carbon is taken."""
+    """Number of accelerators in the server of the published figure."""
     return parameters()["gpu_host_devices"]
 
 
 def gpu_host_te_per_accelerator() -> Embodied:
-    """TE of one accelerator's share of its server: 5700 kg (3000 to 6500) over 8 [gCO2e]."""
+    """TE of one accelerator's share of its server [gCO2e]: 5700 kg (3000 to 6500) over 8."""
     return host_share_te(1.0)
 
 
 def host_share_te(accelerators: float) -> Embodied:
-    """TE of the server share that goes with that many accelerators [gCO2e]."""
+    """TE of the share of a server that belongs to so many accelerators [gCO2e]."""
     devices = server_accelerators()
     shares = f"{accelerators:g} {'share' if accelerators == 1 else 'shares'} of {devices:g}"
     stages = f"server for {devices:g} accelerators without them, {shares}, {MAKING}"
@@ -65,10 +66,10 @@ def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
     """TE of a host's CPUs [gCO2e].
 
     A known CPU counts by threads: 32 threads of a 64-thread part are half a socket, 128 are two.
-    An unknown one is a whole package of the class default, and a slice of one at the low end.
+    An unknown one counts as at least one default socket; the low end is by its threads.
     """
     socket = socket_te(cpu)
-    return Embodied(socket.te_g.times(_sockets(cpu, threads), "gCO2e"), socket.tier, socket.stages)
+    return replace(socket, te_g=socket.te_g.times(_sockets(cpu, threads), "gCO2e"))
 
 
 def dram_te(memory_gib: float) -> Embodied:
@@ -93,21 +94,18 @@ def host_te(cpu: Cpu | None, threads: float | None, memory_gib: float | None) ->
 
 
 def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied:
-    """TE of the host's share that goes with one device of an instance [gCO2e].
+    """TE of the share of the host that belongs to one device of an instance [gCO2e].
 
-    The whole host counts by its CPUs and memory, or as the published server of eight where the
-    part is sold in nothing else; one device reserves share/ToR of it. Where the host is not known,
-    a device's share of the server of eight stands in.
+    It is share/ToR of the host's CPUs, memory and case. The share of the published server of eight
+    stands in where the host is not known, and for parts that are only sold in such servers.
     """
     host = catalog.host_of(instance)
     if host is None or host.count is None or catalog.hardware(instance.hardware).in_server:
-        one = gpu_host_te_per_accelerator()
-        return Embodied(one.te_g.scaled(instance.share), one.tier, one.stages)
-    whole = host_te(catalog.cpu_of(host), host.vcpu, host.host_memory_gib)
+        return gpu_host_te_per_accelerator().scaled(instance.share)
     share = instance.share / (host.count * host.share)
-    source = f"{share:.4g} of the host {host.cited}"
-    figure = whole.te_g.scaled(share).sourced(f"{source}, {whole.te_g.source}")
-    return Embodied(figure, whole.tier, whole.stages)
+    part = host_te(catalog.cpu_of(host), host.vcpu, host.host_memory_gib).scaled(share)
+    source = f"{share:.4g} of the host {host.cited}, {part.te_g.source}"
+    return replace(part, te_g=part.te_g.sourced(source))
 
 
 def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> Embodied:
@@ -119,7 +117,7 @@ def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> 
 
 
 def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:
-    """How many sockets the host has, or which part of one."""
+    """Number of sockets of the host; below 1 for a part of one."""
     if cpu is not None:
         count = 1.0 if threads is None else threads / cpu.threads
         return Quantity.exact(count, "sockets", "derived", f"threads of {cpu.id}")
@@ -136,5 +134,5 @@ def _at_most_one(sockets: Quantity) -> Quantity:
 
 
 def _grams(key: str) -> Quantity:
-    """A parameter given in kilograms [gCO2e per the rest of its unit]."""
+    """A parameter in kg or kg per unit, converted to [gCO2e] or [gCO2e per unit]."""
     return parameters().quantity(key).scaled(G_PER_KG, "gCO2e")

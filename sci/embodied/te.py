@@ -1,8 +1,8 @@
-"""TE, the embodied carbon of one thing, with what it covers and how well it is known."""
+"""TE, the embodied carbon of a device or host, with its stages and data tier."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import Tier
@@ -10,13 +10,17 @@ from gramwatt.sci.catalog.embodied_facts import Tier
 
 @dataclass(frozen=True, slots=True)
 class Embodied:
-    """TE of one thing [gCO2e], the use phase excluded, with its data tier and what it covers.
+    """TE of a device or host [gCO2e] without the use phase; `stages` says what it covers.
 
-    `includes_host` is true for the few published figures that already hold the host's share, so
-    that adding a host on top would count it twice.
+    `includes_host` is true for the few published figures that already include the host's share:
+    no host may be added to them.
     """
 
     te_g: Quantity
     tier: Tier
     stages: str
     includes_host: bool = False
+
+    def scaled(self, share: float) -> Embodied:
+        """TE of a share of it, or of several of it [gCO2e]."""
+        return replace(self, te_g=self.te_g.scaled(share))

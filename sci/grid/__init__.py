@@ -1,4 +1,5 @@
-"""Grid carbon intensity: points over time, annual values, zones and cloud regions.
+"""Grid carbon intensity: points over time, and annual values of zones. Imports `base`.
 
-Imports `base`.
+`intensity.IntensityTrack` joins points with energy, `zones.AnnualIntensity` is the look-up of the
+packaged annual values, `zones.Zones` has them by zone and country.
 """

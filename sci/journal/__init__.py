@@ -1,4 +1,5 @@
-"""The journal's records and how those of many writers become one job.
+"""The records of the journal, and their merge into one job. Imports `base`.
 
-`records.decode` reads a line, `merge.merge` counts every device once. Imports `base`.
+`records.decode` and `records.encode` read and write a line; `merge.merge` makes one job of the
+records of all writers; `telemetry.joined` averages how a device ran.
 """

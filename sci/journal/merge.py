@@ -1,8 +1,8 @@
-"""Many writers, ranks and nodes -> one job in which every device counts once.
+"""Merges the records of many writers, ranks and nodes into one job that counts each device once.
 
-`merge` is a function of the *set* of records: duplicates, order, and uploads that overlap do not
-change its answer (property-tested). An interval is identified by (node, device, start); of several
-the one with the greatest end, then the greatest sequence number, stands. Intervals of one device
+`merge` is a function of the *set* of records: duplicates, order, and overlapping uploads do not
+change its result. An interval is identified by (node, device, start); of several with one identity
+the one with the greatest end, then the greatest sequence number, counts. Intervals of one device
 that overlap under different starts, as when two nodes are containers of one host, are cut so that
 no instant counts twice.
 """
@@ -40,9 +40,9 @@ class MergedDevice:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where the writers of one node say it stands; None where they do not.
+    """Where one node stands as its writers declare it; None where they do not.
 
-    `others` are zones and regions that writers of the deciding one's role say instead.
+    `others` are the (zone, region) pairs that other writers of the same role declare instead.
     """
 
     node: str
@@ -54,7 +54,7 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True)
 class MergedJob:
-    """Everything known of a job, each fact once."""
+    """All that the records say of a job, each fact once."""
 
     head: JobRecord
     units: tuple[str, ...]
@@ -68,7 +68,6 @@ class MergedJob:
     last_seen: datetime
     nodes: tuple[str, ...]
     places: tuple[NodePlace, ...]
-    writers: int
     meter_cpu_s: float | None
     meter_rss_b: float | None
     notices: tuple[Notice, ...]
@@ -80,7 +79,7 @@ class MergedJob:
 
 
 def merge(records: Iterable[AnyRecord]) -> MergedJob:
-    """One job out of its journal lines; raises ScoreError without a job record or for two jobs."""
+    """Merge the records of a job; raises ScoreError without a job record or for several jobs."""
     unique, notices = _deduplicate(records)
     jobs = [r for r in unique if isinstance(r, JobRecord)]
     if not jobs:
@@ -95,7 +94,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     notices += [Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh")] if cut else []
     if any(job.resumes and job.role != "recovery" for job in jobs):
         notices.append(Notice("meter-replaced", CODES["meter-replaced"], "sci"))
-    notices += _spoken([*jobs, *ends])
+    notices += _meter_notices([*jobs, *ends])
     return MergedJob(
         head=_head(jobs),
         units=tuple(dict.fromkeys(u for job in sorted(jobs, key=_job_key) for u in job.units)),
@@ -109,7 +108,6 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         last_seen=_last_seen(unique, started),
         nodes=tuple(sorted({record.node for record in jobs if record.role != "recovery"})),
         places=_places(jobs),
-        writers=len({(r.node, r.writer) for r in jobs if r.role != "recovery"}),
         meter_cpu_s=_sum_known(end.meter_cpu_s for end in ends),
         meter_rss_b=max((end.meter_rss_b for end in ends if end.meter_rss_b), default=None),
         notices=tuple(dict.fromkeys(notices)),
@@ -138,14 +136,14 @@ def _identity(record: AnyRecord) -> tuple[object, ...]:
 
 
 def _preference(record: AnyRecord) -> tuple[object, ...]:
-    # The encoded text only breaks exact ties, so that the order of arrival cannot matter.
+    # The encoded text decides between equals, so that the order of arrival does not matter.
     if isinstance(record, IntervalRecord):
         return (record.end, record.seq, encode(record))
     return (encode(record),)
 
 
 def _job_key(job: JobRecord) -> tuple[object, ...]:
-    # The wrapper knows what its user asked for; a recovery writer knows the least.
+    # The command knows what its user asked for; a recovery writer knows least.
     rank = {"command": 0, "track": 1, "recovery": 2}[job.role]
     return (rank, job.started_at, job.node, job.writer, job.seq)
 
@@ -155,7 +153,7 @@ def _count_key(count: CountRecord) -> tuple[object, ...]:
 
 
 def _head(jobs: Sequence[JobRecord]) -> JobRecord:
-    """The first writer's record, its gaps filled from the others in order."""
+    """The first writer's record, with what it leaves open from the others in order."""
     first, *others = sorted(jobs, key=_job_key)
     last_first = (*reversed(others), first)
     tags = {key: value for job in last_first for key, value in job.tags.items()}
@@ -171,7 +169,7 @@ def _first_known(jobs: Sequence[JobRecord]) -> Callable[[str], Any]:
 
 
 def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
-    """The place of each node whose writers name one, by the same precedence as the head."""
+    """The place of each node whose writers declare one, in the same precedence as the head."""
     by_node: dict[str, list[JobRecord]] = defaultdict(list)
     for job in sorted(jobs, key=_job_key):
         by_node[job.node].append(job)
@@ -184,11 +182,11 @@ def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
 
 
 def _other_places(own: Sequence[JobRecord], place: NodePlace) -> tuple[tuple[str, str], ...]:
-    """What a node's writers of one role say beside `place`; a wrapper's word stands over all."""
-    saying = [job for job in own if job.zone or job.region]
-    role = saying[0].role if saying else ""
-    said = {(job.zone or "", job.region or "") for job in saying if job.role == role}
-    return tuple(sorted(said - {(place.zone or "", place.region or "")}))
+    """Places other than `place` that a node's writers declare, of the role that decides."""
+    declaring = [job for job in own if job.zone or job.region]
+    role = declaring[0].role if declaring else ""
+    declared = {(job.zone or "", job.region or "") for job in declaring if job.role == role}
+    return tuple(sorted(declared - {(place.zone or "", place.region or "")}))
 
 
 def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, EndRecord | None]:
@@ -207,10 +205,9 @@ def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, E
 
 
 def _closed(job: JobRecord, ends: Sequence[EndRecord]) -> bool:
-    """Whether a resuming writer carries the job: running or ended, it answers for the dead."""
-    return any((end.node, end.writer) == (job.node, job.writer) for end in ends) or (
-        job.role != "recovery"
-    )
+    """Whether a writer that resumes another one has ended, or is a meter and may still run."""
+    ended = any((end.node, end.writer) == (job.node, job.writer) for end in ends)
+    return ended or job.role != "recovery"
 
 
 def _end_key(end: EndRecord) -> tuple[object, ...]:
@@ -246,7 +243,7 @@ def _device_key(
 
 
 def _undescribed(interval: IntervalRecord) -> DeviceRecord:
-    """A device whose own line never arrived: its energy stands, under an unknown name."""
+    """A stand-in for a device whose own line never arrived, so that its energy counts."""
     return DeviceRecord(
         job_id=interval.job_id,
         node=interval.node,
@@ -265,7 +262,7 @@ def _without_overlap(
 ) -> tuple[tuple[IntervalRecord, ...], bool]:
     kept: list[IntervalRecord] = []
     cut = False
-    # Identities differ, so of two that start together the node decides: a total order.
+    # Two that start together are of different nodes, so the node makes the order total.
     order = sorted(intervals, key=lambda i: (i.start, -i.end.timestamp(), i.node))
     for interval in order:
         covered = kept[-1].end if kept else interval.start
@@ -280,7 +277,7 @@ def _without_overlap(
 
 
 def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
-    """The part of an interval after `moment`, its energy in proportion to time."""
+    """The part of an interval after `moment`, with energy in proportion to time."""
     fraction = (interval.end - moment) / (interval.end - interval.start)
     return replace(interval, start=moment, energy_j=interval.energy_j * fraction)
 
@@ -295,8 +292,8 @@ def _last_seen(records: Sequence[AnyRecord], started: datetime) -> datetime:
     return max(seen)
 
 
-def _spoken(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:
-    """Notices the meters journaled, as 'code: sentence'; an unknown code keeps its words."""
+def _meter_notices(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:
+    """Notices that meters journaled, as "code: message"; of an unknown code the text is kept."""
     found = []
     for text in sorted({text for record in records for text in record.notices}):
         code, _, message = text.partition(": ")

@@ -1,8 +1,8 @@
-"""The journal's five record types: the wire shape between meter, spool and service.
+"""The five record types of the journal, which meters write and the service reads.
 
 A journal line is one JSON object with `v`, `type`, `job_id`, `node`, `writer` and `seq` (from 1,
 never reused by a writer), and the fields of its type below. Times are UTC, RFC 3339 with a
-trailing Z. docs/journal.md describes the format; `decode` is its only reader, `encode` its writer.
+trailing Z. docs/journal.md describes the format; only `decode` reads it, only `encode` writes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:\-]{0,127}")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 
 WINDOW_UNIT = "window"
-"""Unit of the line for a window in which nothing was counted (docs/journal.md, "Windows")."""
+"""Unit in the line of a window in which nothing was counted (docs/journal.md, "Windows")."""
 
 JobKind = Literal["training", "fine-tuning", "inference", "evaluation", "data-prep", "other"]
 JOB_KINDS: tuple[str, ...] = get_args(JobKind)
@@ -36,11 +36,11 @@ EndState = Literal["completed", "failed", "killed", "lost"]
 END_STATES: tuple[str, ...] = get_args(EndState)
 
 SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})
-"""Values of a device's `meter` that are no hardware: what they read must never pass for real."""
+"""Values of a device's `meter` that do not read hardware; their results are marked everywhere."""
 
 
 def format_time(when: datetime) -> str:
-    """UTC time as written in records: RFC 3339, microseconds, Z. Raises RecordError when naive."""
+    """A time as in records: UTC, RFC 3339, microseconds, Z; raises RecordError for a naive one."""
     if when.tzinfo is None:
         raise RecordError("a time without a zone has no meaning; give UTC", code="naive-time")
     return when.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
@@ -62,7 +62,7 @@ def parse_time(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What every journal line has."""
+    """The fields of every journal line."""
 
     TYPE: ClassVar[str] = ""
     job_id: str
@@ -73,7 +73,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord(Record):
-    """What a writer knows of the job when it opens; `resumes` names the writer it follows."""
+    """What a writer knows of the job at its start; `resumes` names the writer it replaces."""
 
     TYPE: ClassVar[str] = "job"
     started_at: datetime
@@ -98,11 +98,11 @@ class JobRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRecord(Record):
-    """One device billed to the job; `share` (0, 1] is the part of it that was reserved.
+    """One device of the job; `share` (0, 1] is the part of it that was reserved.
 
-    `meter` names the source of its readings, `kind` how good they are. `units_total` is how many
-    such devices (gpu: boards' devices; cpu: threads) the whole host has, `units` how many of them
-    this device stands for. `update_period_s` is how often its counter moves [s], as seen.
+    `meter` names the source of its readings, `kind` how its energy is known. `units_total` is how
+    many such devices (gpu: devices of boards; cpu: threads) the host has, `units` how many of them
+    this record stands for. `update_period_s` is the observed update period of its counter [s].
     """
 
     TYPE: ClassVar[str] = "device"
@@ -122,9 +122,9 @@ class DeviceRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalRecord(Record):
-    """Energy of one device over [start, end); identity is (job, node, device, start).
+    """Energy [J] of one device over [start, end); identified by (job, node, device, start).
 
-    `profile` holds how the device ran, by the names of sci/journal/telemetry.py.
+    `profile` holds its telemetry by the names of sci/journal/telemetry.py.
     """
 
     TYPE: ClassVar[str] = "interval"
@@ -142,10 +142,10 @@ class IntervalRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRecord(Record):
-    """Functional units done since the writer's last count of the same unit.
+    """Functional units counted since the writer's last record of the same unit.
 
-    With `since` the line is no new amount but a view of others: what was done in the window `phase`
-    over [since, at). R never adds it up; see docs/journal.md, "Windows".
+    A record with `since` repeats amounts of others: those counted in the window `phase` over
+    [since, at). It is no part of R; see docs/journal.md, "Windows".
     """
 
     TYPE: ClassVar[str] = "count"
@@ -158,7 +158,7 @@ class CountRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRecord(Record):
-    """How a writer's part ended, and what the meter itself cost (CPU time [s], peak memory [B])."""
+    """How the job ended for a writer, and what its meter used: CPU time [s], peak memory [B]."""
 
     TYPE: ClassVar[str] = "end"
     ended_at: datetime
@@ -189,7 +189,7 @@ def encode(record: AnyRecord) -> str:
 
 
 def decode(line: str | bytes) -> AnyRecord:
-    """The record in a journal line; raises RecordError with a stable `code` when it is not one."""
+    """Parse and check a journal line; raises RecordError with a stable `code`."""
     try:
         doc = json.loads(line)
     except (ValueError, RecursionError):

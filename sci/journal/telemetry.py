@@ -1,6 +1,6 @@
-"""How a device ran: readings beside its energy, kept per interval and put together over a job.
+"""Telemetry of a device beside its energy: by interval, and over a job.
 
-Names are those of the interval record's `profile`. Unknown stays out; nothing is taken for 0.
+The names are those in `profile` of the interval record. A name that is not known is left out.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ MEANS = (
     "thermally_slowed",
     "hardware_slowed",
 )
-"""Shares of the time, 0 to 1: memory controller in use, video encoder in use, and clocks held down
-by the power limit, by heat, or by the board's own protection."""
+"""Shares of the time (0 to 1): memory controller busy, video encoder busy, and clocks reduced by
+the power limit, by heat, or by the protection of the board."""
 MAXIMA = ("temperature_c",)
-"""Highest readings: temperature of the device [degC]."""
+"""Highest readings: device temperature [degC]."""
 NAMES = MEANS + MAXIMA
 
 
 def joined(parts: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
-    """One profile of several (profile, length [s]): means weighted by length, highest maxima.
+    """Combine (profile, length [s]) pairs: means weighted by length, maxima the highest.
 
-    Each name over the parts that have it; a name that none has is left out.
+    Each name is taken over the pairs that have it; a name that none has is left out.
     """
     sums: dict[str, float] = {}
     lengths: dict[str, float] = {}
