@@ -17,7 +17,7 @@ from gramwatt.collectors.host.rapl_meter import host_meter
 from gramwatt.collectors.host.share import HostShare
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
 from gramwatt.collectors.meter.accelerators import Accelerators
-from gramwatt.collectors.meter.dependencies import Around, rapl_counters, starter
+from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters, starter
 from gramwatt.collectors.sharing.boards import Boards
 from gramwatt.sci.journal.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
@@ -38,7 +38,7 @@ class Lead:
     """Measures a node for a job; `put` receives device and interval records."""
 
     def __init__(
-        self, around: Around, timeline: Timeline, node: str, put: Put, notify: Notify
+        self, around: Dependencies, timeline: Timeline, node: str, put: Put, notify: Notify
     ) -> None:
         self.schedule = Schedule(timeline.start_ns)
         self.driver: str | None = None
