@@ -17,7 +17,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.testing.synthetic import SyntheticNvml
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
@@ -84,7 +84,7 @@ def one_window(case: Case, draw: Random) -> tuple[float, float]:
     spec = {"gpus": [{**board, "update_period_s": case.sensor.update_period_s}]}
     nvml = SyntheticNvml(spec, clock)
     home = Path(tempfile.mkdtemp(prefix="accuracy-"))
-    around = Around(
+    around = Dependencies(
         environ={},
         clock=clock,
         random=draw,

@@ -1,4 +1,4 @@
-"""What surrounds a meter: clock, environment, NVML, host, codecarbon; tests replace each."""
+"""What a meter depends on: clock, environment, NVML, host, codecarbon; tests replace each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ HOST_NICENESS = 10
 
 
 @dataclass(slots=True)
-class Around:
-    """A meter's surroundings; the defaults are this machine's."""
+class Dependencies:
+    """Everything outside a meter that it reads or starts; the defaults are this machine's."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     clock: Clock = field(default_factory=SystemClock)
@@ -49,11 +49,11 @@ class Around:
         return port
 
 
-def rapl_counters(around: Around) -> Finding | None:
+def rapl_counters(dependencies: Dependencies) -> Finding | None:
     """The host's energy counters, where they can be read and are not switched off."""
-    if around.environ.get(HOST_SOURCE) in ("model", "codecarbon") or not around.rapl():
+    if dependencies.environ.get(HOST_SOURCE) in ("model", "codecarbon") or not dependencies.rapl():
         return None
-    return around.counters()
+    return dependencies.counters()
 
 
 class PipedProcess:
@@ -98,12 +98,12 @@ def host_command(environ: Mapping[str, str]) -> list[str] | None:
     return [sys.executable, "-P", "-m", "gramwatt.collectors.host.codecarbon_process"]
 
 
-def starter(around: Around, folder: str) -> Callable[[], HostProcess] | None:
+def starter(dependencies: Dependencies, folder: str) -> Callable[[], HostProcess] | None:
     """A function that starts codecarbon in `folder`; None when it is not installed."""
-    command = around.host_command
+    command = dependencies.host_command
     if command is None:
         return None
     from gramwatt.collectors.host.codecarbon_process import environment
 
-    environ = environment(dict(around.environ))
+    environ = environment(dict(dependencies.environ))
     return lambda: PipedProcess(command, environ, folder)

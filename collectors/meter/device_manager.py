@@ -19,7 +19,7 @@ from gramwatt.collectors.meter.accelerators import (
     Put,
     is_module,
 )
-from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.host_devices import HostDevices
 from gramwatt.collectors.sharing.boards import Boards
 
@@ -32,7 +32,7 @@ class DeviceManager:
 
     def __init__(
         self,
-        around: Around,
+        dependencies: Dependencies,
         timeline: Timeline,
         node: str,
         put: Put,
@@ -42,11 +42,13 @@ class DeviceManager:
         """`folder` is the job's spool folder of this node."""
         self.pids: set[int] = set()
         """Processes of the job's clients."""
-        self._around = around
+        self._dependencies = dependencies
         self._folder = folder
-        self._job = NodeJob(node, timeline, Schedule(timeline.start_ns), around.random, put, notify)
-        self._boards = Boards(folder, around.environ, self.pids, put, notify)
-        self._nvidia = NvidiaGpus(self._job, around.port, self._boards)
+        self._job = NodeJob(
+            node, timeline, Schedule(timeline.start_ns), dependencies.random, put, notify
+        )
+        self._boards = Boards(folder, dependencies.environ, self.pids, put, notify)
+        self._nvidia = NvidiaGpus(self._job, dependencies.port, self._boards)
         self._others = OtherVendors(self._job)
         self._host: HostDevices | None = None
         self._known: dict[str, Any] = {}
@@ -74,11 +76,11 @@ class DeviceManager:
         `mark_ns` [ns].
         """
         self._known = (state or {}).get("devices", {})
-        self._others.open(self._around.vendors(self._around.environ))
-        billed = self.adopt(self._around.environ, mark_ns)
+        self._others.open(self._dependencies.vendors(self._dependencies.environ))
+        billed = self.adopt(self._dependencies.environ, mark_ns)
         modules = bool(billed) and all(is_module(item.board) for item in billed)
         if not modules and not self._others.includes_host:
-            self._host = HostDevices(self._job, self._around, str(self._folder))
+            self._host = HostDevices(self._job, self._dependencies, str(self._folder))
             self._host.begin((state or {}).get("host"), mark_ns)
 
     def adopt(self, environ: Mapping[str, str], mark_ns: int) -> tuple[Billed, ...]:

@@ -10,20 +10,20 @@ from gramwatt.collectors.host.rapl import Finding
 from gramwatt.collectors.host.rapl_meter import host_meter
 from gramwatt.collectors.host.share import HostShare
 from gramwatt.collectors.meter.accelerators import NodeJob
-from gramwatt.collectors.meter.dependencies import Around, rapl_counters, starter
+from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters, starter
 from gramwatt.sci.journal.records import DeviceRecord
 
 
 class HostDevices:
     """The host's CPU and memory as devices of the job."""
 
-    def __init__(self, job: NodeJob, around: Around, folder: str) -> None:
+    def __init__(self, job: NodeJob, dependencies: Dependencies, folder: str) -> None:
         """`folder` is the job's spool folder, where codecarbon's process may leave files."""
         self._job = job
-        self._machine = around.machine()
-        spawn, counters = starter(around, folder), rapl_counters(around)
+        self._machine = dependencies.machine()
+        spawn, counters = starter(dependencies, folder), rapl_counters(dependencies)
         if not (counters and counters.usable):
-            self._report_estimated(around, counters, modelled=spawn is None)
+            self._report_estimated(dependencies, counters, modelled=spawn is None)
         machine = self._machine
         self._parts = (
             Part(f"{job.node}-cpu", machine.cpu_share, job.schedule, job.emit),
@@ -59,7 +59,9 @@ class HostDevices:
         self._put_records()
         self._share.release()
 
-    def _report_estimated(self, around: Around, found: Finding | None, *, modelled: bool) -> None:
+    def _report_estimated(
+        self, dependencies: Dependencies, found: Finding | None, *, modelled: bool
+    ) -> None:
         text = "no readable RAPL counter on this host; CPU energy is estimated by a model."
         if modelled:
             text = (
@@ -71,7 +73,7 @@ class HostDevices:
                 f"RAPL counters of {len(found.denied)} processor package(s) cannot be read "
                 "(`gramwatt doctor` has the fix); CPU energy is estimated by a model."
             )
-        elif around.rapl():
+        elif dependencies.rapl():
             return
         self._job.notify("meter-source-absent", text)
 

@@ -1,4 +1,4 @@
-"""The meter's own small log file, for people who look for a fault; never the job's output."""
+"""The meter's own small log file, for people who search for a fault; never the job's output."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Log:
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path, self._clock = path, clock
 
-    def say(self, text: str) -> None:
-        """One line with the time and this process's id."""
+    def write(self, text: str) -> None:
+        """Append one line with the time and this process's id."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall_ns() / NS_PER_S))
         line = f"{stamp} {os.getpid()} {text}\n"
         try:
@@ -29,5 +29,5 @@ class Log:
                 self._path, mode, encoding="utf-8", errors="replace", opener=files.opener
             ) as stream:
                 stream.write(line)
-        except OSError:  # a full or read-only disk has nowhere to say so
+        except OSError:  # a full or read-only disk has no place for a line
             return

@@ -1,4 +1,4 @@
-"""The meter: `python -m gramwatt.collectors.meter.main`, one per client, one leader per node.
+"""The meter process: `python -m gramwatt.collectors.meter.main`, one per client.
 
 One loop waits for the client's lines, the client's death, codecarbon's output and the next
 reading, whichever comes first. No threads, nothing inherited, nothing written to the job's output.
@@ -18,7 +18,7 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.meter.dependencies import Around, host_command
+from gramwatt.collectors.meter.dependencies import Dependencies, host_command
 from gramwatt.collectors.meter.node_meter import NodeMeter
 
 FIRST_LINE_TIMEOUT_S = 30.0
@@ -27,7 +27,7 @@ LONGEST_WAIT_S = 1.0
 LINE_LIMIT_B = 1 << 20
 
 
-class Channel:
+class ClientChannel:
     """The client's lines on standard input, and replies on standard output."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Channel:
                 os.set_blocking(descriptor, False)
 
     def commands(self) -> list[dict[str, Any]]:
-        """What the client has sent; sets `ended` at the end of its stream."""
+        """The lines the client has sent; sets `ended` at the end of its stream."""
         parts = [self._buffer]
         try:
             while part := os.read(0, 65536):
@@ -61,9 +61,9 @@ class Channel:
 
 
 class Loop:
-    """Waits for whatever comes first and hands it to the meter."""
+    """Waits for the next event and passes it to the meter."""
 
-    def __init__(self, meter: NodeMeter, channel: Channel, parent: int | None) -> None:
+    def __init__(self, meter: NodeMeter, channel: ClientChannel, parent: int | None) -> None:
         self._meter, self._channel = meter, channel
         self._parent_pid = parent
         self._child_pid: int | None = None
@@ -76,24 +76,24 @@ class Loop:
         self._watch_process()
 
     def run(self) -> None:
-        """Until the job is closed."""
+        """Serve the meter until the job is closed."""
         meter = self._meter
         while not meter.closed:
             self._watch_host()
             wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
             events = self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S)))
             for key, _ in events:
-                self._hand_over(key)
+                self._dispatch(key)
             if not meter.closed:
                 self._timers()
 
-    def _hand_over(self, key: selectors.SelectorKey) -> None:
-        # An earlier event of the same look may have closed the job or taken this descriptor away.
+    def _dispatch(self, key: selectors.SelectorKey) -> None:
+        # An earlier event of the same select may have closed the job or removed this descriptor.
         if not self._meter.closed and self._selector.get_map().get(key.fd) is key:
             key.data()
 
     def sync(self) -> None:
-        """Start a process that sends what is spooled, and leave it to itself."""
+        """Start a process that sends what is spooled, and do not wait for it."""
         import subprocess
 
         command = [sys.executable, "-P", "-m", "gramwatt", "sync", "--quiet", "--job"]
@@ -115,9 +115,9 @@ class Loop:
         try:
             meter.tick()
         except Exception as error:
-            meter.log.say(f"a tick failed: {error!r}")
-        if meter.unsaid:
-            self._channel.reply({"reply": "notice", "notices": meter.fresh_notices()})
+            meter.log.write(f"a tick failed: {error!r}")
+        if meter.unreported:
+            self._channel.reply({"reply": "notice", "notices": meter.new_notices()})
         self._confirm_counts()
         if self._pidfd is None and not _exists(self._parent_pid):
             self._parent_ended()
@@ -135,11 +135,11 @@ class Loop:
                 return
             del unconfirmed[sent]
 
-    def take(self, commands: list[dict[str, Any]]) -> None:
+    def handle(self, commands: list[dict[str, Any]]) -> None:
         """Act on lines that have been read already, and on the end of the client's stream."""
         for command in commands:
             if not self._meter.closed:
-                self._handle(command)
+                self._handle_one(command)
         if self._channel.ended and not self._meter.closed:
             self._client_gone()
 
@@ -154,15 +154,15 @@ class Loop:
             self._selector.register(0, selectors.EVENT_READ, self._on_input)
 
     def _on_input(self) -> None:
-        self.take(self._channel.commands())
+        self.handle(self._channel.commands())
 
-    def _handle(self, command: dict[str, Any]) -> None:
+    def _handle_one(self, command: dict[str, Any]) -> None:
         try:
             if command.get("cmd") == "child":
                 self._child_pid = int(command.get("pid") or 0) or None
             self._meter.handle(command)
         except Exception as error:
-            self._meter.log.say(f"a line of the client failed: {error!r}")
+            self._meter.log.write(f"a line of the client failed: {error!r}")
 
     def _parent_ended(self) -> None:
         self._on_input()  # a stop line may have been its last act
@@ -170,12 +170,12 @@ class Loop:
             self._client_gone()
 
     def _client_gone(self) -> None:
-        """Close the job, or go on with the command that a killed wrapper has left behind."""
+        """Close the job, or go on measuring the command that a killed wrapper has left running."""
         pid, self._child_pid = self._child_pid, None
         if pid is None or not _exists(pid):
             self._meter.close({"state": "killed"})
             return
-        self._meter.log.say(f"the wrapper is gone; its command {pid} goes on")
+        self._meter.log.write(f"the wrapper is gone; its command {pid} goes on")
         for watched in (0, self._pidfd):
             if watched is not None:
                 with contextlib.suppress(KeyError, ValueError, OSError):
@@ -203,28 +203,28 @@ def main() -> int:
     _close_inherited()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    channel = Channel()
+    channel = ClientChannel()
     start, early = _first_command(channel)
     if start is None:
         return 2
-    around = Around()
-    around.host_command = host_command(around.environ)
-    meter = NodeMeter(around, _config(start), start)
+    dependencies = Dependencies()
+    dependencies.host_command = host_command(dependencies.environ)
+    meter = NodeMeter(dependencies, _config(start), start)
     # The end of a cgroup or container begins with SIGTERM to everybody in it.
     signal.signal(signal.SIGTERM, lambda *_: meter.save_soon())
     channel.reply(meter.start())
     loop = Loop(meter, channel, start.get("parent_pid"))
-    loop.take(early)
+    loop.handle(early)
     loop.run()
-    channel.reply({"reply": "closed", "notices": meter.fresh_notices()})
+    channel.reply({"reply": "closed", "notices": meter.new_notices()})
     meter.release()
     if meter.config.server and meter.role == "track":
         loop.sync()
     return 0
 
 
-def _first_command(channel: Channel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """The start line and whatever came right behind it; None when the client is gone or foreign."""
+def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """The start line and the lines right after it; None when the client is gone or another's."""
     with selectors.DefaultSelector() as selector:
         with contextlib.suppress(OSError, ValueError):
             selector.register(0, selectors.EVENT_READ)
@@ -295,4 +295,4 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 if __name__ == "__main__":
     status = main()
     sys.stdout = None
-    os._exit(status)  # nothing is buffered, and the client waits for no interpreter to wind down
+    os._exit(status)  # nothing is buffered, and the client must not wait for the interpreter's end

@@ -1,6 +1,7 @@
-"""One meter's life: leader or relay, marks in, journal out. No waiting and no reading of pipes.
+"""One meter from its start to its end: leader or relay, the client's lines in, a journal out.
 
-`meter.py` drives it with real time and real pipes, the tests with a virtual clock.
+It neither waits nor reads pipes: `main` drives it with real time and real pipes, the tests with a
+virtual clock.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from gramwatt.collectors.journal.spool import (
 )
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter.count_buffer import CountBuffer
-from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.resume import EarlierMeters, client_id
-from gramwatt.collectors.meter.self_usage import own_cost
-from gramwatt.collectors.meter.windows import Windows
+from gramwatt.collectors.meter.self_usage import own_usage
+from gramwatt.collectors.meter.windows import WindowRecorder
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import EndRecord, JobRecord
 
@@ -47,63 +48,66 @@ NOTICES_MAX = 64
 
 
 class NodeMeter:
-    """The meter of one client: `start` once, then `handle`, `tick` and at last `close`."""
+    """The meter of one client: `start` once, then `handle` and `tick`, at last `close`.
 
-    def __init__(self, around: Around, config: Config, start: dict[str, Any]) -> None:
-        self.around, self.config, self.command = around, config, start
+    `lead` is None while another meter measures this job on this node.
+    """
+
+    def __init__(self, dependencies: Dependencies, config: Config, start: dict[str, Any]) -> None:
+        self.dependencies = dependencies
+        self.config = config
+        self.start_line = start
         self.job_id = identity.safe_id(str(start.get("job_id") or identity.new_job_id()))
         self.node = identity.node_id(config.allow_host_names)
         self.role = "command" if start.get("role") == "command" else "track"
         self.closed = False
         self.lead: DeviceManager | None = None
         self.notices: list[str] = []
-        self.unsaid: list[str] = []
-        self.timeline = _timeline(around.clock, start)
-        self.mark_ns = self.timeline.start_ns
+        self.unreported: list[str] = []
+        self.timeline = _timeline(dependencies.clock, start)
+        self.job_start_ns = self.timeline.start_ns
         self.home, elsewhere = writable_home(config.home)
         folder = spool_root(self.home) / self.job_id / self.node
-        self.log = Log(folder / "meter.log", around.clock)
+        self.log = Log(folder / "meter.log", dependencies.clock)
         if elsewhere:
             self.notify("spool-elsewhere", elsewhere)
         writer = os.urandom(6).hex()
         base = {"job_id": self.job_id, "node": self.node, "writer": writer}
-        self.journal = Journal(folder, base, self.log.say)
-        self.counts = CountBuffer(Schedule(self.mark_ns), config.units, self.notify)
-        self.windows = Windows(config.units, self.journal.put, self.notify)
-        self._earlier = EarlierMeters(folder, start, around.boot, around.process_start_ns)
+        self.journal = Journal(folder, base, self.log.write)
+        self.counts = CountBuffer(Schedule(self.job_start_ns), config.units, self.notify)
+        self.windows = WindowRecorder(config.units, self.journal.put, self.notify)
+        self._earlier = EarlierMeters(
+            folder, start, dependencies.boot, dependencies.process_start_ns
+        )
         self._disk_takes_lines = True
         self._lock: int | None = None
-        self._adopted = {tuple(sorted(visibility.relevant(around.environ).items()))}
+        self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
-        self._size_at_ns = self.mark_ns + 5 * NS_PER_S
+        self._size_at_ns = self.job_start_ns + 5 * NS_PER_S
         self._addressed = config.server is None
 
     def start(self) -> dict[str, Any]:
-        """Take the first reading, or find that another meter leads; returns the ready reply."""
+        """Take the first reading, unless another meter leads; returns the `ready` reply."""
         for notice in self.config.notices:
             self.notify(notice.code, notice.message)
         self.counts.restore(self._earlier.counted())
         dead = self._earlier.to_resume()
         if dead:
-            self.log.say(f"resumes {dead.writer}")
+            self.log.write(f"resumes {dead.writer}")
         self._put_job(dead.writer if dead else None)
         relayed = dead and dead.state and not dead.state.get("leader")
         self._try_to_lead(fresh=not relayed)
         self._save()
         self.save_soon()  # with the reading that spans a predecessor's gap
         role = "leads" if self.lead else "relays"
-        self.log.say(f"{role} {self.job_id} for process {self.command.get('parent_pid')}")
-        return {"reply": "ready", "notices": self.fresh_notices(), "job_id": self.job_id}
+        self.log.write(f"{role} {self.job_id} for process {self.start_line.get('parent_pid')}")
+        return {"reply": "ready", "notices": self.new_notices(), "job_id": self.job_id}
 
     def handle(self, command: dict[str, Any]) -> None:
         """Act on one line of the client; an unknown one is ignored, for newer clients."""
         name = command.get("cmd")
         if name == "count":
-            mono_ns = command.get("mono_ns")
-            at_ns = (
-                self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
-            )
-            self.counts.add(command, at_ns)
+            self.counts.add(command, self._time_ns(command))
         elif name == "window":
             self._window(command)
         elif name == "notice":
@@ -113,13 +117,13 @@ class NodeMeter:
             self.close(command)
 
     def due_ns(self) -> int:
-        """When `tick` has something to do next [ns on the timeline]."""
+        """When `tick` is due next, on the timeline [ns]."""
         if self.lead is None:
             return min(self._relay_at_ns, self._open_at_ns)
         return min(self.lead.due_ns(), self._open_at_ns)
 
     def tick(self) -> None:
-        """Read what is due, journal what is due."""
+        """Take the readings that are due and journal what is due."""
         now_ns = self.timeline.now_ns()
         if self.lead is not None:
             awaited = self.lead.awaits_start
@@ -135,28 +139,27 @@ class NodeMeter:
             self._save()
 
     def save_soon(self) -> None:
-        """Journal everything at the next tick, because the end may be near."""
+        """Journal everything at the next tick: the end may be near."""
         self._open_at_ns = 0
 
     def close(self, command: dict[str, Any]) -> None:
-        """The end as `command` (a stop line) tells it: final reading, end record, whole files."""
+        """End the job as `command` (a stop line) says: final reading, end record, whole files."""
         if self.closed:
             return
         self.closed = True
         if self.lead is None:  # the one who measured may have ended a moment ago
             self._try_to_lead(fresh=False)
-        mono_ns = command.get("mono_ns")
-        stop_ns = self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+        stop_ns = self._time_ns(command)
         if self.lead is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
         self.counts.flush(self.journal.put)
         self.windows.close(self.timeline.at_mono, stop_ns)
         if software := command.get("software"):
             self._guarded("the list of software", lambda: self._put_job(None, software))
-        cpu_s, rss_b = own_cost()
+        cpu_s, rss_b = own_usage()
         self.journal.put(
             EndRecord,
-            ended_at=moment(max(stop_ns, self.mark_ns)),
+            ended_at=moment(max(stop_ns, self.job_start_ns)),
             state=command.get("state", "killed"),
             exit_code=command.get("exit_code"),
             signal=command.get("signal"),
@@ -167,7 +170,7 @@ class NodeMeter:
         self.journal.write_open(self._state(), [])
         if self.journal.flush():
             self.journal.write_open(self._state(), [])  # its intervals are final lines now
-        self.log.say(f"closed as {command.get('state')}, {cpu_s:.3f} s of processor time")
+        self.log.write(f"closed as {command.get('state')}, {cpu_s:.3f} s of processor time")
 
     def release(self) -> None:
         """Give up the locks: the folder is no longer live."""
@@ -182,34 +185,37 @@ class NodeMeter:
         text = f"{code}: {message}"[:512]
         if text not in self.notices and len(self.notices) < NOTICES_MAX:
             self.notices.append(text)
-            self.unsaid.append(text)
-            self.log.say(text)
+            self.unreported.append(text)
+            self.log.write(text)
 
-    def fresh_notices(self) -> list[str]:
-        """Notices the client has not been told yet."""
-        found, self.unsaid = self.unsaid, []
+    def new_notices(self) -> list[str]:
+        """Notices since the last call."""
+        found, self.unreported = self.unreported, []
         return found
 
-    def _window(self, command: dict[str, Any]) -> None:
-        """An edge of a window: the readings at it, and at the end its line."""
-        start_ns = self.timeline.at_mono(int(command["start_ns"]))
+    def _time_ns(self, command: dict[str, Any]) -> int:
+        """The time of a client's line on the timeline, now where it has none [ns]."""
         mono_ns = command.get("mono_ns")
-        end_ns = None if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+        return self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
+
+    def _window(self, command: dict[str, Any]) -> None:
+        """Read the devices at a boundary of a window, and journal the window at its end."""
+        start_ns = self.timeline.at_mono(int(command["start_ns"]))
+        end_ns = self._time_ns(command) if "mono_ns" in command else None
         if self.lead is not None:
             self.lead.add_boundary(start_ns if end_ns is None else end_ns)
-        self.windows.take(command, start_ns, end_ns)
+        self.windows.record(command, start_ns, end_ns)
 
     def _put_job(self, resumes: str | None, software: dict[str, Any] | None = None) -> None:
-        """What is known of the job; again at the end with the software its process had loaded."""
-        config, environ, said = self.config, self.around.environ, software or {}
+        """Journal what is known of the job; at the end also the software its process had loaded."""
+        config, environ, software = self.config, self.dependencies.environ, software or {}
+        loaded = software.get("versions", {})
         versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
-        versions |= {
-            str(key)[:64]: str(text)[:64] for key, text in said.get("versions", {}).items()
-        }
-        framework = str(said["framework"])[:64] if said.get("framework") else None
+        versions |= {str(key)[:64]: str(text)[:64] for key, text in loaded.items()}
+        framework = str(software["framework"])[:64] if software.get("framework") else None
         self.journal.put(
             JobRecord,
-            started_at=moment(self.mark_ns),
+            started_at=moment(self.job_start_ns),
             role=self.role,
             resumes=resumes,
             project=config.project,
@@ -235,7 +241,7 @@ class NodeMeter:
             if self._lock is None:
                 return
         except OSError as error:  # no lock to be had: two sets of lines merge into one later
-            self.log.say(f"leads without a lock: {error}")
+            self.log.write(f"leads without a lock: {error}")
         self._guarded("the first reading", lambda: self._begin_lead(fresh))
         self.save_soon()
 
@@ -249,14 +255,19 @@ class NodeMeter:
         timeline = self._earlier.in_order(self.timeline)
         if state:
             timeline = Timeline(timeline.clock, int(state["offset_ns"]), int(state["start_ns"]))
-            self.log.say("continues the readings of the meter before")
-        self.mark_ns += timeline.offset_ns - self.timeline.offset_ns
+            self.log.write("continues the readings of the meter before")
+        self.job_start_ns += timeline.offset_ns - self.timeline.offset_ns
         self.timeline = timeline
         self.lead = DeviceManager(
-            self.around, timeline, self.node, self.journal.put, self.notify, self.journal.folder
+            self.dependencies,
+            timeline,
+            self.node,
+            self.journal.put,
+            self.notify,
+            self.journal.folder,
         )
-        self.lead.pids.add(int(self.command.get("parent_pid") or -1))
-        mark_ns = self.mark_ns if fresh else timeline.now_ns()
+        self.lead.pids.add(int(self.start_line.get("parent_pid") or -1))
+        mark_ns = self.job_start_ns if fresh else timeline.now_ns()
         self.lead.begin(state, mark_ns)
 
     def _stop_lead(self, stop_ns: int) -> None:
@@ -265,11 +276,11 @@ class NodeMeter:
             return
         lead.stop(stop_ns)
         resolution_s = 2 * (lead.coarsest_period_s() or LONGEST_PERIOD_NS / NS_PER_S)
-        if lead.driver and (stop_ns - self.mark_ns) / NS_PER_S < resolution_s:
+        if lead.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
             self.notify("below-resolution", CODES["below-resolution"])
 
     def _save(self) -> None:
-        """Counts by their schedule, then the open file, then the final lines (docs/journal.md)."""
+        """Write the open file, then the final lines (docs/journal.md, "Order of writing")."""
         now_ns = self.timeline.now_ns()
         self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
         if not self._addressed and self.config.server:
@@ -290,22 +301,22 @@ class NodeMeter:
 
     def _state(self) -> dict[str, Any]:
         state = {
-            "boot": self.around.boot,
+            "boot": self.dependencies.boot,
             "leader": self.lead is not None,
-            "parent_pid": self.command.get("parent_pid"),
+            "parent_pid": self.start_line.get("parent_pid"),
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),
-            "client": client_id(self.command),
+            "client": client_id(self.start_line),
             "notices": self.notices,
-            "visible": visibility.relevant(self.around.environ),
+            "visible": visibility.relevant(self.dependencies.environ),
             **self.counts.state(),
         }
         return {**state, **self.lead.state()} if self.lead else state
 
     def _adopt_ranks(self, now_ns: int) -> None:
-        """Measure what other ranks' meters see and this one does not."""
-        early = now_ns - self.mark_ns < RANKS_EARLY_NS
+        """Measure the devices that other ranks' meters see and this one does not."""
+        early = now_ns - self.job_start_ns < RANKS_EARLY_NS
         self._ranks_at_ns = now_ns + (RANKS_EVERY_NS if early else RANKS_LATER_NS)
         lead = self.lead
         if lead is None:
@@ -314,7 +325,7 @@ class NodeMeter:
         for state in folder.live_states(but=self.journal.base["writer"]):
             lead.pids.add(int(state.get("parent_pid") or -1))
             seen = tuple(sorted(state.get("visible", {}).items()))
-            if seen in self._adopted or state.get("boot") != self.around.boot:
+            if seen in self._adopted or state.get("boot") != self.dependencies.boot:
                 continue
             self._adopted.add(seen)
             mark_ns = int(state["start_ns"] - state["offset_ns"]) + self.timeline.offset_ns
@@ -335,20 +346,20 @@ class NodeMeter:
     def _guarded(self, what: str, action: Any) -> None:
         try:
             action()
-        except Exception as error:  # a source or a disk may do anything; the job must not notice
-            self.log.say(f"{what} failed: {error!r}")
+        except Exception as error:  # whatever a source or a disk does, the job goes on
+            self.log.write(f"{what} failed: {error!r}")
             self.notify("meter-gap", f"{what} failed: {error}.")
 
 
 def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:
-    """The timeline of a start line's marks; what it lacks is now."""
+    """The timeline from the clocks in a start line; where it has none, from now."""
     mono_ns = int(start.get("mono_ns") or clock.mono_ns())
     wall_ns = int(start.get("wall_ns") or clock.wall_ns())
     return Timeline.from_mark(clock, mono_ns, wall_ns, start.get("boot_ns"))
 
 
 def writable_home(wanted: Path) -> tuple[Path, str | None]:
-    """The home to journal in, and what is to be said when it is not the wanted one."""
+    """The home to journal in, and a message when it is not the wanted one."""
     try:
         home = usable_home(wanted)
     except OSError as error:  # the journal stays in memory and tries again

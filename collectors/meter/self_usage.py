@@ -1,4 +1,4 @@
-"""What measuring itself costs."""
+"""What the meter itself uses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import resource
 
 B_PER_MAXRSS = 1024.0
-"""getrusage tells the largest resident set in KiB on Linux (getrusage(2))."""
+"""getrusage gives the largest resident set in KiB on Linux (getrusage(2))."""
 
 
-def own_cost() -> tuple[float, float | None]:
+def own_usage() -> tuple[float, float | None]:
     """Processor time of this process and its ended children [s], and their peak memory [B].
 
     The memory is this process's peak and that of its largest child, which is codecarbon's process
@@ -23,7 +23,7 @@ def own_cost() -> tuple[float, float | None]:
 
 
 def _own_peak_b() -> float | None:
-    # Not getrusage: what it says of a process is what its parent took, before the exec.
+    # Not getrusage: its value for a process includes what its parent took, before the exec.
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
             for line in stream:

@@ -1,7 +1,7 @@
-"""Named windows of the job, as the client marks them: the meter's side (docs/journal.md).
+"""Named windows of the job: the meter's side (docs/journal.md, "Windows").
 
-The client's line at the end says all of a window, so that a meter that came in between knows it
-too; the line at the beginning is there to be read at, and for a job that is killed inside.
+The client's line at the end of a window holds all of it, so that a meter started in between can
+journal it; the line at the begin is for the reading there, and for a job that is killed inside.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import UNIT_PATTERN, WINDOW_UNIT, CountRecord
 
 WINDOWS_MAX = 2_000
-"""Windows of one writer: some 0.4 MB of journal, and as many as a job document shows."""
+"""Windows of one writer: some 0.4 MB of journal, and as many as a job document lists."""
 
 
-class Windows:
-    """The open windows of one client, and the journal's lines of those that ended."""
+class WindowRecorder:
+    """Remembers the open windows of one client and journals those that end."""
 
     def __init__(
         self,
@@ -31,8 +31,8 @@ class Windows:
         self._open: dict[tuple[str, int], None] = {}
         self._ended = 0
 
-    def take(self, command: dict[str, Any], start_ns: int, end_ns: int | None) -> None:
-        """Take in a client's line: a beginning at `start_ns` [ns], or with `end_ns` the end."""
+    def record(self, command: dict[str, Any], start_ns: int, end_ns: int | None) -> None:
+        """Record a client's line: a window's begin at `start_ns` [ns], or with `end_ns` its end."""
         name = str(command.get("name", ""))[:PHASE_LENGTH]
         key = (name, int(command["start_ns"]))
         if end_ns is None:
@@ -43,7 +43,7 @@ class Windows:
         self._journal(name, start_ns, max(start_ns, end_ns), command.get("counts") or ())
 
     def close(self, at_mono: Callable[[int], int], end_ns: int) -> None:
-        """End what is still open where the job ends [ns]; what was counted in it is not known."""
+        """End the open windows where the job ends [ns]; their counts are not known."""
         for name, mono_ns in self._open:
             start_ns = at_mono(mono_ns)
             self._journal(name, start_ns, max(start_ns, end_ns), ())
@@ -56,9 +56,9 @@ class Windows:
             return
         sums: dict[str, float] = {}
         for unit, amount in counts:
-            known = unit or (self._units[0] if self._units else None)
-            if known and UNIT_PATTERN.fullmatch(known):
-                sums[known] = sums.get(known, 0.0) + float(amount)
+            counted = unit or (self._units[0] if self._units else None)
+            if counted and UNIT_PATTERN.fullmatch(counted):
+                sums[counted] = sums.get(counted, 0.0) + float(amount)
         for unit, amount in (sums or {WINDOW_UNIT: 1.0}).items():
             self._put(
                 CountRecord,

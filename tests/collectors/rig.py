@@ -13,7 +13,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.meter.resume import client_id
 from gramwatt.collectors.testing.synthetic import SyntheticNvml
@@ -47,7 +47,7 @@ class Rig:
     ) -> NodeMeter:
         """A meter that has replied ready; `mark` in `more` overrides the job's start."""
         mono_ns, wall_ns = more.pop("mark", None) or self.mark
-        around = Around(
+        dependencies = Dependencies(
             environ=environ or {},
             clock=self.clock,
             random=Random(1),
@@ -59,7 +59,9 @@ class Rig:
         )
         config = Config(home=self.home, units=("image",), **more.pop("config", {}))
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}
-        meter = NodeMeter(around, config, {**start, "mono_ns": mono_ns, "wall_ns": wall_ns, **more})
+        meter = NodeMeter(
+            dependencies, config, {**start, "mono_ns": mono_ns, "wall_ns": wall_ns, **more}
+        )
         meter.start()
         return meter
 
@@ -71,7 +73,7 @@ class Rig:
 
     def send_counts(self, meter: NodeMeter) -> None:
         """The client sends what has changed, to a new meter everything."""
-        totals, client = self._totals_of(meter), client_id(meter.command)
+        totals, client = self._totals_of(meter), client_id(meter.start_line)
         if self._counting.get(client) is not meter:
             totals.reset()
         self._counting[client] = meter
@@ -86,7 +88,7 @@ class Rig:
         meter.counts.unconfirmed.clear()
 
     def _totals_of(self, meter: NodeMeter) -> CountTotals:
-        return self._totals.setdefault(client_id(meter.command), CountTotals())
+        return self._totals.setdefault(client_id(meter.start_line), CountTotals())
 
     def now(self) -> int:
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())

@@ -16,7 +16,7 @@ from typing import Any
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.devices.base import SourceAbsent
-from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.testing.synthetic import SyntheticGpu, SyntheticNvml
@@ -43,7 +43,7 @@ class VendorRig(Rig):
         self, *, pid: int = 100, environ: dict[str, str] | None = None, **more: Any
     ) -> NodeMeter:
         mono_ns, wall_ns = more.pop("mark", None) or self.mark
-        around = Around(
+        around = Dependencies(
             environ=environ or {},
             clock=self.clock,
             random=Random(1),

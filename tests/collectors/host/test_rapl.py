@@ -17,7 +17,7 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.meter import HostMeter, Part
 from gramwatt.collectors.host.rapl_meter import RaplHost, host_meter
 from gramwatt.collectors.journal.intervals import Interval, Schedule
-from gramwatt.collectors.meter.dependencies import Around, rapl_counters
+from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from gramwatt.sci.journal.records import DeviceRecord
@@ -390,7 +390,7 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench)
     def no_nvml() -> Any:
         raise SourceAbsent("no NVIDIA driver here")
 
-    around = Around(
+    around = Dependencies(
         environ={},
         clock=bench.clock,
         random=Random(1),
@@ -421,5 +421,7 @@ def test_the_counters_can_be_left_alone(tmp_path: Path, source: str) -> None:
     def counters() -> rapl.Finding:
         raise AssertionError("asked")
 
-    around = Around(environ={"GRAMWATT_HOST_SOURCE": source}, rapl=lambda: True, counters=counters)
+    around = Dependencies(
+        environ={"GRAMWATT_HOST_SOURCE": source}, rapl=lambda: True, counters=counters
+    )
     assert rapl_counters(around) is None

@@ -13,7 +13,7 @@ import pytest
 from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.devices.base import SourceAbsent
 from gramwatt.collectors.host import codecarbon_process, rapl
-from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from gramwatt.sci.journal.records import DeviceRecord
@@ -66,7 +66,7 @@ def test_the_job_is_told_and_its_processor_estimated(tmp_path: Path) -> None:
         raise SourceAbsent("no NVIDIA driver here")
 
     clock = VirtualClock()
-    around = Around(
+    around = Dependencies(
         environ={},
         clock=clock,
         random=Random(1),

@@ -168,7 +168,7 @@ def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_um
     meter = rig.start()
     rig.kill(meter)
     path = rig.folder().path
-    Log(path / "meter.log", rig.clock).say("a remark")
+    Log(path / "meter.log", rig.clock).write("a remark")
     assert spool.remember_server(path, "http://server")
     uploader._write_marks(path, {"a": 1})
     assert close_dead(spool.SpoolFolder(path))

@@ -32,21 +32,23 @@ import sys, time
 from gramwatt import track
 with track(unit="image") as job:
     print("up", flush=True)
-    end = time.monotonic() + float(sys.argv[1])
+    end, counted = time.monotonic() + float(sys.argv[1]), 0
     while time.monotonic() < end:
         job.count(1)
+        counted += 1
         time.sleep(0.05)
-    print(time.clock_gettime(time.CLOCK_BOOTTIME), flush=True)
+    print(time.clock_gettime(time.CLOCK_BOOTTIME), counted, flush=True)
 """
 
 
 @dataclass
 class Life:
-    """What became of a job, and when it ended by the boot clock [s]."""
+    """What became of a job, when it ended by the boot clock [s], and what a whole one counted."""
 
     name: str
     fate: str
     end_s: float
+    counted: int | None = None
 
 
 def boot_s() -> float:
@@ -99,10 +101,12 @@ def live(seed: int, environ: dict[str, str]) -> Life:
         time.sleep(lives_s - draw.uniform(0.1, 1.0))
         kill([*(meters_of(name) if fate == "both" else []), client.pid])
         end_s = boot_s()
-    said = client.stdout.readline()
+    printed = client.stdout.readline().split()
     client.wait(30)
     client.stdout.close()
-    return Life(name, fate, float(said) if said else end_s)
+    if not printed:
+        return Life(name, fate, end_s)
+    return Life(name, fate, float(printed[0]), int(printed[1]))
 
 
 def wait_for(done: Callable[[], bool]) -> bool:
@@ -148,4 +152,6 @@ def check(life: Life, folder: SpoolFolder) -> None:
     assert truth_j - lost_j - late_j <= booked_j <= truth_j + late_j, (life, truth_j, booked_j)
     states = {"stop": "completed", "job": "killed", "both": "lost"}
     assert job.state == states.get(life.fate, "completed"), life
+    if life.counted is not None:
+        assert sum(count.amount for count in job.counts) == life.counted, life
     assert not any(notice.code == "overlap-removed" for notice in job.notices), life

@@ -7,11 +7,11 @@ import sys
 
 CODE = """
 import subprocess, sys
-from gramwatt.collectors.meter.self_usage import own_cost
-before = own_cost()
+from gramwatt.collectors.meter.self_usage import own_usage
+before = own_usage()
 hog = "data = bytearray(60_000_000)\\nend = sum(range(3_000_000))"
 subprocess.run([sys.executable, "-c", hog], check=True)
-after = own_cost()
+after = own_usage()
 print(after[0] - before[0], after[1] - before[1])
 """
 

@@ -444,13 +444,13 @@ def test_vfio_alone_is_no_tpu(tmp_path: Path) -> None:
 PROBE = """
 import json, sys
 from pathlib import Path
-from gramwatt.collectors.meter.dependencies import Around
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.common.clock import SystemClock, Timeline
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.sources.vendors import Place, ports
 
 clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
-around = Around(environ={}, vendors=lambda _: ports(bare))
+around = Dependencies(environ={}, vendors=lambda _: ports(bare))
 timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
 folder = Path(sys.argv[1]) / "home/spool/job/n-1"
 devices = DeviceManager(
