@@ -129,7 +129,9 @@ class GpuMeter:
         time_ns, counter_mj = reading.time_ns, reading.counter_mj
         if self._last_ns is not None and time_ns <= self._last_ns:
             return
-        power_w = self._set_power(reading.power_mw)
+        power_w = None if reading.power_mw is None else w_from_mw(reading.power_mw)
+        if power_w is not None:
+            self.power_w = power_w
         if self._last_ns is None:
             self._restart(time_ns, counter_mj, power_w)
             self._mark_w = self.power_w
@@ -149,7 +151,8 @@ class GpuMeter:
         """
         if self._last_ns is None or time_ns <= self._last_ns or power_mw is None:
             return
-        self._integrate(time_ns, self._set_power(power_mw), dense=not after_gap)
+        self.power_w = w_from_mw(power_mw)
+        self._integrate(time_ns, self.power_w, dense=not after_gap)
 
     def add_boundary(
         self, time_ns: int, points: Sequence[Point], power_mw: float | None, *, cut: bool = True
@@ -283,12 +286,6 @@ class GpuMeter:
     def _held_j(self, span_ns: float) -> float | None:
         """Energy of a span at the last known power [J]."""
         return None if self.power_w is None else self.power_w * span_ns / NS_PER_S
-
-    def _set_power(self, power_mw: float | None) -> float | None:
-        if power_mw is None:
-            return None
-        self.power_w = w_from_mw(power_mw)
-        return self.power_w
 
     def _restart(self, time_ns: int, counter_mj: float | None, power_w: float | None) -> None:
         """Count on from this reading."""

@@ -15,16 +15,10 @@ RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 """Pause before a lost device is read again; it doubles with each failure."""
 
 
-class Sample(NamedTuple):
-    """Energy counter [mJ], power [mW] and its mean over one second [mW]; None where not offered."""
-
-    counter_mj: float | None
-    power_mw: float | None
-    mean_mw: float | None = None
-
-
 class Reading(NamedTuple):
-    """A sample and its time on the job's timeline [ns]."""
+    """Time on the job's timeline [ns], energy counter [mJ], power [mW] and its mean over one second
+    [mW]; None for what the device does not offer.
+    """
 
     time_ns: int
     counter_mj: float | None
@@ -32,7 +26,9 @@ class Reading(NamedTuple):
     mean_mw: float | None = None
 
 
-Read = Callable[[], Sample]
+Values = tuple[float | None, float | None, float | None]
+"""Energy counter [mJ], power [mW] and its mean over one second [mW]; None where not offered."""
+Read = Callable[[], Values]
 
 
 def best_read(port: NvmlPort, index: int) -> Read | None:
@@ -40,22 +36,27 @@ def best_read(port: NvmlPort, index: int) -> Read | None:
 
     None when neither can be read. A call that fails for a passing reason is kept.
     """
-    fields = _attempt(lambda: port.fields(index, FAST_FIELDS)) or (None, None, None)
-    has_counter = fields[0] is not None
-    if has_counter and (fields[1] is not None or fields[2] is not None):
-        return lambda: _from_fields(*port.fields(index, FAST_FIELDS))
+
+    def read_fields() -> Values:
+        counter_mj, instant_mw, mean_mw = port.fields(index, FAST_FIELDS)
+        return counter_mj, mean_mw if instant_mw is None else instant_mw, mean_mw
+
+    counter_mj, power_mw, _ = _attempt(read_fields) or (None, None, None)
+    if counter_mj is not None and power_mw is not None:
+        return read_fields
     counter = _offered(lambda: port.energy_mj(index))
     power = _offered(lambda: port.power_mw(index))
     if not counter and not power:
         return None
 
-    def read() -> Sample:
-        return Sample(
+    def read_single() -> Values:
+        return (
             _optional(lambda: port.energy_mj(index)) if counter else None,
             _optional(lambda: port.power_mw(index)) if power else None,
+            None,
         )
 
-    return read
+    return read_single
 
 
 class Reader:
@@ -101,14 +102,14 @@ class Reader:
         clock = self._timeline.clock
         try:
             before_ns = clock.now_ns()
-            sample = self._read()
+            values = self._read()
             took_ns = clock.now_ns() - before_ns
             if took_ns > INTERRUPTED_NS and took_ns > INTERRUPTED_FACTOR * self._quickest_ns:
                 again_ns = clock.now_ns()
                 again = self._read()
                 again_took_ns = clock.now_ns() - again_ns
                 if again_took_ns < took_ns:
-                    before_ns, sample, took_ns = again_ns, again, again_took_ns
+                    before_ns, values, took_ns = again_ns, again, again_took_ns
         except DeviceLost as error:
             self._lose(error)
             return None
@@ -121,7 +122,7 @@ class Reader:
             self._retry_at_ns, self._pause_ns = None, RETRY_MIN_NS
         # The value belongs to some moment within the call; its middle is off by half of it.
         time_ns = before_ns + took_ns // 2 + self._timeline.offset_ns
-        return Reading(time_ns - time_ns % 1000, *sample)
+        return Reading(time_ns - time_ns % 1000, *values)
 
     def _lose(self, error: DeviceLost) -> None:
         if self._retry_at_ns is None:
@@ -131,11 +132,7 @@ class Reader:
         self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
 
 
-def _from_fields(counter_mj: int | None, instant_mw: int | None, mean_mw: int | None) -> Sample:
-    return Sample(counter_mj, mean_mw if instant_mw is None else instant_mw, mean_mw)
-
-
-def _attempt(call: Callable[[], tuple[int | None, ...]]) -> tuple[int | None, ...] | None:
+def _attempt(call: Read) -> Values | None:
     try:
         return call()
     except Exception:  # a field interface that is not there: the single calls are tried next

@@ -102,7 +102,8 @@ class Sampler:
         for device in self.devices:
             if device.boundary is not None or not device.reader.due(now_ns):
                 continue
-            device.drain()
+            if device.buffer is not None:
+                device.drain()
             reading = boards.get(device.index) or device.reader.read()
             if reading is not None:
                 boards[device.index] = reading

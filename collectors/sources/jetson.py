@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from gramwatt.collectors.devices.base import ReadFailed, SourceAbsent
 from gramwatt.collectors.sources.vendor import VendorPort, text_of
@@ -34,6 +35,11 @@ class Jetson(VendorPort):
     meter = "ina3221"
     device_class = "module"
     includes_host = True
+
+    @classmethod
+    def at(cls, root: Path) -> Self:
+        """The devices of a machine whose file system begins at `root`."""
+        return cls(root)
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root

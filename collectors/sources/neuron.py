@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
 from gramwatt.collectors.devices.visibility import Board, Visible, neuron
@@ -28,6 +29,11 @@ class Neuron(VendorPort):
     vendor = "AWS Neuron"
     meter = "neuron-sysfs"
     sampled_kind = "derived"
+
+    @classmethod
+    def at(cls, root: Path) -> Self:
+        """The devices of a machine whose file system begins at `root`."""
+        return cls(root)
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""What the sources of vendors other than NVIDIA share: NVML's port with everything not offered.
+"""What the sources of vendors other than NVIDIA share: a port that offers nothing.
 
 A vendor's file overrides what its library has. Readings stay in the port's units, mJ and mW. None
-of these sources has been run on its hardware; each says which document its shapes follow.
+of these sources has been run on its hardware; each names the document that its shapes follow.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from gramwatt.collectors.devices.base import MigSlice, NotSupported, SourceAbsent
 from gramwatt.collectors.devices.visibility import Board, Visible, everything
@@ -32,6 +32,11 @@ class VendorPort:
     sampled_kind = "integrated"
     includes_host = False
     counter_survives = True
+
+    @classmethod
+    def at(cls, root: Path) -> Self:
+        """The source of a machine whose file system begins at `root`."""
+        return cls()
 
     def open(self) -> None:
         """Load the library and find the devices; raises SourceAbsent with what to do."""

@@ -1,6 +1,7 @@
-"""Which vendors' devices this machine has: a look at device nodes and sysfs, no library loaded.
+"""Which vendors' devices this machine has, by device nodes and sysfs: no library is loaded for it.
 
-Only what is found here is imported later, so absent libraries cost nothing.
+Only the source of a vendor found here is imported, so absent libraries cost nothing. A new vendor
+is a function here that notices its devices, and a line of VENDORS.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,13 +31,20 @@ class Place:
 
 
 class Vendor(NamedTuple):
-    """One vendor: how its devices are noticed, and its source, imported only then."""
+    """One vendor: how its devices are noticed, and the source that reads them."""
 
     name: str
     present: Callable[[Place], bool]
-    port: Callable[[Place], VendorPort]
-    module: str
-    """The library the source imports, empty for one that reads files only."""
+    source: str
+    """Module in this folder and its VendorPort, `module:Class`."""
+    library: str
+    """The library that the source imports, empty for one that reads files only."""
+
+    def port(self, place: Place) -> VendorPort:
+        """Import the source; it is not yet open."""
+        module, _, name = self.source.partition(":")
+        source: type[VendorPort] = getattr(import_module(f"{__package__}.{module}"), name)
+        return source.at(place.root)
 
 
 def present(place: Place | None = None) -> list[Vendor]:
@@ -95,48 +104,12 @@ def _accelerators(root: Path) -> set[str]:
     return {text for path in found if (text := text_of(path))}
 
 
-def _amd_port(_: Place) -> VendorPort:
-    from gramwatt.collectors.sources.amd import AmdSmi
-
-    return AmdSmi()
-
-
-def _gaudi_port(_: Place) -> VendorPort:
-    from gramwatt.collectors.sources.gaudi import Pyhlml
-
-    return Pyhlml()
-
-
-def _apple_port(_: Place) -> VendorPort:
-    from gramwatt.collectors.sources.apple import AppleSilicon
-
-    return AppleSilicon()
-
-
-def _jetson_port(place: Place) -> VendorPort:
-    from gramwatt.collectors.sources.jetson import Jetson
-
-    return Jetson(place.root)
-
-
-def _neuron_port(place: Place) -> VendorPort:
-    from gramwatt.collectors.sources.neuron import Neuron
-
-    return Neuron(place.root)
-
-
-def _tpu_port(_: Place) -> VendorPort:
-    from gramwatt.collectors.sources.tpu import Tpu
-
-    return Tpu()
-
-
 VENDORS = (
-    Vendor("AMD GPU", _amd, _amd_port, "amdsmi"),
-    Vendor("Intel Gaudi", _gaudi, _gaudi_port, "pyhlml"),
-    Vendor("Apple silicon", _apple, _apple_port, "zeus_apple_silicon"),
-    Vendor("NVIDIA Jetson", _jetson, _jetson_port, ""),
-    Vendor("AWS Neuron", _neuron, _neuron_port, ""),
-    Vendor("Google TPU", _tpu, _tpu_port, "tpu_info"),
+    Vendor("AMD GPU", _amd, "amd:AmdSmi", "amdsmi"),
+    Vendor("Intel Gaudi", _gaudi, "gaudi:Pyhlml", "pyhlml"),
+    Vendor("Apple silicon", _apple, "apple:AppleSilicon", "zeus_apple_silicon"),
+    Vendor("NVIDIA Jetson", _jetson, "jetson:Jetson", ""),
+    Vendor("AWS Neuron", _neuron, "neuron:Neuron", ""),
+    Vendor("Google TPU", _tpu, "tpu:Tpu", "tpu_info"),
 )
-"""Every vendor but NVIDIA, whose NVML has a file and a meter of its own."""
+"""Every vendor but NVIDIA, whose GPUs are read through NVML (nvml.py)."""

@@ -468,7 +468,7 @@ def test_without_their_devices_no_vendors_library_or_source_is_loaded(tmp_path: 
     assert done.returncode == 0, done.stderr
     loaded = set(json.loads(done.stdout))
     assert "gramwatt.collectors.sources.vendors" in loaded
-    libraries = {vendor.module.partition(".")[0] for vendor in VENDORS} - {""} | {"grpc"}
+    libraries = {vendor.library.partition(".")[0] for vendor in VENDORS} - {""} | {"grpc"}
     names = ("amd", "gaudi", "apple", "jetson", "neuron", "tpu")
     sources = {f"gramwatt.collectors.sources.{name}" for name in names}
     assert loaded & (libraries | sources) == set()
