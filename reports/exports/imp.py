@@ -20,7 +20,7 @@ from gramwatt.reports.exports.imp_terms import (
 )
 from gramwatt.reports.exports.imp_words import conversion_factors, methodology, unit_rationale
 from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
-from gramwatt.reports.exports.yaml_text import Data, to_yaml
+from gramwatt.reports.exports.yaml import Data, to_yaml
 from gramwatt.sci.analysis.audit import AuditDoc, self_audit
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.units import h_from_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gramwatt.reports.exports.common import scored_unit
-from gramwatt.reports.exports.yaml_text import Data
+from gramwatt.reports.exports.yaml import Data
 from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import HOURS_PER_YEAR, h_from_s, kwh_from_j

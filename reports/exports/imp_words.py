@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.exports.yaml_text import Data
+from gramwatt.reports.exports.yaml import Data
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.score.sci_for_ai import rationale
 
