@@ -16,7 +16,8 @@ from gramwatt.reports.model import Cell, Chart, Column, Table
 PALETTE = ("#1f4e79", "#c8553d", "#5aa9a3", "#efb54a", "#8d6a9f", "#c9ced4")
 FONT = "Open Sans"
 """Bundled, so that texts are as wide in the drawing as they are in print."""
-INK, FAINT, PAPER = "#33404d", "#dfe4e9", "#fffffe"
+INK = "#33404d"
+FAINT = "#dfe4e9"
 WIDTH, HEIGHT, BAR_HEIGHT = 700, 230, 26
 """[px] Every drawing is as wide, axes and legend included, so that all letters are as large."""
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -75,7 +76,6 @@ def stacked_steps(
         },
         "x2": {"field": "x2"},
         "y": _amount("y", y_title, stack="zero"),
-        "tooltip": [_told("part", "part"), _told("x", x_title), _told("y", y_title)],
         **_stacked(parts),
     }
     # Steps that touch show a seam at the edges of pixels unless their outline covers it.
@@ -94,7 +94,6 @@ def line_steps(rows: Rows, *, x_title: str, y_title: str) -> dict[str, Any]:
             "scale": {"nice": False},
         },
         "y": _amount("y", y_title),
-        "tooltip": [_told("x", x_title), _told("y", y_title)],
     }
     mark = {"type": "line", "interpolate": "step-after", "color": PALETTE[0], "strokeWidth": 1.8}
     return {**_spec(rows, mark, encoding), "height": HEIGHT * 0.65}
@@ -113,7 +112,6 @@ def columns(
             "axis": {"labelAngle": 0, "labelOverlap": True, "ticks": False},
         },
         "y": _amount("value", y_title, stack="zero"),
-        "tooltip": [_told("name", x_title), _told("part", "part"), _told("value", y_title)],
         **_stacked(parts),
     }
     return _spec(rows, {"type": "bar"}, encoding)
@@ -144,11 +142,7 @@ def ranked(rows: Rows) -> dict[str, Any]:
         "width": WIDTH,
         "height": BAR_HEIGHT * max(1, len(rows)) + 6,
         "data": {"values": [dict(row) for row in rows]},
-        "encoding": {
-            "y": name,
-            "x": share,
-            "tooltip": [_told("name", "part"), _told("label", "share")],
-        },
+        "encoding": {"y": name, "x": share},
         "layer": [bar, label],
     }
 
@@ -178,13 +172,6 @@ def _spec(rows: Rows, mark: dict[str, Any], encoding: dict[str, Any]) -> dict[st
 def _amount(field: str, title: str, **more: Any) -> dict[str, Any]:
     axis = {"domain": False, "ticks": False, "tickCount": 5}
     return {"field": field, "type": "quantitative", "title": title, "axis": axis, **more}
-
-
-def _told(field: str, title: str) -> dict[str, Any]:
-    """A line of what an interactive chart says under the pointer."""
-    if field in ("name", "part", "label"):
-        return {"field": field, "type": "nominal", "title": title}
-    return {"field": field, "type": "quantitative", "title": title, "format": ".3~r"}
 
 
 def _stacked(parts: Sequence[str]) -> dict[str, Any]:
