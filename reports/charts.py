@@ -1,7 +1,7 @@
 """Charts: Vega-Lite specifications as plain data, drawn to SVG without browser or network.
 
-The palette goes from dark to light in the order of the stack, so that a black-and-white print keeps
-the parts apart, and avoids the pairs that people confuse who do not tell red from green.
+The palette goes from dark to light in stacking order, so that the parts can be distinguished in a
+black-and-white print, and avoids pairs that red-green colour blindness confuses.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from gramwatt.reports.model import Cell, Chart, Column, Table
+from gramwatt.reports.model import Cell, Column, Table
 
 PALETTE = ("#1f4e79", "#c8553d", "#5aa9a3", "#efb54a", "#8d6a9f", "#c9ced4")
 FONT = "Open Sans"
-"""Bundled, so that texts are as wide in the drawing as they are in print."""
-INK, FAINT, PAPER = "#33404d", "#dfe4e9", "#fffffe"
+"""A bundled font, so that texts have the same width in the SVG and in print."""
+INK = "#33404d"
+FAINT = "#dfe4e9"
 WIDTH, HEIGHT, BAR_HEIGHT = 700, 230, 26
-"""[px] Every drawing is as wide, axes and legend included, so that all letters are as large."""
+"""Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _LEGEND = {"orient": "top", "direction": "horizontal", "symbolType": "square", "symbolSize": 90}
 Rows = Sequence[Mapping[str, Any]]
 
 
 def draw(spec: Mapping[str, Any]) -> str:
-    """The specification as SVG text; nothing is fetched while drawing."""
-    _know_fonts()
+    """Draw a specification as SVG text, without network access."""
+    _register_fonts()
     import vl_convert
 
-    drawn: str = vl_convert.vegalite_to_svg({**spec, "config": config()}, allowed_base_urls=[])
-    return drawn
+    svg: str = vl_convert.vegalite_to_svg({**spec, "config": _config()}, allowed_base_urls=[])
+    return svg
 
 
-def config() -> dict[str, Any]:
-    """How every chart looks: quiet axes, no frame, our palette."""
+def _config() -> dict[str, Any]:
+    """The style of every chart."""
     words = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "titleFontSize": 11}
     return {
-        "aria": False,  # the figure around the drawing has its words
+        "aria": False,  # the figure element around the SVG has the alternative text
         "font": FONT,
         "background": None,
         "autosize": {"type": "fit", "contains": "padding"},
@@ -61,9 +62,9 @@ def config() -> dict[str, Any]:
 def stacked_steps(
     rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str]
 ) -> dict[str, Any]:
-    """What holds for a step each, stacked in the order of `parts`.
+    """Stacked bars of means over steps of time, in the order of `parts`.
 
-    `rows` hold `x` and `x2` (start and end of the step), `y` (mean over it) and `part`.
+    `rows` hold `x` and `x2` (start and end of the step), `y` (mean over it), `part` and `rank`.
     """
     encoding = {
         "x": {
@@ -75,16 +76,15 @@ def stacked_steps(
         },
         "x2": {"field": "x2"},
         "y": _amount("y", y_title, stack="zero"),
-        "tooltip": [_told("part", "part"), _told("x", x_title), _told("y", y_title)],
         **_stacked(parts),
     }
-    # Steps that touch show a seam at the edges of pixels unless their outline covers it.
+    # An outline in the same colour covers the seams between adjacent bars.
     encoding["stroke"] = encoding["color"]
     return _spec(rows, {"type": "bar", "binSpacing": 0, "strokeWidth": 0.6}, encoding)
 
 
 def line_steps(rows: Rows, *, x_title: str, y_title: str) -> dict[str, Any]:
-    """A value that holds for a step each: `rows` hold `x` (start of the step) and `y`."""
+    """A step line: `rows` hold `x` (start of the step) and `y`."""
     encoding = {
         "x": {
             "field": "x",
@@ -94,7 +94,6 @@ def line_steps(rows: Rows, *, x_title: str, y_title: str) -> dict[str, Any]:
             "scale": {"nice": False},
         },
         "y": _amount("y", y_title),
-        "tooltip": [_told("x", x_title), _told("y", y_title)],
     }
     mark = {"type": "line", "interpolate": "step-after", "color": PALETTE[0], "strokeWidth": 1.8}
     return {**_spec(rows, mark, encoding), "height": HEIGHT * 0.65}
@@ -103,7 +102,7 @@ def line_steps(rows: Rows, *, x_title: str, y_title: str) -> dict[str, Any]:
 def columns(
     rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Stacked columns: `rows` hold `name` (one of `names`), `value` and `part` (one of `parts`)."""
+    """Stacked columns: `rows` hold `name`, `value`, `part` and `rank`."""
     encoding = {
         "x": {
             "field": "name",
@@ -113,14 +112,13 @@ def columns(
             "axis": {"labelAngle": 0, "labelOverlap": True, "ticks": False},
         },
         "y": _amount("value", y_title, stack="zero"),
-        "tooltip": [_told("name", x_title), _told("part", "part"), _told("value", y_title)],
         **_stacked(parts),
     }
     return _spec(rows, {"type": "bar"}, encoding)
 
 
 def ranked(rows: Rows) -> dict[str, Any]:
-    """Shares of a whole as bars with their figure beside: `name`, `share` (0 to 1) and `label`."""
+    """Horizontal bars of shares: `rows` hold `name`, `share` (0 to 1) and `label`."""
     names = [row["name"] for row in rows]
     share = {
         "field": "share",
@@ -144,22 +142,13 @@ def ranked(rows: Rows) -> dict[str, Any]:
         "width": WIDTH,
         "height": BAR_HEIGHT * max(1, len(rows)) + 6,
         "data": {"values": [dict(row) for row in rows]},
-        "encoding": {
-            "y": name,
-            "x": share,
-            "tooltip": [_told("name", "part"), _told("label", "share")],
-        },
+        "encoding": {"y": name, "x": share},
         "layer": [bar, label],
     }
 
 
-def chart(caption: str, alt: str, spec: dict[str, Any], data: Table) -> Chart:
-    """A chart block whose data table repeats its caption."""
-    return Chart(caption, alt, spec, data)
-
-
 def data_table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-    """The table behind a chart: the first column names, the others are figures."""
+    """The table of a chart's data, with names in the first column and figures in the others."""
     heads = tuple(Column(title, "right" if n else "left") for n, title in enumerate(titles))
     return Table(caption, heads, tuple(tuple(row) for row in rows))
 
@@ -180,13 +169,6 @@ def _amount(field: str, title: str, **more: Any) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "title": title, "axis": axis, **more}
 
 
-def _told(field: str, title: str) -> dict[str, Any]:
-    """A line of what an interactive chart says under the pointer."""
-    if field in ("name", "part", "label"):
-        return {"field": field, "type": "nominal", "title": title}
-    return {"field": field, "type": "quantitative", "title": title, "format": ".3~r"}
-
-
 def _stacked(parts: Sequence[str]) -> dict[str, Any]:
     scale = {"domain": list(parts), "range": [PALETTE[n % len(PALETTE)] for n in range(len(parts))]}
     return {
@@ -203,8 +185,8 @@ def _stacked(parts: Sequence[str]) -> dict[str, Any]:
 
 
 @cache
-def _know_fonts() -> None:
-    """Register the bundled fonts for measuring texts, once a process."""
+def _register_fonts() -> None:
+    """Register the bundled fonts with the chart library, once per process."""
     import vl_convert
 
     with resources.as_file(resources.files("gramwatt.reports").joinpath("fonts")) as folder:

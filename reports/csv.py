@@ -1,6 +1,6 @@
-"""Reports as CSV: one tidy table, a figure a line, with its range, unit, kind and source.
+"""The monthly report as tidy CSV: one figure a row, with its range, unit, kind and source.
 
-Counts and shares are lines without range, kind and source.
+Counts and shares have neither range, kind nor source.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import io
 from collections.abc import Iterable
 
 from gramwatt.reports.printable import clean
-from gramwatt.sci.base.document import DayDoc, JobDoc, JobHead, MonthDoc, MonthTotals, QualityDoc
+from gramwatt.sci.base.document import JobHead, MonthDoc, MonthTotals, QualityDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
 HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")
-Line = tuple[str, str, str, QuantityDoc | float | None]
+Row = tuple[str, str, str, QuantityDoc | float | None]
 
 
 def month_csv(document: MonthDoc) -> str:
-    """The month: totals, last month's, projects, days, top jobs, suggestions, states, quality."""
-    return _write(_month_lines(document))
+    """The month as CSV: every figure in full precision; an unknown one is empty, never 0."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    for section, name, figure, quantity in _rows(document):
+        writer.writerow((section, _inert(name), _inert(figure), *_fields(quantity)))
+    return out.getvalue()
 
 
-def job_csv(document: JobDoc) -> str:
-    """The job: terms, scores, devices, days and inputs."""
-    return _write(_job_lines(document))
-
-
-def _month_lines(document: MonthDoc) -> Iterable[Line]:
+def _rows(document: MonthDoc) -> Iterable[Row]:
     yield from _totals("total", document["month"], document["totals"])
     if document["previous"] is not None:
         yield from _totals("previous", document["month"], document["previous"])
@@ -38,7 +38,10 @@ def _month_lines(document: MonthDoc) -> Iterable[Line]:
         yield "project", name, "energy_kwh", row["energy_kwh"]
         yield "project", name, "total_g", row["total_g"]
         yield "project", name, "g_per_unit", row["g_per_unit"]
-    yield from _days(document["days"])
+    for day in document["days"]:
+        yield "day", day["day"], "energy_kwh", day["energy_kwh"]
+        yield "day", day["day"], "operational_g", day["operational_g"]
+        yield "day", day["day"], "embodied_g", day["embodied_g"]
     for job in document["top_jobs"]:
         yield from _terms("job", job["job_id"], job)
     for saving in document["suggestions"]:
@@ -55,13 +58,13 @@ def _month_lines(document: MonthDoc) -> Iterable[Line]:
     yield from _quality(document["data_quality"])
 
 
-def _totals(section: str, name: str, totals: MonthTotals) -> Iterable[Line]:
+def _totals(section: str, name: str, totals: MonthTotals) -> Iterable[Row]:
     yield section, name, "jobs", float(totals["jobs"])
     yield section, name, "jobs_unknown", float(totals["jobs_unknown"])
     yield from _terms(section, name, totals)
 
 
-def _quality(quality: QualityDoc) -> Iterable[Line]:
+def _quality(quality: QualityDoc) -> Iterable[Row]:
     for what, shares in (
         ("energy", quality["energy"]),
         ("intensity", quality["intensity"]),
@@ -71,46 +74,15 @@ def _quality(quality: QualityDoc) -> Iterable[Line]:
             yield "quality", what, name, share
 
 
-def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable[Line]:
+def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable[Row]:
     yield section, name, "energy_kwh", document["energy_kwh"]
     yield section, name, "operational_g", document["operational_g"]
     yield section, name, "embodied_g", document["embodied_g"]
     yield section, name, "total_g", document["total_g"]
 
 
-def _days(days: Iterable[DayDoc]) -> Iterable[Line]:
-    for day in days:
-        yield "day", day["day"], "energy_kwh", day["energy_kwh"]
-        yield "day", day["day"], "operational_g", day["operational_g"]
-        yield "day", day["day"], "embodied_g", day["embodied_g"]
-
-
-def _job_lines(document: JobDoc) -> Iterable[Line]:
-    yield from _terms("total", document["job_id"], document)
-    for row in document["sci"]:
-        yield "sci", row["unit"], "count", row["count"]
-        yield "sci", row["unit"], "g_per_unit", row["g_per_unit"]
-    for device in document["devices"]:
-        yield "device", device["device_id"], "energy_j", device["energy_j"]
-        yield "device", device["device_id"], "embodied_g", device["embodied_g"]
-    yield from _days(document["days"])
-    for item in document["method"]["inputs"]:
-        yield "input", item["what"], "", item["figure"]
-    yield from _quality(document["data_quality"])
-
-
-def _write(lines: Iterable[Line]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEADER)
-    for section, name, figure, quantity in lines:
-        shown = _fields(quantity)
-        writer.writerow((section, _inert(name), _inert(figure), *shown))
-    return out.getvalue()
-
-
 def _fields(quantity: QuantityDoc | float | None) -> tuple[str, ...]:
-    """Full precision; an unknown figure is an empty field, never 0."""
+    """The fields from `value` to `source`."""
     if quantity is None:
         return ("", "", "", "", "unknown", "")
     if isinstance(quantity, int | float):
@@ -120,6 +92,6 @@ def _fields(quantity: QuantityDoc | float | None) -> tuple[str, ...]:
 
 
 def _inert(text: str) -> str:
-    """A text that no spreadsheet runs as a formula, without control codes and half characters."""
+    """The text without control codes, with a quote before what a spreadsheet reads as a formula."""
     name = clean(text)
     return f"'{name}" if name.lstrip()[:1] in ("=", "+", "-", "@") else name

@@ -1,4 +1,4 @@
-"""The report of one job: what it cost, how that is known, and what stands against it."""
+"""The report of one job: its score, the figures behind it, data quality and method."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gramwatt.reports.sections.common import (
 from gramwatt.reports.sections.devices import device_blocks
 from gramwatt.reports.sections.scoring import score_blocks
 from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
-from gramwatt.reports.sections.timeseries import over_time
+from gramwatt.reports.sections.timeseries import timeseries_blocks
 from gramwatt.reports.sections.windows import window_blocks
 from gramwatt.sci.advice import AdviceDoc
 from gramwatt.sci.base.document import JobDoc
@@ -39,16 +39,21 @@ WORLD = (
     "The grid zone of this job is not known, so the world average intensity stands in for it. The "
     "figures below are not an SCI score: name the zone or cloud region to get one."
 )
+PROVISIONAL = "The job had not ended when this was made: every figure is provisional."
+SYNTHETIC = (
+    "Readings of this job come from a synthetic or replayed meter, not from hardware. The figures "
+    "below are not an SCI score."
+)
 
 
 def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
-    """The report of a job document, with this advice or that of the packaged catalog."""
+    """The report of a job document; without `advice`, the packaged catalog's suggestions."""
     data = document if advice is None else [document, advice]
     blocks = [
         *_warnings(document),
         *_summary(document),
         *score_blocks(document),
-        *over_time(document["series"]),
+        *timeseries_blocks(document["series"]),
         *device_blocks(document["devices"]),
         *window_blocks(document["windows"]),
         *quality_blocks(document["data_quality"], whole=document["energy_kwh"] is not None),
@@ -61,7 +66,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
         *method_blocks(document["method"]),
         *memo_blocks(document["memo"]),
         *audit_blocks(document),
-        *_own_cost(document),
+        *_meter_cost(document),
     ]
     return Document(
         f"Energy and carbon of {document['name']}",
@@ -91,20 +96,15 @@ def _warnings(document: JobDoc) -> list[Block]:
     if document["zone"] is None:
         blocks.append(NoticeBlock("warning", "zone-unknown", WORLD))
     if document["provisional"]:
-        said = "The job had not ended when this was made: every figure is provisional."
-        blocks.append(NoticeBlock("warning", "", said))
+        blocks.append(NoticeBlock("warning", "", PROVISIONAL))
     if any(notice["code"] == "meter-synthetic" for notice in document["notices"]):
-        said = (
-            "Readings of this job come from a synthetic or replayed meter, not from hardware. The "
-            "figures below are not an SCI score."
-        )
-        blocks.append(NoticeBlock("warning", "meter-synthetic", said))
+        blocks.append(NoticeBlock("warning", "meter-synthetic", SYNTHETIC))
     return blocks
 
 
 def _zones(document: JobDoc) -> str:
-    """The grid zones of the job: one, or those of its nodes."""
-    zones = document["method"].get("zones") or []  # documents of earlier revisions have none
+    """The grid zone of the job, or the zones of its nodes."""
+    zones = document["method"].get("zones") or []  # missing in documents of earlier versions
     if len(zones) > 1:
         return f"{', '.join(zones)}: each node in its own"
     return known_or(document["zone"], f"{UNKNOWN}; the world average is used")
@@ -143,8 +143,8 @@ def _summary(document: JobDoc) -> list[Block]:
 
 
 def _tags(document: JobDoc) -> list[tuple[str, str]]:
-    said = ", ".join(f"{name} = {value}" for name, value in sorted(document["tags"].items()))
-    return [("Tags", said)] if said else []
+    tags = ", ".join(f"{name} = {value}" for name, value in sorted(document["tags"].items()))
+    return [("Tags", tags)] if tags else []
 
 
 def _deviations(document: JobDoc) -> list[Block]:
@@ -153,15 +153,14 @@ def _deviations(document: JobDoc) -> list[Block]:
     return [Text("No deviation from the standard is known.")]
 
 
-def _own_cost(document: JobDoc) -> list[Block]:
-    spent, memory = document["method"]["meter_cpu_s"], document["method"]["meter_rss_b"]
-    if spent is None:
+def _meter_cost(document: JobDoc) -> list[Block]:
+    method, duration_s = document["method"], document["duration_s"]
+    cpu_s, rss_b, energy_j = method["meter_cpu_s"], method["meter_rss_b"], method["meter_energy_j"]
+    if cpu_s is None:
         return []
-    held = f" and at most {number(mib_from_bytes(memory), 3)} MiB of memory" if memory else ""
-    length = document["duration_s"]
-    share = f", {percent(spent / length)} of one core over the job" if length else ""
-    said = f"Measuring took {number(spent, 2)} s of processor time{share}{held}."
-    energy = document["method"]["meter_energy_j"]
-    if energy is not None:
-        said += f" That is about {text(energy)} of the host's energy, by a model."
-    return [Heading("What measuring cost"), Text(said)]
+    share = f", {percent(cpu_s / duration_s)} of one core over the job" if duration_s else ""
+    memory = f" and at most {number(mib_from_bytes(rss_b), 3)} MiB of memory" if rss_b else ""
+    sentence = f"Measuring took {number(cpu_s, 2)} s of processor time{share}{memory}."
+    if energy_j is not None:
+        sentence += f" That is about {text(energy_j)} of the host's energy, by a model."
+    return [Heading("What measuring cost"), Text(sentence)]

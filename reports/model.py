@@ -1,7 +1,7 @@
-"""A report as one document of blocks, built once and drawn by two generic renderers.
+"""A report as one document of blocks, built once and rendered as HTML and as PDF.
 
-A new section is a new list of blocks: neither renderer changes. Every text here is plain text; the
-renderers take care that no part of it is read as markup.
+A new section is a new list of blocks; the renderers do not change. Every text is plain text, which
+the renderers escape.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Severity = Literal["warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading; level 1 is a section of the report, 2 a part of one."""
+    """A heading of a section (level 1) or of a part of one (level 2)."""
 
     text: str
     level: Literal[1, 2] = 1
@@ -23,7 +23,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph; `strong` for the few sentences that must not be missed."""
+    """A paragraph; `strong` prints it in bold."""
 
     text: str
     strong: bool = False
@@ -31,23 +31,23 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Sentences one below the other, each with a mark before it."""
+    """A bulleted list."""
 
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A calculation, one line per step: the symbols, then the numbers, then the result."""
+    """A calculation by lines: the formula in symbols, in numbers, and the result."""
 
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A headline figure: name, value, unit, range in the same unit, and how it is known.
+    """A headline figure: name, value, unit, range in the same unit, and kind or remark.
 
-    `lead` marks the one that the report is about.
+    `lead` marks the main figures of the report, printed larger.
     """
 
     label: str
@@ -67,14 +67,14 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with their values, one a line."""
+    """Names with their values, one per line."""
 
     rows: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's title and alignment; `weight` is its share of the width in print."""
+    """A column: title, alignment, and `weight`, its relative width in print."""
 
     title: str
     align: Align = "left"
@@ -83,7 +83,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A cell of two lines: what it says, and below it, quieter, its range or its detail."""
+    """A cell of two lines: a text and, smaller below it, its range or a detail."""
 
     text: str
     below: str
@@ -97,9 +97,9 @@ Cell = str | Pair
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; every row has a cell for every column. `note` stands below it.
+    """A table, with `note` below it.
 
-    Raises ValueError for a row that has more or fewer cells than there are columns.
+    Raises ValueError if a row has more or fewer cells than the table has columns.
     """
 
     caption: str
@@ -125,7 +125,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class NoticeBlock:
-    """A remark that stands out: `warning` for what changes how the report may be used."""
+    """A highlighted notice; a `warning` limits how the report may be used."""
 
     severity: Severity
     code: str
@@ -134,7 +134,7 @@ class NoticeBlock:
 
 @dataclass(frozen=True, slots=True)
 class PageBreak:
-    """A new page in print; nothing on a screen."""
+    """A new page in the PDF; without effect in HTML."""
 
 
 Block = (
@@ -144,9 +144,9 @@ Block = (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A report: its title, what it is about, its date (YYYY-MM-DD) and its blocks.
+    """A report: title, subtitle, date (YYYY-MM-DD) and blocks.
 
-    `reference` names the data it was made from, and stands on every page.
+    `reference` identifies the data of the report; it is printed on every page.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The monthly report, for the people who answer for the emissions."""
+"""The report of one month: totals, change, projects, models, jobs and statement."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ from gramwatt.reports.sections.common import (
     status,
     terms,
 )
-from gramwatt.reports.sections.daily import calendar_blocks, month_name
+from gramwatt.reports.sections.daily import day_blocks, month_name
 from gramwatt.sci.base.document import JobHead, ModelRow, MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import count_text, duration
 from gramwatt.sci.base.notices import CODES
 
 FIRST_PROJECTS = 8
-"""Rows of the project table that fit on the first page beside the figures."""
+"""Rows of the project table that fit on the first page."""
 STATES = ("completed", "failed", "killed", "lost", "running")
+"""States of jobs, in the order of their rows."""
 
 
 def build(document: MonthDoc) -> Document:
     """The report of a month document."""
-    whose = f"Project {document['project']}" if document["project"] else "All projects"
+    scope = f"Project {document['project']}" if document["project"] else "All projects"
     jobs = document["totals"]["jobs"]
     what = f"{document['month']}, {known_or(document['project'], 'all projects')}"
     stamp = reference(document, what)
@@ -56,7 +57,7 @@ def build(document: MonthDoc) -> Document:
     blocks += _statement(document, stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
-        f"{whose}; {jobs} {'job' if jobs == 1 else 'jobs'}; times are UTC.",
+        f"{scope}; {jobs} {'job' if jobs == 1 else 'jobs'}; times are UTC.",
         f"{document['month']}-01",
         tuple(blocks),
         stamp,
@@ -65,15 +66,15 @@ def build(document: MonthDoc) -> Document:
 
 def _details(document: MonthDoc) -> list[Block]:
     projects = document["projects"]
-    every: list[Block] = []
+    all_projects: list[Block] = []
     if len(projects) > FIRST_PROJECTS:
-        every = [Heading("SCI by project"), _projects(projects, "All projects and units")]
+        all_projects = [Heading("SCI by project"), _projects(projects, "All projects and units")]
     return [
-        *every,
+        *all_projects,
         *_models(document["models"]),
-        *_top(document["top_jobs"]),
+        *_top_jobs(document["top_jobs"]),
         *saving_blocks(document["suggestions"]),
-        *calendar_blocks(document["month"], document["days"]),
+        *day_blocks(document["month"], document["days"]),
         *_outcomes(document),
         *quality_blocks(document["data_quality"]),
         *_notices(document),
@@ -85,22 +86,22 @@ def _warnings(document: MonthDoc) -> list[Block]:
     blocks: list[Block] = []
     jobs = document["totals"]["jobs"]
     if not document["complete"]:
-        said = "The month had not ended, or jobs were still running, when this was made."
-        blocks.append(NoticeBlock("warning", "", said))
+        text = "The month had not ended, or jobs were still running, when this was made."
+        blocks.append(NoticeBlock("warning", "", text))
     without = document["notice_counts"].get("zone-unknown", 0)
     if without:
-        said = (
+        text = (
             f"{without} of {jobs} jobs have no known grid zone. The world average intensity "
             "stands in for theirs, and they are not SCI scores."
         )
-        blocks.append(NoticeBlock("warning", "zone-unknown", said))
+        blocks.append(NoticeBlock("warning", "zone-unknown", text))
     unknown = document["totals"]["jobs_unknown"]
     if unknown:
-        said = (
+        text = (
             f"{unknown} of {jobs} jobs have a term that is not known; the sums hold the known "
             "parts only."
         )
-        blocks.append(NoticeBlock("warning", "energy-unmeasured", said))
+        blocks.append(NoticeBlock("warning", "energy-unmeasured", text))
     return blocks
 
 
@@ -113,17 +114,17 @@ def _summary(document: MonthDoc) -> list[Block]:
     figures = terms(totals)
     before = document["previous"]
     if before is not None:
-        said = against(totals["total_g"], before["total_g"])
-        figures["total_g"] = replace(figures["total_g"], note=said)
+        note = against(totals["total_g"], before["total_g"])
+        figures["total_g"] = replace(figures["total_g"], note=note)
     return [
         Heading("Summary"),
         Figures((*figures.values(), grade)),
         change_table(document),
-        _projects(_dearest(document["projects"]), "SCI by project and unit"),
+        _projects(_largest(document["projects"]), "SCI by project and unit"),
     ]
 
 
-def _dearest(rows: Sequence[ProjectRow]) -> list[ProjectRow]:
+def _largest(rows: Sequence[ProjectRow]) -> list[ProjectRow]:
     def grams(row: ProjectRow) -> float:
         return row["total_g"]["value"] if row["total_g"] else 0.0
 
@@ -160,7 +161,7 @@ def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
 
 
 def _models(rows: Sequence[ModelRow]) -> list[Block]:
-    """Every model's runs, those that make it and those that use it on lines of their own."""
+    """Runs by model; the runs that make a model and those that use it have separate rows."""
     if not rows:
         return []
     columns = (
@@ -189,12 +190,12 @@ def _models(rows: Sequence[ModelRow]) -> list[Block]:
     return [Heading("Models"), Table("Runs by model, in this month", columns, lines, note)]
 
 
-def _top(jobs: Sequence[JobHead]) -> list[Block]:
+def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:
     columns = (
         Column("Job", weight=2.2),
         Column("Project", weight=1.2),
         Column("State", weight=0.9),
-        Column("Took", "right", 0.9),
+        Column("Duration", "right", 0.9),
         Column("Energy", "right", 1.1),
         Column("Carbon", "right", 1.2),
     )
@@ -235,7 +236,7 @@ def _outcomes(document: MonthDoc) -> list[Block]:
     counts = document["conformance"]
     known = [name for name in STATUS if name in counts]
     kinds = tuple((status(name), str(counts[name])) for name in known)
-    note = "Failed, killed and lost jobs count in full: what they used, they used."
+    note = "Failed, killed and lost jobs count in full."
     return [
         Heading("How the jobs ended and how they score"),
         Table("Jobs, energy and carbon by state", columns, rows, note),
@@ -257,10 +258,10 @@ def _notices(document: MonthDoc) -> list[Block]:
 def _method(document: MonthDoc) -> list[Block]:
     method = document["method"]
     blocks: list[Block] = [*method_blocks(method)] if method else []
-    said = "The method is that of the last job of the month; each job's report has its own."
+    note = "The method is that of the last job of the month; each job's report has its own."
     rows = tuple((source,) for source in document["sources"])
     table = Table("Sources of the figures", (Column("Source"),), rows)
-    return [*blocks, Text(said), Heading("Sources"), table]
+    return [*blocks, Text(note), Heading("Sources"), table]
 
 
 def _statement(document: MonthDoc, stamp: str) -> list[Block]:

@@ -1,9 +1,8 @@
-"""A document as a tagged PDF, set by typst without network.
+"""A document as a tagged PDF, typeset by typst without network access.
 
-The document reaches the one template as JSON, so that no text of a user can be read as markup. The
-same document gives the same bytes: its date is the report's, not the clock's, and its letters come
-from the fonts that this package carries. Only a text in a script that those lack is set in the
-machine's own fonts.
+The template reads the document as JSON, so that no text of a user is read as markup. The same
+document gives the same bytes: the PDF's date is that of the report, and its fonts are bundled. The
+system's fonts are used only for a script that the bundled ones lack.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
     import typst
 
 MAX_ROWS = 200
-"""Rows of a table in print; the CSV and the page have all of them."""
+"""Rows of a table in the PDF; the CSV and the page have all of them."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _NO_GLYPH = re.compile(r'the text `"(.+?)"` could not be displayed')
 _JOINED = ("Mn", "Me", "Cf")
-"""Unicode categories of marks that stand on the character before them, and of joiners."""
+"""Unicode categories of combining marks and joiners."""
 MAX_TRIES = 24
 _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}")
 
@@ -37,8 +36,8 @@ _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}")
 def render(document: Document) -> bytes:
     """The document as PDF/UA-1 bytes.
 
-    PDF/UA asks for a glyph of every character. Where neither our fonts nor the machine's have one,
-    a replacement mark stands for it; should even that not do, the PDF is tagged without the claim.
+    PDF/UA requires a glyph for every character. Characters without one in the bundled and the
+    system's fonts become U+FFFD. If typst still refuses, the PDF is tagged but not PDF/UA.
     """
     import typst
 
@@ -48,11 +47,11 @@ def render(document: Document) -> bytes:
         try:
             return _compile(text, document.date, system_fonts, "ua-1")
         except typst.TypstError as error:
-            said = _NO_GLYPH.findall(str(error))
-            if not said:
+            missing = _NO_GLYPH.findall(str(error))
+            if not missing:
                 raise
         if system_fonts:
-            text = _replaced(text, set(_ESCAPE.sub(_unescaped, "".join(said))))
+            text = _replaced(text, set(_ESCAPE.sub(_unescaped, "".join(missing))))
         system_fonts = True
     return _compile(text, document.date, system_fonts, None)
 
@@ -62,9 +61,9 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _replaced(text: str, lacking: set[str]) -> str:
-    """`text` with a replacement mark for each run of `lacking`, and without what was joined to it.
+    """Replace each run of `lacking` characters, with the marks joined to it, by U+FFFD.
 
-    Letters of ASCII stay: the JSON around the texts is made of them, and our fonts have them all.
+    ASCII characters stay: JSON consists of them, and the bundled fonts have them all.
     """
     kept: list[str] = []
     after = False
@@ -81,7 +80,7 @@ def _replaced(text: str, lacking: set[str]) -> str:
 def _compile(text: str, date: str, system_fonts: bool, standard: Literal["ua-1"] | None) -> bytes:
     import typst
 
-    made: bytes = typst.compile(
+    data: bytes = typst.compile(
         _template(),
         format="pdf",
         font_paths=_fonts(system_fonts),
@@ -89,12 +88,12 @@ def _compile(text: str, date: str, system_fonts: bool, standard: Literal["ua-1"]
         sys_inputs={"document": text},
         timestamp=datetime.fromisoformat(date).replace(tzinfo=UTC),
     )
-    return made
+    return data
 
 
 @cache
 def _fonts(system: bool) -> typst.Fonts:
-    """Our fonts and typst's own, and the machine's where they are wanted; read once a process."""
+    """The bundled fonts and typst's own, with the system's if wanted; read once per process."""
     import typst
 
     with resources.as_file(resources.files("gramwatt.reports").joinpath("fonts")) as folder:

@@ -1,4 +1,4 @@
-"""Texts of users made fit to print: no control codes, no half characters, nothing else changed."""
+"""Users' texts made printable: control codes and unpaired surrogates are replaced."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import dataclasses
 import unicodedata
 from typing import Any
 
-_UNFIT = ("Cc", "Cs")
-"""Unicode categories of control codes and of surrogates, which no encoding can hold."""
-_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Marks that turn the direction of what follows: a name must not reorder the report around it."""
+_DIRECTION = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Marks that set the direction of the following text; a name must not reorder the report."""
 
 
 def clean(text: str) -> str:
-    """`text` with a space for each control code and a replacement mark for what is no character."""
+    """The text with a space for each control code and U+FFFD for each unpaired surrogate."""
     if text.isprintable():
         return text
-    return "".join(map(_fit, text))
+    return "".join(map(_printable, text))
 
 
 def cleaned(value: Any) -> Any:
-    """A block, or any nest of tuples, lists and dicts, with every text in it cleaned."""
+    """A block, or nested tuples, lists and dicts, with every text in them cleaned."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list | tuple):
@@ -33,10 +31,12 @@ def cleaned(value: Any) -> Any:
     return value
 
 
-def _fit(character: str) -> str:
-    if character in _TURNS:
+def _printable(character: str) -> str:
+    if character in _DIRECTION:
         return ""
-    category = unicodedata.category(character)
-    if category == "Cs":
-        return "\N{REPLACEMENT CHARACTER}"
-    return " " if category in _UNFIT else character
+    match unicodedata.category(character):
+        case "Cs":  # surrogate
+            return "\N{REPLACEMENT CHARACTER}"
+        case "Cc":  # control code
+            return " "
+    return character

@@ -33,7 +33,7 @@ EVERYONE = ("gramwatt", "gramwatt.__version__", "gramwatt.track")
 OUTSIDE = {
     "sci": set(),
     "collectors": {"codecarbon", "pynvml", "requests", "rich", "typer", "urllib3", "click"},
-    "reports": {"jinja2", "markupsafe", "typst", "vl_convert"},
+    "reports": {"jinja2", "markupsafe", "typst", "vl_convert", "yaml"},
 }
 """Third-party packages each package may import; the service may import any that is declared."""
 SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}

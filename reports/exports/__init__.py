@@ -1,1 +1,9 @@
-"""A job document in other tools' formats: pure functions from the document to text."""
+"""A job document in other tools' formats: pure functions from the document to text.
+
+They may import gramwatt.sci only.
+
+- impact_framework.manifest: a manifest that Impact Framework runs to the same totals.
+- imp.imp: the form of the Green Software Foundation's SCI self-certification.
+- modelcard.card, modelcard.into_card: the emissions block of a Hugging Face model card.
+- csv.scicsv: every figure of the job as CSV.
+"""

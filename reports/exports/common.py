@@ -1,4 +1,4 @@
-"""What the exports share: the error, names, and figures out of a job document."""
+"""What the exports share: their error, names in the form's spelling, and parts of a document."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ CATEGORIES = {
     "inference": "ml-inference",
     "data-prep": "data-processing",
 }
-"""Kinds of job under the categories of the GSF form; every other kind is `other`."""
+"""Category in the GSF form by kind of job; any other kind is `other`."""
 
 
 class ExportError(GramwattError, ValueError):
-    """A job that cannot be written in the format asked for; the message says what is missing."""
+    """The job cannot be written in this format; the message names what is missing."""
 
     code = "not-exportable"
 
 
 def category(document: JobDoc) -> str:
-    """The form's category of this kind of job."""
+    """The category of the GSF form for the job's kind."""
     return CATEGORIES.get(document["kind"], "other")
 
 
 def kebab(text: str) -> str:
-    """Lower-case letters, digits and single hyphens, 3 to 100 of them, as the form's names want."""
+    """The text in lower-case letters, digits and single hyphens, 3 to 100 characters long."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:90].strip("-")
     return name if len(name) >= 3 else f"job-{name or '0'}"
 
 
 def scored_unit(document: JobDoc) -> SciDoc:
-    """The first functional unit, the declared one where there is one."""
+    """The first functional unit: the declared one, or the job itself."""
     return document["sci"][0]
 
 
 def require_terms(document: JobDoc) -> None:
-    """Raise ExportError where energy or embodied carbon is unknown, or the terms were not kept."""
+    """Raise ExportError if energy or embodied carbon is unknown, or the terms were not stored."""
     unknown = [
         name
         for name, figure in (
@@ -54,7 +54,7 @@ def require_terms(document: JobDoc) -> None:
         raise ExportError(
             f"job {document['job_id']!r} has no score to export: {' and '.join(unknown)} not known"
         )
-    # Documents stored before these fields existed lack them.
+    # Documents stored by earlier versions lack these fields.
     if not {"steps", "embodied_terms"} <= set(document):
         raise ExportError(
             f"job {document['job_id']!r} was scored by a version that kept no terms; score it again"
@@ -62,7 +62,7 @@ def require_terms(document: JobDoc) -> None:
 
 
 def hardware_used(devices: Iterable[DeviceDoc]) -> str:
-    """Accelerators as '8 x NVIDIA H100', else the processors."""
+    """The accelerators as `8 x NVIDIA H100`, or the CPUs of a job without accelerators."""
     known = [d for d in devices if d["class"] in ("gpu", "accelerator", "module")]
     chosen = known or [d for d in devices if d["class"] == "cpu"]
     names = dict.fromkeys(device["name"] for device in chosen)
@@ -71,6 +71,6 @@ def hardware_used(devices: Iterable[DeviceDoc]) -> str:
 
 
 def caution(document: JobDoc) -> str:
-    """A sentence where readings are not of hardware, so that nobody takes the export for real."""
+    """A warning for readings of a synthetic or replayed meter, empty for readings of hardware."""
     synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
     return CODES["meter-synthetic"] if synthetic else ""

@@ -27,14 +27,14 @@ COLUMNS = (
     "source",
 )
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a text that starts so for a formula; a quote before it keeps it a text."""
+"""Spreadsheets read a text with such a start as a formula, unless a quote stands before it."""
 STEP_KIND, STEP_SOURCE = "derived", "energy of the step, shared by time"
 
 Row = dict[str, object]
 
 
 def scicsv(document: JobDoc) -> str:
-    """The document as CSV text: the job's figures, then each device's, then energy by step.
+    """The document as CSV: figures of the job, of each device, then energy and intensity by step.
 
     An unknown figure is an empty cell, never 0.
     """
@@ -53,7 +53,7 @@ def _rows(document: JobDoc) -> Iterator[Row]:
         yield {"level": "job", "name": document["name"], **span, **row}
     for device in document["devices"]:
         for row in _device(device):
-            yield {"level": "device", **_who(device), **span, **row}
+            yield {"level": "device", **_identity(device), **span, **row}
     yield from _steps(document)
 
 
@@ -82,16 +82,16 @@ def _steps(document: JobDoc) -> Iterator[Row]:
     spans = list(zip(steps["edges"], steps["edges"][1:], strict=False))
     known = {device["device_id"]: device for device in document["devices"]}
     for device in steps["devices"]:
-        who = _who(known[device["device_id"]])
+        identity = _identity(known[device["device_id"]])
         figures = zip(spans, device["energy_j"], device["intensity_g_per_kwh"], strict=True)
         for (start, end), joules, intensity in figures:
-            common = {"level": "step", **who, "start": start, "end": end}
+            common = {"level": "step", **identity, "start": start, "end": end}
             common |= {"kind": STEP_KIND, "source": STEP_SOURCE}
             yield {**common, "figure": "energy", "value": joules, "unit": "J"}
             yield {**common, "figure": "intensity", "value": intensity, "unit": "gCO2e/kWh"}
 
 
-def _who(device: DeviceDoc) -> Row:
+def _identity(device: DeviceDoc) -> Row:
     return {"device_id": device["device_id"], "class": device["class"], "name": device["name"]}
 
 

@@ -1,8 +1,8 @@
 """A job in the form of GSF's SCI self-certification (Impact Manifest Protocol, schema 1.0).
 
-Whatever the job does not know is null and listed under `missing` with what to give; nothing is
-invented and nothing is signed. People who submit the form do so in their own name. The manifest
-beside it (`export if`) is named by its hash, with the totals that a run of it must reach.
+A field that the job cannot fill is null and listed under `missing`, with what to add. The form is
+not signed: the person who submits it does so in their own name. `manifest` holds the SHA-256 of the
+Impact Framework manifest of the same job and the totals that a run of it must reach.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from gramwatt.reports.exports.common import category, kebab, scored_unit
-from gramwatt.reports.exports.imp_terms import (
-    carbon_intensity,
-    embodied_emissions,
-    energy,
-    score,
-    shared_infrastructure,
-)
-from gramwatt.reports.exports.imp_words import conversion_factors, methodology, unit_rationale
 from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
-from gramwatt.reports.exports.yaml_text import Data, to_yaml
+from gramwatt.reports.exports.yaml import Data, to_yaml
 from gramwatt.sci.analysis.audit import AuditDoc, self_audit
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.units import h_from_s
+from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.units import HOURS_PER_YEAR, h_from_s, kwh_from_j
+from gramwatt.sci.score.sci_for_ai import rationale
 
 SCHEMA_VERSION = "1.0.0"
 SPECIFICATION = "SCI specification v1.1.0 (ISO/IEC 21031:2024)"
 KEEP_RECORDS_YEARS = 3
-"""How long the form asks that supporting records be kept."""
+"""How long the form asks to keep supporting records [years]."""
 NAMESPACE = uuid.UUID("5f0e7a52-7d0a-5a7e-9a77-3a3f3f2d8c11")
-"""Name space of the GUIDs made from a job's id and revision."""
+"""Namespace of the GUIDs made from a job's id and revision (RFC 9562, version 5)."""
+
+EMBODIED_METHOD = "M = TE x TiR/EL x RR/ToR for each device and host, use phase excluded from TE"
+INTENSITY_METHOD = (
+    "Each step's energy is multiplied by the intensity of that step and zone; the value here is "
+    "their energy-weighted mean. Market-based instruments are not part of it."
+)
+RANGE_WORDS = "8 times in 10"
 
 ASKED = {
     "submission.applicant.organization": "who submits: set the tag organization",
@@ -47,18 +48,18 @@ ASKED = {
     "calculation.embodied_emissions.value": "embodied carbon is not known",
     "attestation.signed_by": "read the form's statements and sign them yourself",
 }
-"""Fields that a job cannot always fill, with what to do about each."""
+"""Fields that may be null, each with what to add or the reason."""
 
 
 def imp(document: JobDoc) -> str:
     """The form as YAML, with `missing`, `self_audit` and, where it can be made, `manifest`."""
-    form = imp_data(document)
-    form["missing"] = missing(form)
+    form = _form(document)
+    form["missing"] = _missing(form)
     return to_yaml(form)
 
 
-def imp_data(document: JobDoc) -> dict[str, Data]:
-    """The form as plain data, before the list of what is missing."""
+def _form(document: JobDoc) -> dict[str, Data]:
+    """The form as plain data, without the list of what is missing."""
     return {
         "name": kebab(f"{document['project']}-{document['name']}-sci"),
         "description": _description(document),
@@ -67,12 +68,12 @@ def imp_data(document: JobDoc) -> dict[str, Data]:
         "boundary": _boundary(document),
         "functional_unit": _functional_unit(document),
         "calculation": {
-            "score": score(document),
-            "energy": energy(document),
-            "carbon_intensity": carbon_intensity(document),
-            "embodied_emissions": embodied_emissions(document),
+            "score": _score(document),
+            "energy": _energy(document),
+            "carbon_intensity": _carbon_intensity(document),
+            "embodied_emissions": _embodied_emissions(document),
         },
-        "methodology": methodology(document),
+        "methodology": _methodology(document),
         "disclosure": _disclosure(document),
         "self_audit": [_check(row) for row in self_audit(document)],
         "manifest": _manifest(document),
@@ -80,10 +81,12 @@ def imp_data(document: JobDoc) -> dict[str, Data]:
     }
 
 
-def missing(form: Mapping[str, Data]) -> list[Data]:
-    """Every asked field that is null, with what to give, and every check that failed."""
+def _missing(form: Mapping[str, Data]) -> list[Data]:
+    """Every field of `ASKED` that is null, and every check of the self-audit that failed."""
     rows: list[Data] = [
-        {"field": path, "give": what} for path, what in ASKED.items() if _at(form, path) is None
+        {"field": path, "give": what}
+        for path, what in ASKED.items()
+        if _value_at(form, path) is None
     ]
     audit = form["self_audit"]
     assert isinstance(audit, list)
@@ -95,7 +98,7 @@ def missing(form: Mapping[str, Data]) -> list[Data]:
     return rows
 
 
-def _at(form: Data, path: str) -> Data:
+def _value_at(form: Data, path: str) -> Data:
     value: Data = form
     for key in path.split("."):
         value = value[key] if isinstance(value, Mapping) else None
@@ -157,7 +160,7 @@ def _boundary(document: JobDoc) -> dict[str, Data]:
     return {
         "included": included,
         "excluded": excluded,
-        "shared_infrastructure": shared_infrastructure(document),
+        "shared_infrastructure": _shared_infrastructure(document),
     }
 
 
@@ -167,12 +170,231 @@ def _functional_unit(document: JobDoc) -> dict[str, Data]:
     return {
         "unit": row["unit"],
         "unit_symbol": row["unit"],
-        "rationale": unit_rationale(document),
+        "rationale": rationale(row["unit"], document["kind"], document["tags"]),
         "measurement_method": "counted by the job itself while it ran; all ranks add up",
         "total_units": row["count"],
-        "conversion_factors": conversion_factors(document),
+        "conversion_factors": _conversion_factors(document),
         "also_counted": list(others),
     }
+
+
+def _score(document: JobDoc) -> dict[str, Data]:
+    """The SCI score with its formula in numbers."""
+    row = scored_unit(document)
+    operational, embodied = document["operational_g"], document["embodied_g"]
+    formula = "SCI = (O + M) / R"
+    if operational and embodied:
+        numbers = f"({operational['value']:.6g} + {embodied['value']:.6g}) / {row['count']:.6g}"
+        formula = f"{formula} = {numbers}"
+    return {
+        **_ranged(row["g_per_unit"]),
+        "unit": f"gCO2eq per {row['unit']}",
+        "formula": formula,
+    }
+
+
+def _energy(document: JobDoc) -> dict[str, Data]:
+    """E as facility energy [kWh], with IT energy by component and the PUE."""
+    pue = document["method"]["pue"]
+    components: list[Data] = [
+        {
+            "name": f"{device['name']} ({device['device_id']})",
+            "energy_kwh": kwh_from_j(device["energy_j"]["value"]),
+            "calculation": f"{device['energy_j']['value']:.6g} J / 3.6e6 J per kWh",
+            "data_source": f"{device['meter']} ({device['energy_j']['kind']})",
+        }
+        for device in document["devices"]
+        if device["energy_j"] is not None
+    ]
+    it_energy = document["energy_kwh"]
+    meters = dict.fromkeys(d["meter"] for d in document["devices"] if d["energy_j"] is not None)
+    return {
+        "value": it_energy["value"] * pue["value"] if it_energy else None,
+        "unit": "kWh",
+        "methodology": "Meters read while the job ran; PUE is applied once, to the sum.",
+        "it_energy_kwh": it_energy["value"] if it_energy else None,
+        "pue": pue["value"],
+        "pue_source": pue["source"],
+        "components": components,
+        "data_sources": [
+            {"name": meter, "type": "measurement", "description": "energy of a device"}
+            for meter in meters
+        ],
+    }
+
+
+def _carbon_intensity(document: JobDoc) -> dict[str, Data]:
+    """I, location-based, with signal, basis, resolution and source."""
+    method = document["method"]
+    figure, place = method["intensity_g_per_kwh"], document["zone"] or "world average"
+    qualities = document["data_quality"]["intensity"]
+    resolution = ", ".join(f"{share:.0%} {name}" for name, share in qualities.items())
+    return {
+        **_ranged(figure),
+        "unit": "gCO2eq/kWh",
+        "location": document["zone"],
+        "approach": "location-based",
+        "methodology": INTENSITY_METHOD,
+        "signal": method["intensity_signal"],
+        "basis": method["intensity_basis"],
+        "resolution_by_energy": resolution or None,
+        "data_sources": [
+            {"name": source, "type": "grid-data", "description": f"intensity of {place}"}
+            for source in figure["source"].split("; ")
+        ],
+        "regional_breakdown": [
+            {
+                "region": place,
+                "percentage": 100,
+                "carbon_intensity": figure["value"],
+                "source": figure["source"],
+            }
+        ],
+    }
+
+
+def _embodied_emissions(document: JobDoc) -> dict[str, Data]:
+    """M with TE, EL, TiR and the resource share of each device and host."""
+    figure = document["embodied_g"]
+    terms = document["embodied_terms"]
+    sources = dict.fromkeys(
+        source for term in terms for source in term["te_g"]["source"].split("; ")
+    )
+    return {
+        **_ranged(figure),
+        "unit": "gCO2eq",
+        "methodology": EMBODIED_METHOD,
+        "hardware_components": [_hardware(term) for term in terms],
+        "data_sources": [
+            {"name": name, "type": "database", "description": "embodied carbon of hardware"}
+            for name in sources
+        ],
+    }
+
+
+def _shared_infrastructure(document: JobDoc) -> list[Data]:
+    """Devices and hosts of which only a part was reserved for the job."""
+    return [
+        {
+            "component": term["label"],
+            "allocation_method": "resources reserved over resources in total, for the job's time",
+            "allocation_percentage": 100 * term["resources_reserved"] / term["resources_total"],
+        }
+        for term in document["embodied_terms"]
+        if term["resources_reserved"] < term["resources_total"]
+    ]
+
+
+def _hardware(term: EmbodiedTermDoc) -> dict[str, Data]:
+    life_h = term["lifetime_years"] * HOURS_PER_YEAR
+    reserved_h = h_from_s(term["time_reserved_s"])
+    share = term["resources_reserved"] / term["resources_total"]
+    te = term["te_g"]
+    return {
+        "name": f"{term['label']} ({term['device_id']})",
+        "type": term["stages"],
+        "embodied_total": te["value"],
+        "expected_lifespan_hours": life_h,
+        "time_reserved_hours": reserved_h,
+        "resource_share": share,
+        "allocated_emissions": term["embodied_g"]["value"],
+        "calculation": f"{te['value']:.6g} x ({reserved_h:.6g} / {life_h:.6g}) x {share:.6g}",
+        "data_source": f"{te['source']} (tier {term['tier']})",
+    }
+
+
+def _ranged(figure: QuantityDoc | None) -> dict[str, Data]:
+    if figure is None:
+        return {"value": None}
+    return {"value": figure["value"], "low": figure["low"], "high": figure["high"]}
+
+
+def _conversion_factors(document: JobDoc) -> list[Data]:
+    """The declared factors that convert other units to the functional unit."""
+    return [
+        {
+            "from": row["unit"],
+            "to": row["to"],
+            "factor": row["factor"],
+            "source": f"{row['source']}, {row['date']}",
+        }
+        for row in document["method"]["conversions"]
+    ]
+
+
+def _methodology(document: JobDoc) -> dict[str, Data]:
+    """How the score was calculated, with assumptions, limitations and uncertainties."""
+    method = document["method"]
+    energy = document["data_quality"]["energy"]
+    kinds = ", ".join(f"{share:.0%} {kind}" for kind, share in energy.items())
+    return {
+        "approach": "hybrid",
+        "measurement_details": f"Energy by how it is known: {kinds or 'nothing was read'}.",
+        "calculation_details": method["formula"],
+        "assumptions": _assumptions(document),
+        "limitations": _limitations(document),
+        "uncertainties": _uncertainties(document),
+        "data_sources": [
+            {"name": source, "type": "source", "description": what}
+            for what, source in _sources(document).items()
+        ],
+    }
+
+
+def _assumptions(document: JobDoc) -> list[Data]:
+    life, pue = document["method"]["lifetime_years"], document["method"]["pue"]
+    declared = pue["kind"] == "declared"
+    return [
+        {
+            "assumption": f"Hardware is used for {life['value']:g} years",
+            "justification": life["source"],
+            "impact": "medium",
+        },
+        {
+            "assumption": f"PUE is {pue['value']:g}",
+            "justification": pue["source"],
+            "impact": "low" if declared else "medium",
+        },
+    ]
+
+
+def _limitations(document: JobDoc) -> list[Data]:
+    rows: list[Data] = [
+        {"limitation": text, "severity": "medium", "mitigation": None}
+        for text in document["deviations"]
+    ]
+    rows += [
+        {"limitation": f"{notice['code']}: {notice['message']}", "severity": "low"}
+        for notice in document["notices"]
+    ]
+    rows += [
+        {"limitation": f"Not included: {text}", "severity": "low"}
+        for text in document["method"]["boundary_excluded"]
+    ]
+    return rows
+
+
+def _uncertainties(document: JobDoc) -> list[Data]:
+    named = {
+        "energy": document["energy_kwh"],
+        "operational emissions": document["operational_g"],
+        "embodied emissions": document["embodied_g"],
+        "total": document["total_g"],
+    }
+    rows: list[Data] = [
+        {
+            "source": name,
+            "estimated_error": f"{figure['low']:.4g} to {figure['high']:.4g} {figure['unit']}",
+            "confidence_level": RANGE_WORDS,
+        }
+        for name, figure in named.items()
+        if figure is not None
+    ]
+    return rows
+
+
+def _sources(document: JobDoc) -> dict[str, str]:
+    return {row["what"]: row["figure"]["source"] for row in document["method"]["inputs"]}
 
 
 def _disclosure(document: JobDoc) -> dict[str, Data]:

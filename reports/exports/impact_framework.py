@@ -1,9 +1,10 @@
 """A job as a manifest of Impact Framework (@grnsft/if 1.1.0), which runs to the same total.
 
-Only its plain arithmetic is used. Its TimeSync drops samples when it averages, its TimeConverter
-rounds to six decimals, and its SciEmbodied has constants unfit for accelerators; so energy comes
-integrated, in kWh, on one grid of whole seconds that all components share, with R of the whole job
-on every row (then sums of scores are C over R). docs/exports.md explains each rule.
+The manifest uses the built-in plugins Multiply, Divide, Sum and Sci only: TimeSync drops samples
+when it averages, TimeConverter rounds to six decimals, and the constants of SciEmbodied do not fit
+accelerators. Energy is therefore given in kWh on one grid of whole seconds for all components, with
+R of the whole job on every row, so that the scores of the rows add up to C / R. docs/exports.md
+explains each rule.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from gramwatt.reports.exports.common import category, caution, kebab, require_terms, scored_unit
-from gramwatt.reports.exports.yaml_text import Data, to_yaml
+from gramwatt.reports.exports.yaml import Data, to_yaml
 from gramwatt.sci.base.document import DeviceStepsDoc, EmbodiedTermDoc, JobDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import kwh_from_j, s_from_years
@@ -24,22 +25,24 @@ from gramwatt.sci.journal.records import parse_time
 METRICS = ("energy", "carbon-operational", "carbon-embodied", "carbon", "sci")
 PIPELINE = ["operational", "time-share", "resource-share", "embodied", "sum-carbon", "sci"]
 RELATIVE_TOLERANCE = 1e-9
-"""How near the run's totals come to the document's."""
+"""Largest relative difference between the totals of a run and those of the document."""
 _SUM = {"time": "sum", "component": "sum"}
 _COPY = {"time": "copy", "component": "copy"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Steps of whole seconds, each made of one or more steps of the document."""
+class _Row(NamedTuple):
+    """A row of whole seconds, with the indices of the document's steps that it holds."""
 
-    starts: list[datetime]
-    durations_s: list[int]
-    members: list[list[int]]
+    start: datetime
+    duration_s: int
+    steps: list[int]
 
 
 def manifest(document: JobDoc) -> str:
-    """The manifest as YAML; raises ExportError for a job without energy or embodied carbon."""
+    """The manifest as YAML.
+
+    Raises ExportError for a job without energy, embodied carbon or stored terms.
+    """
     require_terms(document)
     unit = scored_unit(document)
     head: dict[str, Data] = {
@@ -54,7 +57,7 @@ def manifest(document: JobDoc) -> str:
 
 
 def expected(document: JobDoc) -> dict[str, float]:
-    """The totals at the root that a run of the manifest must reach, by metric."""
+    """The totals that a run of the manifest must reach, by metric."""
     require_terms(document)
     carbon = _value(document["total_g"])
     return {
@@ -67,17 +70,17 @@ def expected(document: JobDoc) -> dict[str, float]:
 
 
 def digest(text: str) -> str:
-    """SHA-256 of the manifest's UTF-8 bytes, for the form that goes beside it."""
+    """SHA-256 of the manifest's UTF-8 bytes."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _description(document: JobDoc) -> str:
-    said = (
+    summary = (
         f"Job {document['job_id']}, revision {document['revision']}: measured components with "
         "time-matched, location-based intensity. Embodied carbon of processors and memory is in "
         "each node's host component. Energy is IT energy; PUE is applied once."
     )
-    return " ".join(filter(None, (said, caution(document))))
+    return " ".join(filter(None, (summary, caution(document))))
 
 
 def _plugins(unit: str) -> dict[str, Data]:
@@ -148,7 +151,7 @@ def _meta(unit: str, description: str, aggregation: dict[str, str]) -> dict[str,
 def _tree(document: JobDoc) -> dict[str, Data]:
     steps = {device["device_id"]: device for device in document["steps"]["devices"]}
     terms = {term["device_id"]: term for term in document["embodied_terms"]}
-    grid = _grid(document)
+    timeline = _timeline(document)
     nodes: dict[str, dict[str, Data]] = {}
     for device in document["devices"]:
         device_id = device["device_id"]
@@ -156,7 +159,7 @@ def _tree(document: JobDoc) -> dict[str, Data]:
         children[device_id] = {
             "pipeline": {"compute": PIPELINE},
             "defaults": _defaults(document, terms.get(device_id)),
-            "inputs": _rows(document, grid, steps.get(device_id)),
+            "inputs": _inputs(document, timeline, steps.get(device_id)),
         }
     return {node: {"children": children} for node, children in nodes.items()}
 
@@ -173,27 +176,27 @@ def _defaults(document: JobDoc, term: EmbodiedTermDoc | None) -> dict[str, Data]
     }
 
 
-def _rows(document: JobDoc, grid: _Grid, steps: DeviceStepsDoc | None) -> list[Data]:
-    reserved = document["steps"]["reserved_s"]
-    rows: list[Data] = []
-    for start, duration, members in zip(grid.starts, grid.durations_s, grid.members, strict=True):
-        joules, intensity = _joined(document, steps, members)
-        rows.append(
+def _inputs(document: JobDoc, timeline: Sequence[_Row], steps: DeviceStepsDoc | None) -> list[Data]:
+    reserved_s = document["steps"]["reserved_s"]
+    inputs: list[Data] = []
+    for row in timeline:
+        joules, intensity = _row_energy(document, steps, row.steps)
+        inputs.append(
             {
-                "timestamp": start.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
-                "duration": duration,
-                "time-reserved": math.fsum(reserved[n] for n in members),
+                "timestamp": row.start.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+                "duration": row.duration_s,
+                "time-reserved": math.fsum(reserved_s[n] for n in row.steps),
                 "energy": kwh_from_j(joules),
                 "grid/carbon-intensity": intensity,
             }
         )
-    return rows
+    return inputs
 
 
-def _joined(
+def _row_energy(
     document: JobDoc, steps: DeviceStepsDoc | None, members: Sequence[int]
 ) -> tuple[float, float]:
-    """Energy [J] and its intensity over a row; a host's own row has none, only embodied carbon."""
+    """Energy [J] of a row and its intensity [gCO2e/kWh]; a host has embodied carbon only."""
     if steps is None:
         return 0.0, document["method"]["intensity_g_per_kwh"]["value"]
     energy, grams = steps["energy_j"], steps["intensity_g_per_kwh"]
@@ -203,36 +206,24 @@ def _joined(
     return joules, math.fsum(energy[n] * grams[n] for n in members) / joules
 
 
-def _grid(document: JobDoc) -> _Grid:
-    """The document's steps on whole seconds, at least one second long each."""
+def _timeline(document: JobDoc) -> list[_Row]:
+    """The document's steps as rows of whole seconds, each at least one second long."""
     edges = [parse_time(text) for text in document["steps"]["edges"]]
-    grid = _Grid([_floor(edges[0])], [], [])
-    members: list[int] = []
+    rows: list[_Row] = []
+    start = _floor(edges[0])
+    steps: list[int] = []
     for step, edge in enumerate(edges[1:]):
-        members.append(step)
-        last = step == len(edges) - 2
-        end = _ceil(edge) if last else _round(edge)
-        length = int((end - grid.starts[-1]).total_seconds())
-        if length >= 1:
-            grid.durations_s.append(length)
-            grid.members.append(members)
-            members = []
-            grid.starts.append(end)
-    if members:
-        _close(grid, members)
-    else:
-        grid.starts.pop()
-    return grid
-
-
-def _close(grid: _Grid, members: list[int]) -> None:
-    """Steps that are left over join the last row, or make a row of one second."""
-    if grid.members:
-        grid.starts.pop()
-        grid.members[-1].extend(members)
-    else:
-        grid.durations_s.append(1)
-        grid.members.append(members)
+        steps.append(step)
+        end = _ceil(edge) if step == len(edges) - 2 else _round(edge)
+        duration_s = int((end - start).total_seconds())
+        if duration_s >= 1:
+            rows.append(_Row(start, duration_s, steps))
+            start, steps = end, []
+    if steps and rows:
+        rows[-1].steps.extend(steps)
+    elif steps:
+        rows.append(_Row(start, 1, steps))
+    return rows
 
 
 def _floor(when: datetime) -> datetime:

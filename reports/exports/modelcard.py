@@ -1,23 +1,23 @@
-"""The `co2_eq_emissions` block of a Hugging Face model card, in grams as its readers take it.
+"""The `co2_eq_emissions` block of a Hugging Face model card, in grams as the Hub reads it.
 
-The block holds only keys that the Hub defines. In a card that exists it replaces the old block and
-touches nothing else.
+The block holds only keys that the Hub defines. In an existing card it replaces the old block; the
+rest of the card stays unchanged.
 """
 
 from __future__ import annotations
 
 from gramwatt.reports.exports.common import ExportError, caution, hardware_used
-from gramwatt.reports.exports.yaml_text import Data, to_yaml
+from gramwatt.reports.exports.yaml import Data, to_yaml
 from gramwatt.sci.base.document import JobDoc
 
 TRAINING_TYPES = {"training": "pre-training", "fine-tuning": "fine-tuning"}
-"""Kinds of job under the two training types the Hub names."""
+"""Training type of the Hub by kind of job."""
 KEY = "co2_eq_emissions"
 _FENCE = "---"
 
 
 def block(document: JobDoc) -> str:
-    """The block as YAML; raises ExportError where the total is unknown."""
+    """The block as YAML; raises ExportError for an unknown total."""
     total = document["total_g"]
     if total is None:
         raise ExportError(f"job {document['job_id']!r} has no total to put into a model card")
@@ -26,7 +26,7 @@ def block(document: JobDoc) -> str:
         f"{document['job_id']}, {total['low']:.4g} to {total['high']:.4g} g"
     )
     fields: dict[str, Data] = {
-        # A float of six figures: more than any range here justifies, and never an exponent.
+        # Six significant digits, more than any range here justifies.
         "emissions": float(f"{total['value']:.6g}"),
         "source": " ".join(filter(None, (f"{source}.", caution(document)))),
     }
@@ -40,14 +40,14 @@ def block(document: JobDoc) -> str:
 
 
 def card(document: JobDoc) -> str:
-    """A card that holds nothing but the block."""
+    """A model card with the block alone."""
     return f"{_FENCE}\n{block(document)}{_FENCE}\n"
 
 
 def into_card(text: str, document: JobDoc) -> str:
-    """The card `text` with its block replaced or added; everything else stays byte for byte.
+    """The card `text` with the block replaced or added; the rest stays byte for byte.
 
-    Raises ExportError when the card's front matter is never closed.
+    Raises ExportError if the card's front matter has no end.
     """
     lines = text.splitlines(keepends=True)
     if not lines or lines[0].rstrip() != _FENCE:

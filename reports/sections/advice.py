@@ -1,8 +1,7 @@
-"""The section of a job's report that says what would emit less for the same work.
+"""Suggestions: what would emit less for the same work, for a job and for a month.
 
-It is made of data alone: the answer that is passed in, which the service makes with its own catalog
-and measurements, or the answer that the document and the packaged catalog give. One document with
-one answer gives one report.
+The service passes in the advice made with its own catalog and measurements; without it, the section
+is made from the document and the packaged catalog.
 """
 
 from __future__ import annotations
@@ -31,43 +30,43 @@ MONTH_NOTE = (
 NOTE = "Ranges hold eight times in ten; a saving is named only where the whole range lies below 1."
 
 
-def advice_blocks(document: JobDoc, answer: AdviceDoc | None = None) -> list[Block]:
-    """The section, empty where the job gives no ground for suggestions."""
-    answer = answer or _by_the_package(document)
-    if answer is None:
+def advice_blocks(document: JobDoc, advice: AdviceDoc | None = None) -> list[Block]:
+    """The suggestions for a job; empty if nothing can be suggested."""
+    advice = advice or _packaged_advice(document)
+    if advice is None:
         return []
-    shown = report_lines(answer)
-    flags = [n["message"] for n in answer["notices"] if n["code"].startswith("flag-")]
-    if not shown and not flags:
+    suggestions = report_lines(advice)
+    flags = [n["message"] for n in advice["notices"] if n["code"].startswith("flag-")]
+    if not suggestions and not flags:
         return []
     blocks: list[Block] = [Heading("Suggestions"), *(Text(text) for text in flags)]
     blocks += [Text(text) for text in _software(document)]
-    if shown and shown[0]["action"] == "keep":
-        return [*blocks, Text(_sentence(shown[0]["reasons"][0]))]
-    rows = tuple(_row(one) for one in shown)
+    if suggestions and suggestions[0]["action"] == "keep":
+        return [*blocks, Text(_sentence(suggestions[0]["reasons"][0]))]
+    rows = tuple(_row(suggestion) for suggestion in suggestions)
     return [*blocks, Table("What would emit less for the same work", COLUMNS, rows, NOTE)]
 
 
 def saving_blocks(savings: Sequence[SavingDoc]) -> list[Block]:
-    """The month's section: the best certain saving of each job that has one; empty without any."""
+    """The largest certain saving of each job of a month; empty without any."""
     if not savings:
         return []
     rows = tuple(
         (
-            Pair(one["name"], one["job_id"] if one["name"] != one["job_id"] else ""),
-            _action(one["action"], one["target"]),
-            _ratio(one["carbon_ratio"]),
-            cell(one["saved_g"]),
-            one["reason"],
+            Pair(row["name"], row["job_id"] if row["name"] != row["job_id"] else ""),
+            _action(row["action"], row["target"]),
+            _ratio(row["carbon_ratio"]),
+            cell(row["saved_g"]),
+            row["reason"],
         )
-        for one in savings
+        for row in savings
     )
     columns = (Column("Job", weight=1.6), *COLUMNS)
     table = Table("The largest certain savings, one a job", columns, rows, MONTH_NOTE)
     return [Heading("What would help most"), table]
 
 
-def _by_the_package(document: JobDoc) -> AdviceDoc | None:
+def _packaged_advice(document: JobDoc) -> AdviceDoc | None:
     try:
         return for_job(document, load_catalog())
     except GramwattError:
@@ -75,20 +74,19 @@ def _by_the_package(document: JobDoc) -> AdviceDoc | None:
 
 
 def _software(document: JobDoc) -> list[str]:
-    """What the job ran with, as far as the suggestions know it, and who said so."""
-    known = software_of(document)
-    from_tags = document["tags"]
-    told = [
-        f"{name} {text} ({'a tag' if name in from_tags else 'as its record says'})"
-        for name, text in known.items()
+    """The software that the suggestions assume, with where it is known from."""
+    tags = document["tags"]
+    known = [
+        f"{name} {text} ({'a tag' if name in tags else 'recorded by the job'})"
+        for name, text in software_of(document).items()
     ]
-    return [f"Judged for {', '.join(told)}."] if told else []
+    return [f"Suggestions for {', '.join(known)}."] if known else []
 
 
-def _row(one: SuggestionDoc) -> tuple[Cell, ...]:
-    why = one["reasons"][0] if one["reasons"] else one["operating_point"]
-    named = _action(one["action"], one["target"])
-    return (named, _ratio(one["carbon_ratio"]), cell(one["saved_g"]), why)
+def _row(row: SuggestionDoc) -> tuple[Cell, ...]:
+    reason = row["reasons"][0] if row["reasons"] else row["operating_point"]
+    action = _action(row["action"], row["target"])
+    return (action, _ratio(row["carbon_ratio"]), cell(row["saved_g"]), reason)
 
 
 def _action(action: str, target: str | None) -> str:

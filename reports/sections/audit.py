@@ -1,4 +1,4 @@
-"""The self-audit as a section: a document's own figures against each other."""
+"""The self-audit: whether the figures of a document agree with each other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gramwatt.sci.base.formatting import UNKNOWN, number
 
 
 def audit_blocks(document: JobDoc) -> list[Block]:
-    """Every check with what was found; failed ones are named before the table."""
+    """A table of the checks, after a sentence that names the failed ones."""
     rows = self_audit(document)
     failed = [row["check"] for row in rows if not row["passed"]]
-    said = f"These checks do not hold: {'; '.join(failed)}." if failed else "Every check holds."
+    result = f"These checks do not hold: {'; '.join(failed)}." if failed else "Every check holds."
     columns = (
         Column("Check", weight=2.2),
         Column("Should be", "right"),
@@ -21,11 +21,11 @@ def audit_blocks(document: JobDoc) -> list[Block]:
         Column("Holds", weight=0.6),
     )
     table = Table("The figures of this report against each other", columns, tuple(map(_row, rows)))
-    return [Heading("Self-audit"), Text(said), table]
+    return [Heading("Self-audit"), Text(result), table]
 
 
 def _row(row: AuditDoc) -> tuple[str, ...]:
-    # A range has no figure of its own to be; a calculation without one is not known.
+    # Only a calculation has an expected figure; a check of a range has none.
     calculated = row["limit"].endswith("%")
     expected = _figure(row["expected"]) if calculated else ""
     limit = f"within {row['limit']}" if calculated else row["limit"]

@@ -1,4 +1,4 @@
-"""This month against the month before: by how much, or that the ranges cannot tell."""
+"""The change against the month before, or that the ranges show no reliable difference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def change_table(document: MonthDoc) -> Block:
-    """Each term of both months, with its change; a sentence where there is no month before."""
+    """A table of the terms of both months with their changes, or that there is no month before."""
     now, before = document["totals"], document["previous"]
     if before is None:
         return Text("There is no month before to compare with.")
@@ -34,17 +34,17 @@ def change_table(document: MonthDoc) -> Block:
         Column("Month before", "right", 1.2),
         Column("Change", "right", 1.4),
     )
-    note = "A change is called one only where the ranges of the two months do not meet."
+    note = "A change is stated only where the ranges of the two months do not overlap."
     return Table("Against the month before", columns, tuple(rows), note)
 
 
 def change(new: QuantityDoc | None, old: QuantityDoc | None) -> Pair:
-    """The change in percent and as an amount, or that the ranges meet and none can be told."""
+    """The change in percent and as an amount; `NO_DIFFERENCE` if the ranges overlap."""
     if new is None or old is None:
         return Pair(UNKNOWN, "")
     by = _amount(new, old)
     if new["low"] <= old["high"] and old["low"] <= new["high"]:
-        return Pair(NO_DIFFERENCE, "" if by is None else f"the middles differ by {by}")
+        return Pair(NO_DIFFERENCE, "" if by is None else f"the middle values differ by {by}")
     if old["value"] == 0:
         return Pair(by or UNKNOWN, "from nothing")
     share = new["value"] / old["value"] - 1
@@ -52,20 +52,21 @@ def change(new: QuantityDoc | None, old: QuantityDoc | None) -> Pair:
 
 
 def against(new: QuantityDoc | None, old: QuantityDoc | None) -> str:
-    """The change in one phrase."""
-    said = change(new, old)
-    if said.text == UNKNOWN:
+    """The change as a phrase."""
+    found = change(new, old)
+    if found.text == UNKNOWN:
         return "change against the month before not known"
-    return f"{said.text} against the month before"
+    return f"{found.text} against the month before"
 
 
 def _amount(new: QuantityDoc, old: QuantityDoc) -> str | None:
-    """The difference of the values, with the digits that the difference's range supports."""
-    ends = (new["low"] - old["high"], new["high"] - old["low"])
+    """The difference with the digits that its range supports; None for equal values."""
+    low, high = new["low"] - old["high"], new["high"] - old["low"]
     by = new["value"] - old["value"]
     if by == 0:
         return None
-    low, high = (ends[0], ends[1]) if by > 0 else (-ends[1], -ends[0])
+    if by < 0:
+        low, high = -high, -low
     size: QuantityDoc = {**new, "value": abs(by), "low": low, "high": high}
     return _signed(by, value_text(size))
 

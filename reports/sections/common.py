@@ -1,16 +1,17 @@
-"""Sections that the job's and the month's report share: terms, quality, method and sources."""
+"""What the job's and the month's report share: terms, data quality, method and sources."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from gramwatt import __version__
-from gramwatt.reports.charts import chart, data_table, ranked
+from gramwatt.reports.charts import data_table, ranked
 from gramwatt.reports.model import (
     Block,
     Cell,
+    Chart,
     Column,
     Facts,
     Figure,
@@ -22,7 +23,7 @@ from gramwatt.reports.model import (
     Text,
 )
 from gramwatt.sci.base.document import JobHead, MethodDoc, MonthTotals, QualityDoc
-from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, span_text, text, value_text
+from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, text, value_text
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
@@ -34,7 +35,7 @@ WARNING_CODES = {
     "job-lost",
     "meter-gap",
 }
-"""Notices that change how a report may be used; the others explain."""
+"""Notices that limit how a report may be used; others are information."""
 STATUS = {
     "conforming": "conforming",
     "conforming-with-deviations": "conforming with deviations",
@@ -65,18 +66,12 @@ SUPPLIES = {
     "grid": "from the grid",
     "off-grid": "own, not connected to a grid, with the factor declared for it",
 }
-_TERMS = (
-    ("energy_kwh", "Energy (E)"),
-    ("operational_g", "Operational carbon (O)"),
-    ("embodied_g", "Embodied carbon (M)"),
-    ("total_g", "Total carbon (O + M)"),
-)
 
 
 def headline(
     label: str, figure: QuantityDoc | None, note: str = "", *, lead: bool = False
 ) -> Figure:
-    """A headline figure: value, unit, range and how it is known, `UNKNOWN` for None."""
+    """A headline figure: value, unit, range, and `note` or the kind; `UNKNOWN` for None."""
     if figure is None:
         return Figure(label, UNKNOWN, note=note, lead=lead)
     printed = shown(figure)
@@ -86,42 +81,41 @@ def headline(
 
 
 def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
-    """The four terms as headline figures, by the name of their field; the total leads."""
-    figures: Mapping[str, QuantityDoc | None] = {
-        "energy_kwh": document["energy_kwh"],
-        "operational_g": document["operational_g"],
-        "embodied_g": document["embodied_g"],
-        "total_g": document["total_g"],
+    """The four terms as headline figures by the name of their field, the total as a main one."""
+    return {
+        "energy_kwh": headline("Energy (E)", document["energy_kwh"]),
+        "operational_g": headline("Operational carbon (O)", document["operational_g"]),
+        "embodied_g": headline("Embodied carbon (M)", document["embodied_g"]),
+        "total_g": headline("Total carbon (O + M)", document["total_g"], lead=True),
     }
-    return {name: headline(label, figures[name], lead=name == "total_g") for name, label in _TERMS}
 
 
 def cell(figure: QuantityDoc | None) -> Cell:
-    """A figure in a table: the value with its unit, the range below it."""
+    """A table cell: the value with its unit, the range below it."""
     return Pair(value_text(figure), shown(figure).span if figure else "")
 
 
 def status(conformance: str) -> str:
-    """The status as a phrase."""
+    """The conformance as a phrase."""
     return STATUS.get(conformance, conformance)
 
 
 def declared(conformance: str) -> str:
-    """The status with who says so, or why it says nothing about the standard."""
+    """The conformance with its declaration, or why the figures are not an SCI score."""
     if conformance == "not-sci":
         return f"{status(conformance)}: something the standard asks for is missing"
     return f"{status(conformance)}; {DECLARED}"
 
 
 def reference(document: object, what: str) -> str:
-    """What stands on every page: maker, subject, and the first digits of the data's digest."""
+    """The line on every page: version, subject, and the start of the data's SHA-256 digest."""
     data = json.dumps(document, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(data.encode("utf-8", "backslashreplace")).hexdigest()
     return f"gramwatt {__version__} · {what} · data {digest[:12]}"
 
 
 def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
-    """Each notice as a block, warnings first."""
+    """A block for each notice, warnings first."""
     ordered = sorted(notices, key=lambda notice: notice["code"] not in WARNING_CODES)
     return [
         NoticeBlock(
@@ -134,9 +128,9 @@ def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
 
 
 def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
-    """The grade, and shares of energy, intensity and embodied carbon by how they are known.
+    """The grade, and shares of energy, intensity and embodied carbon by kind.
 
-    `whole` is false where the energy of part of the job is not known: shares are of the rest.
+    `whole` is false if the energy of part of the job is unknown; shares are then of the rest.
     """
     named = {
         "Energy" if whole else "Energy that was read": quality["energy"],
@@ -160,27 +154,27 @@ def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
     bars = [(f"{what}: {part}", share, percent(share)) for what, part, share in rows]
     table = data_table(
         caption,
-        ("What", "Known as", "Share"),
+        ("What", "Kind", "Share"),
         [(what, part, percent(share)) for what, part, share in rows],
     )
     return [*blocks, share_chart(caption, bars, table), Text(TIERS)]
 
 
 def share_chart(caption: str, bars: Sequence[tuple[str, float, str]], data: Table) -> Block:
-    """Bars of shares: each a name, a share (0 to 1) and the text beside the bar."""
+    """A chart of shares; each bar is a name, a share (0 to 1) and its label."""
     rows = [{"name": name, "share": share, "label": label} for name, share, label in bars]
-    said = ", ".join(f"{name} {label}" for name, _, label in bars)
-    return chart(caption, f"Bars of shares: {said}.", ranked(rows), data)
+    shares = ", ".join(f"{name} {label}" for name, _, label in bars)
+    return Chart(caption, f"Bars of shares: {shares}.", ranked(rows), data)
 
 
 def method_blocks(method: MethodDoc) -> list[Block]:
-    """Method and boundary: what a reader needs to repeat the score."""
+    """Method and boundary: what a reader needs to reproduce the score."""
     intensity = method["intensity_g_per_kwh"]
     facts = (
         ("Standard", method["standard"]),
         ("Formula", method["formula"]),
         ("Grid intensity", f"{text(intensity)}, the mean weighted by energy"),
-        ("Its signal", f"{method['intensity_signal']}, {method['intensity_basis']}"),
+        ("Signal and basis", f"{method['intensity_signal']}, {method['intensity_basis']}"),
         ("Approach", method["intensity_approach"]),
         ("Supply", SUPPLIES[method["supply"]]),
         ("PUE", f"{text(method['pue'])}: {method['pue']['source']}"),
@@ -201,7 +195,7 @@ def method_blocks(method: MethodDoc) -> list[Block]:
 
 
 def source_table(rows: Iterable[tuple[str, QuantityDoc]]) -> Table:
-    """Every input figure with its range, kind and source."""
+    """A table of every input figure with its range, kind and source."""
     columns = (
         Column("Input", weight=1.7),
         Column("Value", "right", 1.3),
@@ -216,10 +210,5 @@ def source_table(rows: Iterable[tuple[str, QuantityDoc]]) -> Table:
 
 
 def known_or(value: str | None, otherwise: str = UNKNOWN) -> str:
-    """The text, or what stands for a missing one."""
+    """`value`, or `otherwise` if it is missing."""
     return value if value else otherwise
-
-
-def span_or(figure: QuantityDoc | None, otherwise: str = "") -> str:
-    """The range with its unit, or what stands for an exact or unknown one."""
-    return span_text(figure) or otherwise

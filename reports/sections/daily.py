@@ -1,12 +1,12 @@
-"""The month day by day: carbon of each day, every day of the month on the axis."""
+"""Carbon by day of the month."""
 
 from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Sequence
 
-from gramwatt.reports.charts import chart, columns, data_table
-from gramwatt.reports.model import Block, Heading, Text
+from gramwatt.reports.charts import columns, data_table
+from gramwatt.reports.model import Block, Chart, Heading, Text
 from gramwatt.sci.base.document import DayDoc
 from gramwatt.sci.base.formatting import prefix, text
 
@@ -33,8 +33,8 @@ def month_name(month: str) -> str:
     return f"{MONTHS[int(number) - 1]} {year}"
 
 
-def calendar_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
-    """A chart of operational and embodied carbon by day, with its data."""
+def day_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
+    """A chart of operational and embodied carbon by day, with all days of the month on its axis."""
     heading = Heading("Day by day")
     if not days:
         return [heading, Text("No day has a figure.")]
@@ -62,7 +62,7 @@ def calendar_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
         f"Stacked columns of operational and embodied carbon on {len(days)} days with jobs; most "
         f"on {most['day']}."
     )
-    return [heading, chart(caption, alt, spec, table)]
+    return [heading, Chart(caption, alt, spec, table)]
 
 
 def _lines(days: Sequence[DayDoc]) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The section on devices: who used the energy, how that is known, how busy they were."""
+"""Devices: their energy and its kind, embodied carbon, and how busy they were."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _HOLDS = {
 }
 _PROFILE_NOTE = (
     "Read every 5 to 10 s. Held back: the part of the readings in which the driver named this "
-    "reason for lower clocks. An empty cell was not told by the device."
+    "reason for lower clocks. The device does not report what is empty."
 )
 
 
 def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
-    """Shares of the energy, then every device with its figures."""
+    """A chart of the shares of energy, and tables of the devices and how they ran."""
     whole_j = sum(device["energy_j"]["value"] for device in devices if device["energy_j"])
     blocks: list[Block] = [
         Heading("Devices"),
@@ -62,7 +62,7 @@ def _shares(devices: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
 
 
 def _label(device: DeviceDoc, devices: Sequence[DeviceDoc]) -> str:
-    """The name, with a number where several devices share it."""
+    """The name, with a number if several devices have it."""
     alike = [other["device_id"] for other in devices if other["name"] == device["name"]]
     if len(alike) == 1:
         return device["name"]
@@ -74,8 +74,8 @@ def _table(devices: Sequence[DeviceDoc], whole_j: float) -> Table:
         Column("Device", weight=2.2),
         Column("Share", "right", 0.7),
         Column("Energy", "right", 1.2),
-        Column("Of all", "right", 0.7),
-        Column("Known as", weight=1.3),
+        Column("Of total", "right", 0.7),
+        Column("Kind", weight=1.3),
         Column("Embodied", "right", 1.2),
     )
     rows = tuple(_device(device, whole_j) for device in devices)
@@ -105,29 +105,25 @@ def _kinds(known: Sequence[tuple[str, float]]) -> str:
 
 
 def _profile(device: DeviceDoc) -> tuple[Cell, ...] | None:
-    use, memory, power = (
-        device["mean_utilisation"],
-        device["peak_memory_b"],
-        device["max_power_w"],
-    )
-    ran = device["profile"]
-    if use is None and memory is None and power is None and not ran:
+    utilisation, memory_b = device["mean_utilisation"], device["peak_memory_b"]
+    power_w, profile = device["max_power_w"], device["profile"]
+    if utilisation is None and memory_b is None and power_w is None and not profile:
         return None
-    encoder = ran.get("encoder_busy")
-    busy = "" if use is None else percent(use)
+    encoder = profile.get("encoder_busy")
+    busy = "" if utilisation is None else percent(utilisation)
     return (
         Pair(device["name"], device["device_id"]),
         Pair(busy, f"encoder {percent(encoder)}") if encoder else busy,
-        "" if memory is None else f"{number(gib_from_bytes(memory), 3)} GiB",
-        percent(ran["memory_busy"]) if "memory_busy" in ran else "",
-        "" if power is None else f"{number(power, 3)} W",
-        f"{ran['temperature_c']:.0f} °C" if "temperature_c" in ran else "",
-        _holds(ran),
+        "" if memory_b is None else f"{number(gib_from_bytes(memory_b), 3)} GiB",
+        percent(profile["memory_busy"]) if "memory_busy" in profile else "",
+        "" if power_w is None else f"{number(power_w, 3)} W",
+        f"{profile['temperature_c']:.0f} °C" if "temperature_c" in profile else "",
+        _held_back(profile),
     )
 
 
-def _holds(ran: Mapping[str, float]) -> str:
-    """What held the clocks down, for which part of the readings; empty when that is not told."""
+def _held_back(ran: Mapping[str, float]) -> str:
+    """Reasons for lower clocks, each with its share of the readings; empty if not reported."""
     known = [(words, ran[name]) for name, words in _HOLDS.items() if name in ran]
     seen = [f"{words} {percent(part)}" for words, part in known if part]
     return ", ".join(seen) if seen else ("nothing" if known else "")

@@ -1,4 +1,4 @@
-"""The section on the score: the formula with the job's own numbers, its terms, and M in parts."""
+"""The score: the formula with the job's numbers, its terms, and embodied carbon in parts."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ SYMBOLS = "SCI = ((E × I) + M) per R, with E × I summed over every interval, t
 
 
 def score_blocks(document: JobDoc) -> list[Block]:
-    """How the score comes about, from formula to result."""
+    """The calculation of the score, from the formula to the result."""
     formula = Formula(
-        (SYMBOLS, *(line for row in document["sci"] for line in _put_in(document, row)))
+        (SYMBOLS, *(line for row in document["sci"] for line in _in_numbers(document, row)))
     )
     return [
         Heading("The score and its terms"),
         formula,
         _terms(document),
-        Text(_widest(document)),
+        Text(_largest_uncertainty(document)),
         *conversion_blocks(document["method"]["conversions"]),
         *_embodied(document["embodied_terms"]),
         *sensitivity_blocks(document["lifetime_sensitivity"]),
     ]
 
 
-def _put_in(document: JobDoc, row: SciDoc) -> list[str]:
+def _in_numbers(document: JobDoc, row: SciDoc) -> list[str]:
     """The formula with numbers, and the result, for one functional unit."""
     method = document["method"]
     energy, embodied = value_text(document["energy_kwh"]), value_text(document["embodied_g"])
     intensity, pue = value_text(method["intensity_g_per_kwh"]), value_text(method["pue"])
     result = row["g_per_unit"]
-    said = (
+    numbers = (
         f"({energy} × {intensity} × {pue} + {embodied}) / {count_text(row['count'])} {row['unit']}"
     )
     if result is None:
-        return [f"= {said}", f"= {UNKNOWN}: a term is missing"]
+        return [f"= {numbers}", f"= {UNKNOWN}: a term is missing"]
     printed = shown(result)
     ends = f" (range {printed.span})" if printed.span else ""
-    return [f"= {said}", f"= {printed.value} {printed.unit.replace('/', ' per ', 1)}{ends}"]
+    return [f"= {numbers}", f"= {printed.value} {printed.unit.replace('/', ' per ', 1)}{ends}"]
 
 
 def _terms(document: JobDoc) -> Table:
@@ -74,15 +74,15 @@ def _row(symbol: str, what: str, figure: QuantityDoc | None) -> tuple[str, str, 
     return symbol, what, value_text(figure), span
 
 
-def _widest(document: JobDoc) -> str:
+def _largest_uncertainty(document: JobDoc) -> str:
     widest = document["method"]["largest_uncertainty"]
     if widest is None:
-        return "Where the range comes from is not known, as a term is not known."
+        return "What widens the range is not known, because a term is not known."
     return f"What widens the range most: {widest}."
 
 
 def _embodied(rows: Sequence[EmbodiedTermDoc]) -> list[Block]:
-    """M in parts, devices that are alike on one line."""
+    """Embodied carbon by part, with equal devices in one row."""
     groups: dict[tuple[object, ...], list[EmbodiedTermDoc]] = {}
     for row in rows:
         groups.setdefault(_likeness(row), []).append(row)

@@ -1,4 +1,8 @@
-"""What a score's table leaves open: how units were converted, other lives, and contracts apart."""
+"""Supplementary tables of a job report.
+
+Unit conversions, sensitivity to hardware lifetime, market-based figures, data requests and SCI for
+AI.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,11 @@ from gramwatt.sci.base.document import ConversionDoc, JobDoc, MemoDoc, Sensitivi
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, number, prefix, text
 
 MODEL_DIGITS = 3
-"""Digits of figures that stand without a range: they show a direction, not a value."""
+"""Significant digits of figures without a range, which show a direction only."""
 
 
 def conversion_blocks(rows: Sequence[ConversionDoc]) -> list[Block]:
-    """The declared factors between units, with source and date; nothing where none was used."""
+    """The declared factors between units, with source and date; empty if none was used."""
     if not rows:
         return []
     columns = (Column("Factor", weight=1.6), Column("Counted", "right"), Column("Source", weight=2))
@@ -34,7 +38,7 @@ def conversion_blocks(rows: Sequence[ConversionDoc]) -> list[Block]:
 
 
 def sensitivity_blocks(rows: Sequence[SensitivityDoc]) -> list[Block]:
-    """M, C and C per R for other expected lives of the hardware."""
+    """M, C and C per R for other lifetimes of the hardware."""
     if not rows:
         return []
     units = list(rows[0]["g_per_unit"])
@@ -53,15 +57,15 @@ def sensitivity_blocks(rows: Sequence[SensitivityDoc]) -> list[Block]:
         )
         for row in rows
     )
-    note = "All hardware of the job with one life; everything else as above. Middle values only."
+    note = "All hardware with the same lifetime; everything else as above. Middle values only."
     return [
-        Heading("If the hardware lives shorter or longer", 2),
-        Table("Sensitivity to the expected life", columns, lines, note),
+        Heading("Sensitivity to hardware lifetime", 2),
+        Table("Embodied carbon, total and SCI by expected lifetime (EL)", columns, lines, note),
     ]
 
 
 def memo_blocks(memo: MemoDoc | None) -> list[Block]:
-    """What a supply contract says, under a heading of its own; nothing where none was declared."""
+    """Market-based figures of a supply contract; empty if none was declared."""
     if memo is None:
         return []
     contract = memo["contract_g_per_kwh"]
@@ -69,11 +73,11 @@ def memo_blocks(memo: MemoDoc | None) -> list[Block]:
         ("Contract", f"{text(contract)}: {contract['source']}"),
         ("Energy x PUE x contract", text(memo["contract_g"])),
     )
-    return [Heading("Beside the score: what a contract says"), Text(memo["note"]), Facts(facts)]
+    return [Heading("Market-based figures, outside the score"), Text(memo["note"]), Facts(facts)]
 
 
 def gap_blocks(document: JobDoc) -> list[Block]:
-    """Whom to ask for better data; nothing where no figure has a gap."""
+    """Better data by supplier that can give it; empty if no figure needs any."""
     rows = tuple(tuple(gap) for gap in data_gaps(document))
     if not rows:
         return []
@@ -82,13 +86,13 @@ def gap_blocks(document: JobDoc) -> list[Block]:
 
 
 def ai_facts(document: JobDoc) -> list[tuple[str, str]]:
-    """What SCI for AI wants said of the unit: persona and name, reason, which values."""
-    said = document["method"]["sci_for_ai"]
+    """Disclosures of SCI for AI: persona and unit, its reason, values and tokeniser."""
+    stated = document["method"]["sci_for_ai"]
     rows = [
-        ("SCI for AI", said["statement"]),
-        ("Why this unit", said["unit_rationale"]),
-        ("Values", said["unit_values"]),
-        ("Tokeniser", said["tokeniser"]),
+        ("SCI for AI", stated["statement"]),
+        ("Why this unit", stated["unit_rationale"]),
+        ("Values", stated["unit_values"]),
+        ("Tokeniser", stated["tokeniser"]),
     ]
     return [(name, value) for name, value in rows if value]
 

@@ -1,4 +1,4 @@
-"""The section on time: mean power by device class, and the grid's intensity where it changed."""
+"""Power by device class and grid intensity over the time of a job."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from gramwatt.reports.charts import chart, data_table, line_steps, stacked_steps
-from gramwatt.reports.model import Block, Heading, Text
+from gramwatt.reports.charts import data_table, line_steps, stacked_steps
+from gramwatt.reports.model import Block, Chart, Heading, Text
 from gramwatt.sci.base.document import SeriesPoint
 from gramwatt.sci.base.formatting import number, prefix
 
 CLASSES = ("gpu", "accelerator", "module", "cpu", "ram")
-"""Device classes in the order of the stack; any other comes after."""
+"""Device classes in stacking order; others follow."""
 MAX_TABLE_STEPS = 60
 _AXES = ((300.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (4 * 86400.0, 3600.0, "h"))
+"""Longest job [s] for a unit of the time axis, seconds in the unit, and its name."""
 
 
 class _Step(NamedTuple):
-    """A point of the series on the charts' axes: times since the start, mean power [W]."""
+    """A point of the series: times since the job's start in the axis' unit, mean power [W]."""
 
     start: float
     end: float
@@ -29,8 +30,8 @@ class _Step(NamedTuple):
     intensity: float | None
 
 
-def over_time(series: Sequence[SeriesPoint]) -> list[Block]:
-    """Charts of the job's course; one sentence where nothing was read."""
+def timeseries_blocks(series: Sequence[SeriesPoint]) -> list[Block]:
+    """Charts of power and, where it changed, grid intensity; a sentence if no energy was read."""
     if not series:
         return [Heading("Energy over time"), Text("No energy was read.")]
     steps, unit = _steps(series)
@@ -61,11 +62,11 @@ def _axis(length_s: float) -> tuple[float, str]:
 
 def _power(steps: Sequence[_Step], unit: str) -> Block:
     present = {step.part for step in steps}
-    parts = sorted(present, key=lambda name: (_place(name), name))
-    at_once: dict[float, float] = defaultdict(float)
+    parts = sorted(present, key=lambda name: (_stack_order(name), name))
+    totals_w: dict[float, float] = defaultdict(float)
     for step in steps:
-        at_once[step.start] += step.power_w
-    size, name = prefix(max(at_once.values()), "W")
+        totals_w[step.start] += step.power_w
+    size, name = prefix(max(totals_w.values()), "W")
     rows = [
         {
             "x": step.start,
@@ -85,15 +86,15 @@ def _power(steps: Sequence[_Step], unit: str) -> Block:
     ]
     caption = "Mean power by device class over the job; the area is the energy"
     titles = (f"Start [{unit}]", "Class", f"Power [{name}]", "Kind")
-    return chart(caption, _describe(steps), spec, data_table(caption, titles, _few(lines)))
+    return Chart(caption, _describe(steps), spec, data_table(caption, titles, _few(lines)))
 
 
-def _place(name: str) -> int:
+def _stack_order(name: str) -> int:
     return CLASSES.index(name) if name in CLASSES else len(CLASSES)
 
 
 def _intensity(steps: Sequence[_Step], unit: str) -> list[Block]:
-    """The grid's intensity, where it is known and changed during the job."""
+    """A chart of the grid's intensity; none if it is unknown or did not change."""
     known = {step.start: step for step in steps if step.intensity is not None}
     ordered = [known[start] for start in sorted(known)]
     values = [step.intensity for step in ordered if step.intensity is not None]
@@ -107,7 +108,7 @@ def _intensity(steps: Sequence[_Step], unit: str) -> list[Block]:
     alt = f"Line of grid intensity over time, between {lowest} and {highest} gCO2e/kWh."
     lines = [(number(row["x"], 4), number(row["y"], 4)) for row in rows[:-1]]
     titles = (f"Start [{unit}]", "Intensity [gCO2e/kWh]")
-    return [chart(caption, alt, spec, data_table(caption, titles, _few(lines)))]
+    return [Chart(caption, alt, spec, data_table(caption, titles, _few(lines)))]
 
 
 def _few(lines: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
@@ -119,5 +120,5 @@ def _describe(steps: Sequence[_Step]) -> str:
     peaks: dict[str, float] = defaultdict(float)
     for step in steps:
         peaks[step.part] = max(peaks[step.part], step.power_w)
-    said = ", ".join(f"{name} up to {number(watts, 3)} W" for name, watts in peaks.items())
-    return f"Stacked bars of mean power over time: {said}."
+    parts = ", ".join(f"{name} up to {number(watts, 3)} W" for name, watts in peaks.items())
+    return f"Stacked bars of mean power over time: {parts}."

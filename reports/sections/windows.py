@@ -1,4 +1,4 @@
-"""The section on windows: what each named part of a job used, and per unit done in it."""
+"""Windows: the energy of each named part of a job, and per unit counted in it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SHORT = "below resolution"
 
 
 def window_blocks(windows: Sequence[WindowDoc]) -> list[Block]:
-    """A table of the windows in order of time; nothing for a job without any."""
+    """A table of the windows in order of time; empty for a job without any."""
     if not windows:
         return []
     columns = (
         Column("Window", weight=2.0),
-        Column("Took", "right", 0.8),
+        Column("Duration", "right", 0.8),
         Column("Energy", "right", 1.2),
-        Column("Done", "right", 1.2),
+        Column("Count", "right", 1.2),
         Column("Energy per unit", "right", 1.4),
     )
     rows = tuple(_row(window) for window in windows[:MAX_ROWS])
@@ -32,16 +32,16 @@ def window_blocks(windows: Sequence[WindowDoc]) -> list[Block]:
 
 
 def _row(window: WindowDoc) -> tuple[Cell, ...]:
-    took_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
-    done = ", ".join(f"{count_text(n)} {unit}" for unit, n in window["counts"].items())
+    duration_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
+    counts = ", ".join(f"{count_text(n)} {unit}" for unit, n in window["counts"].items())
     if window["energy_j"] is None:
         missing = SHORT if window["below_resolution"] else UNKNOWN
-        return window["name"], duration(took_s), missing, done, ""
-    each = next((figure for figure in window["energy_j_per_unit"].values() if figure), None)
+        return window["name"], duration(duration_s), missing, counts, ""
+    per_unit = next((figure for figure in window["energy_j_per_unit"].values() if figure), None)
     return (
         window["name"],
-        duration(took_s),
+        duration(duration_s),
         cell(window["energy_j"]),
-        done,
-        cell(each) if each else "",
+        counts,
+        cell(per_unit) if per_unit else "",
     )

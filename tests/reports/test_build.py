@@ -13,7 +13,7 @@ SECTIONS = [
     "Deviations",
     "The score and its terms",
     "Embodied carbon in parts",
-    "If the hardware lives shorter or longer",
+    "Sensitivity to hardware lifetime",
     "Energy over time",
     "Devices",
     "Data quality",
@@ -58,7 +58,7 @@ def test_without_a_zone_the_first_block_says_so():
     assert "not an SCI score" in first.text
 
 
-def test_an_unknown_figure_is_said_and_never_a_nought():
+def test_an_unknown_figure_is_never_zero():
     [figures] = [b for b in job.build(unread_job()).blocks if isinstance(b, Figures)]
     assert [item.value for item in figures.items if "Embodied" not in item.label] == [UNKNOWN] * 4
     assert "No energy was read." in words(job.build(unread_job()))
@@ -91,9 +91,9 @@ def test_no_report_claims_certification():
         steady_job(zone=None),
         unread_job(),
     ):
-        said = words(job.build(document)).lower()
-        assert "certified" not in said
-        assert "self-declared" in said
+        printed = words(job.build(document)).lower()
+        assert "certified" not in printed
+        assert "self-declared" in printed
 
 
 def test_the_formula_has_the_numbers_in_it():
@@ -108,7 +108,7 @@ def test_the_formula_has_the_numbers_in_it():
     assert result.startswith(f"= {grams * 1000:.1f} mg CO2e per image (range ")
 
 
-def test_an_unknown_score_is_said_in_the_formula():
+def test_an_unknown_score_is_named_in_the_formula():
     [formula] = blocks(job.build(unread_job()), Formula)
     assert formula.lines[-1] == "= not known: a term is missing"
 
@@ -143,7 +143,7 @@ def test_many_devices_are_gathered_in_the_chart_and_listed_in_the_table():
     assert len(table(built, "Energy and embodied").rows) == len(document["devices"])
 
 
-def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_not_told():
+def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_not_reported():
     ran = table(job.build(varied_job(hours=1.0)), "How the devices ran")
     by_board = [cells(row) for row in ran.rows]
     assert [row[5] for row in by_board] == ["66 °C", "61 °C", "61 °C", "61 °C"]

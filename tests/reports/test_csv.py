@@ -1,11 +1,11 @@
-"""Reports as CSV: every figure in full, nothing that a spreadsheet would run."""
+"""The month as CSV: every figure in full, nothing that a spreadsheet would run."""
 
 import csv
 import io
 
 import pytest
 
-from gramwatt.reports import csv as report_csv
+from gramwatt.reports.csv import month_csv
 from tests.documents import (
     HOSTILE,
     full_month,
@@ -13,7 +13,6 @@ from tests.documents import (
     month_of,
     steady_job,
     unread_job,
-    varied_job,
 )
 
 
@@ -28,30 +27,30 @@ def values(text, section, name=None):
 
 
 def test_csv_keeps_full_precision():
-    document = steady_job()
-    text = report_csv.job_csv(document)
+    document = month_of([steady_job()])
+    text = month_csv(document)
     assert text.splitlines()[0] == "section,name,figure,value,low,high,unit,kind,source"
     found = values(text, "total")
     for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert float(found[term]) == document[term]["value"]
-    assert float(values(text, "sci", "image")["count"]) == 1_281_167
+        assert float(found[term]) == document["totals"][term]["value"]
+    assert float(values(text, "project", "vision/image")["count"]) == 1_281_167
 
 
-def test_the_devices_add_up_to_the_job():
-    document = varied_job()
-    rows = [row for row in lines(report_csv.job_csv(document)) if row["section"] == "device"]
-    joules = sum(float(r["value"]) for r in rows if r["figure"] == "energy_j" and r["value"])
-    assert joules == pytest.approx(document["energy_kwh"]["value"] * 3.6e6)
+def test_the_days_add_up_to_the_month():
+    document = full_month()
+    rows = [row for row in lines(month_csv(document)) if row["section"] == "day"]
+    kwh = sum(float(row["value"]) for row in rows if row["figure"] == "energy_kwh")
+    assert kwh == pytest.approx(document["totals"]["energy_kwh"]["value"])
 
 
 def test_an_unknown_figure_is_left_empty():
-    text = report_csv.month_csv(month_of([unread_job()]))
+    text = month_csv(month_of([unread_job()]))
     assert "total,2026-05,energy_kwh,,,,,unknown,\n" in text
 
 
 def test_the_month_has_states_and_units():
     document = full_month()
-    text = report_csv.month_csv(document)
+    text = month_csv(document)
     assert values(text, "state", "killed")["jobs"] == "1.0"
     assert float(values(text, "project", "speech/second of audio")["count"]) == pytest.approx(
         sum(1_281_167 * (1 + n % 5) for n in range(1, 24, 3))
@@ -63,19 +62,20 @@ def test_the_months_savings_are_in_the_table():
     ends = {"value": 0.5, "low": 0.4, "high": 0.6, "unit": "1", "kind": "estimated", "source": "x"}
     saving = {"job_id": "a", "name": "n", "project": "p", "action": "share", "target": None}
     saving |= {"saved_g": {**ends, "unit": "gCO2e"}, "carbon_ratio": ends, "reason": "y"}
-    text = report_csv.month_csv(month_of([steady_job()], advise=lambda _: [saving]))
+    text = month_csv(month_of([steady_job()], advise=lambda _: [saving]))
     assert values(text, "suggestion", "a/share") == {"saved_g": "0.5", "carbon_ratio": "0.5"}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
 def test_csv_texts_never_become_formulas(text):
-    rows = lines(report_csv.month_csv(month_of([steady_job("a", project=text)])))
+    rows = lines(month_csv(month_of([steady_job("a", project=text)])))
     names = {row["name"] for row in rows if row["section"] == "project"}
     assert names == {f"'{text}/image".replace("\t", " ")}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_stay_in_their_field(text):
-    rows = lines(report_csv.job_csv(hostile_job(text)))
-    assert {row["section"] for row in rows} <= {"total", "sci", "device", "day", "input", "quality"}
-    assert report_csv.job_csv(hostile_job(text)).encode("utf-8")
+    made = month_csv(month_of([hostile_job(text)]))
+    sections = {"total", "project", "day", "job", "state", "conformance", "notice", "quality"}
+    assert {row["section"] for row in lines(made)} == sections
+    assert made.encode("utf-8")

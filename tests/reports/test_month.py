@@ -124,21 +124,21 @@ def test_an_empty_month_says_so():
 
 
 def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
-    said = words(month.build(month_of([steady_job("a", zone=None), unread_job()])))
-    assert "2 of 2 jobs have no known grid zone" in said
-    assert "1 of 2 jobs have a term that is not known" in said
+    printed = words(month.build(month_of([steady_job("a", zone=None), unread_job()])))
+    assert "2 of 2 jobs have no known grid zone" in printed
+    assert "1 of 2 jobs have a term that is not known" in printed
 
 
 def test_an_unfinished_month_says_so():
-    said = words(month.build(month_of([steady_job()], complete=False)))
-    assert "The month had not ended" in said
+    printed = words(month.build(month_of([steady_job()], complete=False)))
+    assert "The month had not ended" in printed
 
 
 def test_the_statement_claims_no_assurance(full):
     statement = blocks(month.build(full), Facts)[-1]
-    said = dict(statement.rows)
-    assert said["Assurance"] == "none: not assured by a third party"
-    assert "self-declared, computed to ISO/IEC 21031:2024" in said["Scores"]
+    printed = dict(statement.rows)
+    assert printed["Assurance"] == "none: not assured by a third party"
+    assert "self-declared, computed to ISO/IEC 21031:2024" in printed["Scores"]
     assert "certified" not in words(month.build(full)).lower()
 
 

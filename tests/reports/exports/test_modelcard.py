@@ -77,7 +77,7 @@ def test_an_unknown_total_is_refused_not_zero():
         block({**cluster_job(), "total_g": None})
 
 
-def test_a_synthetic_meter_is_said_in_the_card_and_the_manifest():
+def test_a_synthetic_meter_is_named_in_the_card_and_the_manifest():
     doc = cluster_job()
     assert "synthetic" not in block(doc) + manifest(doc)
     notice = {"code": "meter-synthetic", "message": "said by the meter", "field": None}

@@ -8,7 +8,7 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from tests.documents import steady_job, unread_job
 
 
-def test_a_job_without_a_certain_saving_is_told_to_stay():
+def test_a_job_without_a_certain_saving_should_stay():
     heading, text = advice_blocks(steady_job(kind="training"))
     assert heading == Heading("Suggestions")
     assert isinstance(text, Text)
@@ -26,7 +26,7 @@ def test_certain_savings_are_a_table_with_their_ranges():
     assert low <= float(ratio.text) <= high < 1
 
 
-def test_flags_are_said_even_where_nothing_else_is():
+def test_flags_are_printed_without_suggestions():
     blocks = advice_blocks(steady_job(kind="training", watts=150, hours=12))
     assert any("48 device hours at little use" in getattr(block, "text", "") for block in blocks)
 
@@ -51,8 +51,11 @@ def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_referenc
     assert build(document, answer) == build(document, answer)
 
 
-def test_what_the_advice_was_judged_by_is_said():
+def test_the_assumed_software_is_printed():
     tags = {"precision": "bf16", "batch_size": "8"}
     blocks = advice_blocks(steady_job(kind="training", tags=tags, framework="pytorch"))
-    said = [block.text for block in blocks if isinstance(block, Text)]
-    assert "Judged for framework pytorch (as its record says), precision bf16 (a tag)." in said
+    printed = [block.text for block in blocks if isinstance(block, Text)]
+    assert (
+        "Suggestions for framework pytorch (recorded by the job), precision bf16 (a tag)."
+        in printed
+    )

@@ -7,8 +7,8 @@ from tests.documents import cluster_job
 
 def test_an_honest_document_holds():
     doc = cluster_job()
-    _, said, table = audit_blocks(doc)
-    assert said.text == "Every check holds."
+    _, printed, table = audit_blocks(doc)
+    assert printed.text == "Every check holds."
     assert [row[0] for row in table.rows] == [row["check"] for row in self_audit(doc)]
     assert {row[-1] for row in table.rows} == {"yes"}
 
@@ -16,14 +16,14 @@ def test_an_honest_document_holds():
 def test_a_slip_is_named():
     doc = cluster_job()
     doc["total_g"] = {**doc["total_g"], "value": doc["total_g"]["value"] * 1.1}
-    _, said, table = audit_blocks(doc)
-    assert said.text == "These checks do not hold: C = O + M; SCI = C / R per token."
+    _, printed, table = audit_blocks(doc)
+    assert printed.text == "These checks do not hold: C = O + M; SCI = C / R per token."
     (row,) = [row for row in table.rows if row[0] == "C = O + M"]
     assert row[-1] == "no"
     assert row[1] != row[2]
 
 
-def test_an_unknown_figure_is_said_and_fails():
+def test_an_unknown_figure_fails():
     _, _, table = audit_blocks({**cluster_job(), "total_g": None})
     (row,) = [row for row in table.rows if row[0] == "C = O + M"]
     assert row[2] == "not known"

@@ -25,18 +25,18 @@ def partly_read():
 def test_the_share_that_is_estimated_is_that_of_what_is_known():
     document = partly_read()
     assert document["energy_kwh"] is None
-    said = [n["message"] for n in document["notices"] if n["code"] == "energy-estimated"]
-    assert said == [
+    printed = [n["message"] for n in document["notices"] if n["code"] == "energy-estimated"]
+    assert printed == [
         "100% of the energy that is known is estimated by a model, not read from a meter. "
         "The job's energy is not known as a whole."
     ]
 
 
 def test_the_report_says_that_shares_are_of_what_was_read():
-    said = words(build(partly_read()))
-    assert PARTLY_READ in said
-    assert "Energy that was read: estimated" in said
-    assert "Energy: estimated" not in said
+    printed = words(build(partly_read()))
+    assert PARTLY_READ in printed
+    assert "Energy that was read: estimated" in printed
+    assert "Energy: estimated" not in printed
     assert UNREAD in words(build(unread_job()))
 
 

@@ -1,7 +1,9 @@
-"""What the job report says beside the score: factors, other lives, contracts, SCI for AI."""
+"""Supplementary tables of a job report: factors, lifetimes, contracts, SCI for AI."""
+
+import yaml
 
 from gramwatt.reports import job
-from gramwatt.reports.exports.imp import imp_data
+from gramwatt.reports.exports.imp import imp
 from gramwatt.reports.model import Facts, NoticeBlock
 from gramwatt.sci.analysis.audit import self_audit
 from tests.blocks import blocks, headings, plain, table, words
@@ -13,7 +15,7 @@ TAGS = {
     "contract_source": "supplier's statement 2025",
     "unit_values": "gross",
 }
-CONTRACT = "Beside the score: what a contract says"
+CONTRACT = "Market-based figures, outside the score"
 FACTORS = "Conversion of units"
 
 
@@ -31,7 +33,7 @@ def test_factors_are_printed_with_source_and_date():
     assert plain(str(row[0])) == "1 token = 0.000001 million tokens"
     assert plain(str(row[1])) == "48 234 496 token"
     assert str(row[2]) == "by definition (2026)"
-    assert imp_data(doc)["functional_unit"]["conversion_factors"] == [
+    assert yaml.safe_load(imp(doc))["functional_unit"]["conversion_factors"] == [
         {"from": "token", "to": "million tokens", "factor": 1e-6, "source": "by definition, 2026"}
     ]
 
@@ -40,9 +42,9 @@ def test_the_contract_stands_apart_and_in_no_export():
     plain_doc, signed = cluster_job(tags={}), cluster_job(tags=TAGS)
     built = job.build(signed)
     assert headings(built).index(CONTRACT) > headings(built).index("Ranges and digits")
-    said = words(built)
-    assert "It is no part of SCI" in said
-    assert "supplier's statement 2025" in said
+    printed = words(built)
+    assert "It is no part of SCI" in printed
+    assert "supplier's statement 2025" in printed
     assert [row["passed"] for row in self_audit(signed)] == [True] * len(self_audit(signed))
     figures = [
         {key: doc[key] for key in ("energy_kwh", "operational_g", "embodied_g", "total_g", "days")}
@@ -51,14 +53,14 @@ def test_the_contract_stands_apart_and_in_no_export():
     figures = [{**row, "days": [d["operational_g"] for d in row["days"]]} for row in figures]
     assert figures[0] == figures[1]
     assert (
-        imp_data(plain_doc)["calculation"]["carbon_intensity"]
-        == (imp_data(signed)["calculation"]["carbon_intensity"])
+        yaml.safe_load(imp(plain_doc))["calculation"]["carbon_intensity"]
+        == (yaml.safe_load(imp(signed))["calculation"]["carbon_intensity"])
     )
 
 
-def test_the_table_of_other_lives_has_the_scores_of_each():
+def test_the_sensitivity_table_has_the_score_of_each_lifetime():
     doc = cluster_job()
-    rows = table(job.build(doc), "Sensitivity to the expected life").rows
+    rows = table(job.build(doc), "Embodied carbon, total and SCI by expected lifetime (EL)").rows
     assert [row[0] for row in rows] == ["3 years", "4 years", "5 years", "6 years"]
     kept = doc["embodied_g"]["value"]
     at_three = f"{kept * 4 / 3:.3g}"
@@ -69,9 +71,9 @@ def test_the_summary_says_persona_and_values():
     [facts] = [
         b for b in blocks(job.build(cluster_job(tags=TAGS)), Facts) if b.rows[0][0] == "Conformance"
     ]
-    said = dict(facts.rows)
-    assert said["SCI for AI"].startswith("A provider score of SCI for AI in training token")
-    assert said["Values"] == "gross"
+    printed = dict(facts.rows)
+    assert printed["SCI for AI"].startswith("A provider score of SCI for AI in training token")
+    assert printed["Values"] == "gross"
     assert dict(next(b for b in blocks(job.build(cluster_job()), Facts)).rows)[
         "SCI for AI"
     ].startswith("A provider score of SCI for AI in training token")

@@ -31,7 +31,7 @@ def test_each_window_is_a_row_with_its_energy_and_that_per_unit():
     assert (second[2], second[4]) == (SHORT, "")
 
 
-def test_an_unknown_energy_is_said_and_a_long_list_is_cut():
+def test_an_unknown_energy_is_named_and_a_long_list_is_cut():
     w = Writer()
     lines = [window(w, f"w-{n}", 5 * n, 5 * n + 5) for n in range(MAX_ROWS + 1)]
     found = scored(records(w, *lines, w.device("GPU-2")))
@@ -46,8 +46,8 @@ def test_a_job_without_windows_has_no_such_section():
     assert tables(steady_job()) == []
 
 
-def test_what_measuring_used_is_told_with_its_range():
+def test_the_cost_of_measuring_has_a_range():
     texts = [block.text for block in build(steady_job()).blocks if hasattr(block, "text")]
     # 1.3 s x 3.5 W = 4.55 J +-40 %; the sample's meter says nothing of its memory
-    (said,) = [text for text in texts if text.startswith("Measuring took")]
-    assert "4.5\u202fJ (2.7 to 6.4)" in said
+    (printed,) = [text for text in texts if text.startswith("Measuring took")]
+    assert "4.5\u202fJ (2.7 to 6.4)" in printed

@@ -1,0 +1,44 @@
+"""Plain data as YAML that readers of YAML 1.1 and 1.2 take alike."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+Data = Mapping[str, "Data"] | Sequence["Data"] | str | float | int | bool | None
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_/-]+")
+"""A text that needs no quotes, unless it is a word such as `yes` or `null`. Others may be numbers
+or dates to some reader: `1e3` is a text in YAML 1.1 and a number in 1.2."""
+_NO_FOLD = 2**31 - 1
+"""[characters] Long texts stay on one line."""
+
+
+class _Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        """Write an object that occurs twice in full both times: not every reader knows anchors."""
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = None if _WORD.fullmatch(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+def _number(dumper: _Dumper, number: float) -> yaml.ScalarNode:
+    if not math.isfinite(number):
+        raise ValueError(f"not a finite number: {number}")
+    return dumper.represent_float(number)
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(float, _number)
+
+
+def to_yaml(data: Mapping[str, Data]) -> str:
+    """The mapping as a YAML document; raises ValueError for NaN and infinity."""
+    made: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_NO_FOLD)
+    return made
