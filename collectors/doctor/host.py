@@ -51,14 +51,14 @@ def rapl(around: Surroundings, wait: Callable[[float], None] = time.sleep) -> Fi
         text = f"not read directly: GRAMWATT_HOST_SOURCE={source}"
         return Finding("RAPL", "off", text, "unset GRAMWATT_HOST_SOURCE")
     root = around.root / counters.POWERCAP.relative_to("/")
-    found = counters.find(root)
+    found = counters.find_counters(root)
     if found.denied:
         return _denied(around, root, len(found.denied))
     if not found.usable:
         return _without(around, root)
-    before = counters.read(found.domains)
+    before = counters.read_counters(found.domains)
     wait(LOOK_S)
-    after = counters.read(found.domains)
+    after = counters.read_counters(found.domains)
     names = [domain.name for domain in found.domains]
     still = [name for name in names if before.get(name) == after.get(name)]
     if any("/" not in name for name in still):
@@ -102,7 +102,7 @@ def codecarbon(around: Surroundings) -> Finding:
     if find_spec("codecarbon") is None:
         text = "not installed: host energy is estimated from load"
         return Finding("codecarbon", "missing", text, "pip install 'gramwatt[host]'", "estimated")
-    found = counters.find(around.root / counters.POWERCAP.relative_to("/"))
+    found = counters.find_counters(around.root / counters.POWERCAP.relative_to("/"))
     if found.usable and any(domain.part == "ram" for domain in found.domains):
         return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")
     part = "memory, by its model" if found.usable else "CPU and memory, by its models"

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 
 from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, process_start_ns
 from gramwatt.collectors.devices.base import NvmlPort
+from gramwatt.collectors.host.codecarbon import HostProcess
 from gramwatt.collectors.host.machine import Machine, readable_rapl, this_machine
-from gramwatt.collectors.host.meter import HostProcess
-from gramwatt.collectors.host.rapl import Finding, find
+from gramwatt.collectors.host.rapl import Counters, find_counters
 from gramwatt.collectors.meter.source_choice import nvml_port
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.sources.vendors import Place, ports
@@ -36,7 +36,7 @@ class Around:
     process_start_ns: Callable[[int], int | None] = process_start_ns
     machine: Callable[[], Machine] = this_machine
     rapl: Callable[[], bool] = readable_rapl
-    counters: Callable[[], Finding] = find
+    counters: Callable[[], Counters] = find_counters
     open_port: Callable[[], NvmlPort] | None = None
     vendors: Callable[[Mapping[str, str]], list[VendorPort]] = lambda env: ports(Place(environ=env))
     host_command: list[str] | None = None
@@ -49,7 +49,7 @@ class Around:
         return port
 
 
-def rapl_counters(around: Around) -> Finding | None:
+def rapl_counters(around: Around) -> Counters | None:
     """The host's energy counters, where they can be read and are not switched off."""
     if around.environ.get(HOST_SOURCE) in ("model", "codecarbon") or not around.rapl():
         return None
