@@ -7,7 +7,7 @@ counter stays with codecarbon, or with the model without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.base import Notify
@@ -44,42 +44,11 @@ class CounterReading(NamedTuple):
     values_uj: dict[str, int]
 
 
-class Reader(Protocol):
-    """How the energy of one part is read and recorded."""
-
-    part: Part
-    source: Source
-
-    def start_at(self, mark_ns: int) -> None:
-        """Record energy from `mark_ns` [ns] on: the job's start, or a takeover without a state."""
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Continue from the `state` of another meter's reader, of either class."""
-
-    def state(self) -> dict[str, Any]:
-        """What a successor needs to continue, JSON-ready."""
-
-    def due_ns(self) -> int | None:
-        """When the next sample is due [ns]; None for a reader that needs none of its own."""
-
-    def add_sample(self, time_ns: int, until_ns: int, *, final: bool = False) -> bool:
-        """Record the span since the last sample up to `until_ns` [ns].
-
-        Returns False when the model's power had to stand in for the counters.
-        """
-
-    def cut(self, now_ns: int) -> bool:
-        """Record what can be recorded now and end the interval here; returns as `add_sample`."""
-
-    def provisional(self, now_ns: int) -> Interval | None:
-        """An interval that stands in for the span that is not recorded yet."""
-
-
 class RaplReader:
     """Reads one part from its RAPL counters."""
 
     def __init__(
-        self, part: Part, domains: tuple[rapl.Domain, ...], power: model.PowerModel, mark_ns: int
+        self, part: Part, domains: tuple[rapl.Domain, ...], power: model.PartModel, mark_ns: int
     ) -> None:
         self.part, self.source = part, RAPL
         self._last: CounterReading | None = None
@@ -96,7 +65,6 @@ class RaplReader:
         """Continue from another meter's last reading: the counters span the gap. After a meter
         that had none the gap is extrapolated.
         """
-        _resume_ledger(self.part.ledger, state)
         if "values_uj" not in state:
             self._mark_ns = int(state["since_ns"])
             return
@@ -105,11 +73,10 @@ class RaplReader:
         self._tried_ns = self._last.time_ns
 
     def state(self) -> dict[str, Any]:
-        """The last reading and the open interval, JSON-ready."""
-        state: dict[str, Any] = {"open": _open_state(self.part.ledger)}
-        if self._last:
-            state |= {"since_ns": self._last.time_ns, "values_uj": self._last.values_uj}
-        return {**state, "power_w": self._power_w}
+        """The last reading, JSON-ready."""
+        last = self._last
+        known = {"since_ns": last.time_ns, "values_uj": last.values_uj} if last else {}
+        return {**known, "power_w": self._power_w}
 
     def due_ns(self) -> int:
         """When the counters must be read again, so that no wrap is missed [ns]."""
@@ -176,7 +143,7 @@ class ModelReader:
     """
 
     def __init__(
-        self, part: Part, power: model.PowerModel, since_ns: int, *, by_codecarbon: bool
+        self, part: Part, power: model.PartModel, since_ns: int, *, by_codecarbon: bool
     ) -> None:
         """`by_codecarbon` says that codecarbon is expected to read this part."""
         self.part, self.source = part, MODEL
@@ -194,18 +161,14 @@ class ModelReader:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Continue where another meter's reader stood."""
-        _resume_ledger(self.part.ledger, state)
         self.start_at(int(state["since_ns"]))
         if state.get("gap"):
             self.part.record_before(*state["gap"])
 
     def state(self) -> dict[str, Any]:
-        """Until when the part is recorded, the gap with its power [W], and the open interval."""
-        return {
-            "since_ns": self._since_ns,
-            "gap": [*self._gap, self._mean_w()] if self._gap else None,
-            "open": _open_state(self.part.ledger),
-        }
+        """Until when the part is recorded, and the gap with its power [W], JSON-ready."""
+        gap = [*self._gap, self._mean_w()] if self._gap else None
+        return {"since_ns": self._since_ns, "gap": gap}
 
     def due_ns(self) -> None:
         """Never by itself."""
@@ -288,12 +251,7 @@ class ModelReader:
         self._model.restart()
 
 
-def _open_state(ledger: Ledger) -> list[Any] | None:
-    return ledger.open.state() if ledger.open else None
-
-
-def _resume_ledger(ledger: Ledger, state: Mapping[str, Any]) -> None:
-    ledger.open = Interval.restored(state["open"]) if state["open"] else None
+Reader = RaplReader | ModelReader
 
 
 class HostMeter:
@@ -330,11 +288,17 @@ class HostMeter:
         """Continue from the `state` of a meter that died or ended."""
         for name, reader in self._readers.items():
             if name in state:
+                opened = state[name]["open"]
+                reader.part.ledger.open = Interval.restored(opened) if opened else None
                 reader.resume(state[name])
 
     def state(self) -> dict[str, Any]:
         """What a successor needs to continue, JSON-ready."""
-        return {name: reader.state() for name, reader in self._readers.items()}
+        found = {}
+        for name, reader in self._readers.items():
+            opened = reader.part.ledger.open
+            found[name] = {**reader.state(), "open": opened.state() if opened else None}
+        return found
 
     def start_at(self, mark_ns: int) -> None:
         """Record energy from `mark_ns` [ns] on: the job's start, or a takeover without a state."""
@@ -432,7 +396,7 @@ def host_meter(
 
     RAPL is used where every package can be read; `spawn` starts codecarbon, None without it.
     """
-    powers: dict[str, model.PowerModel] = {
+    powers: dict[str, model.PartModel] = {
         CPU: model.CpuModel(machine.threads_total),
         RAM: model.RamModel(machine.memory_total_b),
     }

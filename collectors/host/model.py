@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gramwatt.collectors.journal.intervals import Ledger
 from gramwatt.sci.base.units import gib_from_bytes
@@ -53,27 +53,14 @@ def mean_load(before: Load | None, after: Load | None) -> float | None:
         return None
 
 
-def memory_used_b(proc: Path = Path("/proc")) -> float | None:
+def memory_used_b() -> float | None:
     """Host memory in use [B]: total less available; None where /proc/meminfo is missing."""
     try:
-        with (proc / "meminfo").open("rb") as stream:
+        with Path("/proc/meminfo").open("rb") as stream:
             values = dict(line.split()[:2] for line in stream)
         return (int(values[b"MemTotal:"]) - int(values[b"MemAvailable:"])) * 1024.0
     except (OSError, KeyError, ValueError):
         return None
-
-
-class PowerModel(Protocol):
-    """The modelled power of one part of the host, and what /proc shows of its use."""
-
-    def power_w(self) -> float | None:
-        """Power of the whole part [W], mean since `restart`; None where it cannot be modelled."""
-
-    def restart(self) -> None:
-        """Begin the next span here."""
-
-    def observe(self, ledger: Ledger) -> None:
-        """Note the part's use in the ledger's open interval."""
 
 
 class CpuModel:
@@ -120,3 +107,6 @@ class RamModel:
     def observe(self, ledger: Ledger) -> None:
         """Note the memory in use [B]."""
         ledger.observe(None, memory_used_b())
+
+
+PartModel = CpuModel | RamModel

@@ -87,6 +87,11 @@ def find_counters(root: Path = POWERCAP) -> Counters:
     return Counters(tuple(_without_mirrors(list(found.values()))), tuple(packages.values()))
 
 
+def readable(root: Path = POWERCAP) -> bool:
+    """Whether any counter of this host can be read."""
+    return any(_figure(zone / "energy_uj") is not None for zone in _zones(root))
+
+
 def read_counters(domains: Sequence[Domain]) -> dict[str, int]:
     """Each counter's value [uJ] by domain; one that cannot be read now is left out."""
     values = ((domain.name, _figure(domain.path)) for domain in domains)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.host import codecarbon_process, model
+from gramwatt.collectors.host import codecarbon_process, model, rapl
 from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS
-from gramwatt.collectors.host.machine import Machine, readable_rapl, this_machine
+from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.meter import host_meter
 from gramwatt.collectors.host.parts import CPU, RAM, Part
 from gramwatt.collectors.journal.intervals import Interval, Schedule
@@ -317,12 +317,12 @@ def test_no_proc_at_all_is_survived(tmp_path: Path) -> None:
 
 
 def test_rapl_counts_when_a_counter_can_be_read(tmp_path: Path) -> None:
-    assert not readable_rapl(tmp_path)
+    assert not rapl.readable(tmp_path)
     zone = tmp_path / "intel-rapl:0"
     zone.mkdir()
-    assert not readable_rapl(tmp_path)
+    assert not rapl.readable(tmp_path)
     (zone / "energy_uj").write_text("123\n")
-    assert readable_rapl(tmp_path)
+    assert rapl.readable(tmp_path)
 
 
 def test_codecarbon_gets_no_setting_of_the_user_and_nothing_of_slurm() -> None:
