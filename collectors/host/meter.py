@@ -285,12 +285,14 @@ class HostMeter:
         return self._readers[CPU].source, self._readers[RAM].source
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Continue from the `state` of a meter that died or ended."""
+        """Continue from the `state` of a meter that died or ended; a part it lacks begins now."""
         for name, reader in self._readers.items():
-            if name in state:
-                opened = state[name]["open"]
-                reader.part.ledger.open = Interval.restored(opened) if opened else None
-                reader.resume(state[name])
+            if name not in state:
+                reader.start_at(self._timeline.now_ns())
+                continue
+            opened = state[name]["open"]
+            reader.part.ledger.open = Interval.restored(opened) if opened else None
+            reader.resume(state[name])
 
     def state(self) -> dict[str, Any]:
         """What a successor needs to continue, JSON-ready."""
