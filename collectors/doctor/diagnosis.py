@@ -1,4 +1,4 @@
-"""`gramwatt doctor`: what can be measured here, how well, what is missing, and the exact fix."""
+"""All checks of `gramwatt doctor` in their order, and their findings as lines of text."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Callable
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.doctor import gpus, host, places, vendors
-from gramwatt.collectors.doctor.finding import Finding, Surroundings
+from gramwatt.collectors.doctor.finding import Finding, Target
 
 
-def examine(config: Config, around: Surroundings | None = None) -> list[Finding]:
-    """Look at every source and place that measuring needs; never raises, changes nothing.
+def examine(config: Config, target: Target | None = None) -> list[Finding]:
+    """Check every source and place that measuring needs; never raises, changes nothing.
 
-    Where nothing can be measured at all, only what holds for the rest of the product follows.
+    A system on which nothing can be measured gets the checks of the other places only.
     """
-    look = around or Surroundings()
-    looks: list[tuple[str, Callable[[], list[Finding]]]] = [
-        ("system", lambda: [host.system(look)]),
+    target = target or Target()
+    checks: list[tuple[str, Callable[[], list[Finding]]]] = [
+        ("system", lambda: [host.system(target)]),
         ("measuring", lambda: [places.switch(config)]),
         ("settings", lambda: places.settings(config)),
     ]
-    if not refused(look.place.platform):
-        looks += [
-            ("NVML", lambda: gpus.nvidia(look)),
-            ("other vendors", lambda: vendors.others(look)),
-            ("RAPL", lambda: [host.rapl(look)]),
-            ("codecarbon", lambda: [host.codecarbon(look)]),
-            ("host share", lambda: [host.cgroup(look)]),
-            ("clock", lambda: [host.clocks(look)]),
-            ("spool", lambda: [places.spool(config, look)]),
+    if not refused(target.place.platform):
+        checks += [
+            ("NVML", lambda: gpus.nvidia(target)),
+            ("other vendors", lambda: vendors.others(target)),
+            ("RAPL", lambda: [host.rapl(target)]),
+            ("codecarbon", lambda: [host.codecarbon(target)]),
+            ("host share", lambda: [host.cgroup(target)]),
+            ("clock", lambda: [host.clocks(target)]),
+            ("spool", lambda: [places.spool(config, target)]),
         ]
-    looks += [
+    checks += [
         ("service extra", lambda: [places.service(config)]),
         ("server", lambda: [places.server(config)]),
         ("grid zone", lambda: [places.zone(config)]),
     ]
-    return [finding for what, action in looks for finding in _guarded(what, action)]
+    return [finding for what, check in checks for finding in _guarded(what, check)]
 
 
 def lines(findings: list[Finding], width: int) -> list[str]:
@@ -44,24 +44,24 @@ def lines(findings: list[Finding], width: int) -> list[str]:
     from textwrap import wrap
 
     column = max(len(finding.what) for finding in findings)
-    lead = column + 2 + len("missing") + 2
-    room = max(width - lead, 30)
-    shown = []
+    indent = " " * (column + 2 + len("missing") + 2)
+    room = max(width - len(indent), 30)
+    found = []
     for finding in findings:
         detail = finding.detail
         if finding.kind and finding.spread is not None:
             detail += f" [{finding.kind}, +-{100 * finding.spread:.0f} %]"
         first, *rest = wrap(detail, room, break_long_words=False, break_on_hyphens=False) or [""]
-        shown.append(f"{finding.what:<{column}}  {finding.state:<7}  {first}")
-        shown += [" " * lead + text for text in rest]
+        found.append(f"{finding.what:<{column}}  {finding.state:<7}  {first}")
+        found += [indent + text for text in rest]
         if finding.fix:  # its lines stay unbroken, to be copied
             first, *rest = finding.fix.splitlines()
-            shown += [" " * lead + f"fix: {first}"] + [" " * (lead + 5) + text for text in rest]
-    return shown
+            found += [f"{indent}fix: {first}", *(f"{indent}     {text}" for text in rest)]
+    return found
 
 
-def _guarded(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _guarded(what: str, check: Callable[[], list[Finding]]) -> list[Finding]:
     try:
-        return look()
+        return check()
     except Exception as error:
         return [Finding(what, "missing", f"this check itself failed: {error!r}")]

@@ -1,4 +1,4 @@
-"""One thing the doctor looked at, and the surroundings it looks in; tests fake the latter."""
+"""The result of one check, and the machine that is checked, which tests replace."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ machine has none, and nothing is wrong with that."""
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: its state, what was seen, and how to mend it.
+    """The result of one check: what was checked, its state, the detail, and how to fix it.
 
-    `kind` is how good the energy from here is known, where it gives any; its range follows.
+    `kind` says how energy from this source is known, where it gives any; its range follows.
     """
 
     what: str
@@ -32,7 +32,7 @@ class Finding:
 
     @property
     def spread(self) -> float | None:
-        """The relative range (a fraction, on either side) that energy of this kind is given."""
+        """The relative range of energy of this kind, a fraction on either side."""
         return ENERGY_SPREADS[self.kind].fraction if self.kind else None
 
     def to_doc(self) -> dict[str, Any]:
@@ -49,8 +49,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where the doctor looks: the machine's files and environment, and NVML."""
+class Target:
+    """The machine to check: its files and environment, and its NVML."""
 
     place: Place = field(default_factory=Place)
     port: NvmlPort | None = None
@@ -67,13 +67,13 @@ class Surroundings:
 
     @property
     def in_container(self) -> bool:
-        """Whether this is a container, as its engine marks it."""
+        """Whether this is a container, by the files and variables that engines leave."""
         marks = (self.root / ".dockerenv", self.root / "run/.containerenv")
         return "KUBERNETES_SERVICE_HOST" in self.environ or any(path.exists() for path in marks)
 
     @property
     def in_virtual_machine(self) -> bool:
-        """Whether the processor says that a hypervisor is below."""
+        """Whether the processor reports a hypervisor."""
         flags = self._text("proc/cpuinfo")
         return " hypervisor" in flags or "hypervisor" in self._text("sys/hypervisor/type")
 
@@ -85,5 +85,5 @@ class Surroundings:
 
 
 def known_kind(text: str) -> Kind | None:
-    """The kind of that name; None for another word."""
+    """`text` as a kind of quantity; None where there is no such kind."""
     return next((kind for kind in KINDS if kind == text), None)

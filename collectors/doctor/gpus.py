@@ -1,25 +1,20 @@
-"""NVIDIA GPUs: what NVML answers, call by call, and which devices the job would be billed."""
+"""NVIDIA GPUs: which NVML functions answer, and which devices a job here would be billed for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.base import FAST_FIELDS, NvmlPort, SourceAbsent, SourceError
-from gramwatt.collectors.doctor.finding import Finding, State, Surroundings
+from gramwatt.collectors.doctor.finding import Finding, State, Target
 from gramwatt.collectors.gpu.reader import best_read
 from gramwatt.collectors.meter.source_choice import nvml_port
 from gramwatt.sci.base.quantity import Kind
 
 NVIDIA_PCI = "0x10de"
-CALLS = (
-    *("energy_mj", "power_mw", "utilisation_percents", "memory_b", "limit_mw"),
-    *("temperature_c", "encoder_percent", "clock_reasons"),
-)
-"""The calls of a GPU that measuring uses, best source of energy first."""
-NAMES = {
-    "fields": "nvmlDeviceGetFieldValues",
+FUNCTIONS = {
     "energy_mj": "nvmlDeviceGetTotalEnergyConsumption",
     "power_mw": "nvmlDeviceGetPowerUsage",
     "utilisation_percents": "nvmlDeviceGetUtilizationRates",
@@ -28,7 +23,9 @@ NAMES = {
     "temperature_c": "nvmlDeviceGetTemperature",
     "encoder_percent": "nvmlDeviceGetEncoderUtilization",
     "clock_reasons": "nvmlDeviceGetCurrentClocksEventReasons",
+    "fields": "nvmlDeviceGetFieldValues",
 }
+"""NVML's functions by the calls of a port that measuring uses, best source of energy first."""
 INSTALL = "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
 FLAGS = (
     "start the container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)\n"
@@ -36,28 +33,28 @@ FLAGS = (
 )
 
 
-def nvidia(around: Surroundings) -> list[Finding]:
-    """NVML, each GPU with each call, and the devices a job here would be billed."""
+def nvidia(target: Target) -> list[Finding]:
+    """NVML, each GPU with each call, and the devices a job here would be billed for."""
     try:
-        port = around.port or _default_port(around)
+        port = target.port or _default_port(target)
         port.open()
     except SourceAbsent as error:
-        return [_without_driver(around, error.message)]
+        return [_without_driver(target, error.message)]
     try:
         count = port.count()
         if count == 0:
             text = "the driver answers but lists no GPU"
-            return [Finding("NVML", "missing", text, FLAGS if around.in_container else INSTALL)]
+            return [Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)]
         found = [_gpu(port, index) for index in range(count)]
-        return [_library(port, count), *found, _billed(around, port, count)]
+        return [_library(port, count), *found, _billed(target, port, count)]
     finally:
         port.close()
 
 
-def _default_port(around: Surroundings) -> NvmlPort:
+def _default_port(target: Target) -> NvmlPort:
     from gramwatt.collectors.common.clock import SystemClock
 
-    return nvml_port(around.environ, SystemClock())
+    return nvml_port(target.environ, SystemClock())
 
 
 def _library(port: NvmlPort, count: int) -> Finding:
@@ -66,26 +63,26 @@ def _library(port: NvmlPort, count: int) -> Finding:
     except SourceError as error:
         driver = f"driver version unknown ({error.code})"
     if port.meter != "nvml":
-        text = f"{port.meter} stands in for it: nothing it says is of this hardware"
+        text = f"{port.meter} replaces NVML: its figures are not of this hardware"
         return Finding("NVML", "limited", text, "unset GRAMWATT_NVML to measure the real GPUs")
     return Finding("NVML", "ok", f"{driver}, {count} GPU{'s' if count > 1 else ''}")
 
 
-def _without_driver(around: Surroundings, why: str) -> Finding:
-    nodes = (around.root / "dev/nvidiactl").exists()
+def _without_driver(target: Target, why: str) -> Finding:
+    nodes = (target.root / "dev/nvidiactl").exists()
     if nodes:
         text = f"{why}; the device nodes are here, so the library is not"
-        return Finding("NVML", "missing", text, FLAGS if around.in_container else INSTALL)
-    if not _has_nvidia_pci(around.root):
+        return Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)
+    if not _has_nvidia_pci(target.root):
         return Finding("NVML", "absent", f"no NVIDIA GPU on this machine's PCI bus ({why})")
     text = f"{why}; there is an NVIDIA GPU on the PCI bus"
-    return Finding("NVML", "missing", text, FLAGS if around.in_container else INSTALL)
+    return Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)
 
 
 def _has_nvidia_pci(root: Path) -> bool:
     folder = root / "sys/bus/pci/devices"
     if not folder.exists():
-        return True  # cannot be told: the driver's own answer stands
+        return True  # not known: the driver's own answer stands
     for path in folder.glob("*/vendor"):
         try:
             if path.read_text(encoding="ascii").strip() == NVIDIA_PCI:
@@ -96,28 +93,42 @@ def _has_nvidia_pci(root: Path) -> bool:
 
 
 def _gpu(port: NvmlPort, index: int) -> Finding:
-    silent = {call: code for call in CALLS if (code := _refusal(getattr(port, call), index))}
-    if best_fields := _refusal(lambda i: port.fields(i, FAST_FIELDS), index):
-        silent["fields"] = best_fields
-    kind: Kind | None = None
-    source = "neither energy nor power can be read; its energy stays unknown"
-    if best_read(port, index) is not None:
-        counted = "energy_mj" not in silent or _field_counter(port, index)
-        kind = "measured" if counted else "integrated"
-        source = (
-            "energy counter"
-            if counted
-            else "no counter (parts before Volta, virtual GPUs): sampled power is integrated"
-        )
-    name = f"{_said(port.name, index)} {_said(port.uuid, index)}"
-    calls = ", ".join(f"{NAMES[call]} ({code})" for call, code in silent.items())
-    state: State = "missing" if kind is None else "ok"
-    if kind and set(silent) - {"fields"}:
+    failures = _failures(port, index)
+    kind, source = _energy_source(port, index, failures)
+    state: State = "ok"
+    if kind is None:
+        state = "missing"
+    elif set(failures) - {"fields"}:
         state = "limited"
-    detail = f"{name}: {source}" + (f"; no answer from {calls}" if calls else "")
-    lost = "device-lost" in silent.values()
+    detail = f"{_answer(port.name, index)} {_answer(port.uuid, index)}: {source}"
+    if failures:
+        calls = (f"{FUNCTIONS[call]} ({code})" for call, code in failures.items())
+        detail += f"; no answer from {', '.join(calls)}"
+    lost = "device-lost" in failures.values()
     fix = "the GPU is lost: `nvidia-smi -r` or a reboot brings it back" if lost else None
     return Finding(f"GPU {index}", state, detail, fix, kind)
+
+
+def _energy_source(
+    port: NvmlPort, index: int, failures: Mapping[str, str]
+) -> tuple[Kind | None, str]:
+    """How the GPU's energy is known, and where it comes from in words."""
+    if best_read(port, index) is None:
+        return None, "neither energy nor power can be read; its energy stays unknown"
+    if "energy_mj" not in failures or _field_counter(port, index):
+        return "measured", "energy counter"
+    text = "no counter (parts before Volta, virtual GPUs): sampled power is integrated"
+    return "integrated", text
+
+
+def _failures(port: NvmlPort, index: int) -> dict[str, str]:
+    """Error code by call, of the calls that do not answer."""
+    calls: dict[str, Callable[[], object]] = {
+        call: partial(getattr(port, call), index) for call in FUNCTIONS
+    }
+    calls["fields"] = partial(port.fields, index, FAST_FIELDS)
+    codes = {call: _error_code(action) for call, action in calls.items()}
+    return {call: code for call, code in codes.items() if code}
 
 
 def _field_counter(port: NvmlPort, index: int) -> bool:
@@ -127,9 +138,9 @@ def _field_counter(port: NvmlPort, index: int) -> bool:
         return False
 
 
-def _refusal(call: Callable[[int], object], index: int) -> str | None:
+def _error_code(call: Callable[[], object]) -> str | None:
     try:
-        call(index)
+        call()
     except SourceError as error:
         return error.code
     except Exception as error:
@@ -137,22 +148,22 @@ def _refusal(call: Callable[[int], object], index: int) -> str | None:
     return None
 
 
-def _said(call: Callable[[int], str], index: int) -> str:
+def _answer(call: Callable[[int], str], index: int) -> str:
     try:
         return call(index)
     except Exception:
         return "unknown"
 
 
-def _billed(around: Surroundings, port: NvmlPort, count: int) -> Finding:
-    """Which GPUs a job started here would pay for, and what says so."""
+def _billed(target: Target, port: NvmlPort, count: int) -> Finding:
+    """Which GPUs a job started here would be billed for, and which variable decides it."""
     boards = [
-        visibility.Board(i, _said(port.uuid, i), _said(port.name, i), port.slices(i))
+        visibility.Board(i, _answer(port.uuid, i), _answer(port.name, i), port.slices(i))
         for i in range(count)
     ]
-    found = visibility.visible(around.environ, boards)
-    name = visibility.deciding(around.environ)
-    reason = f"{name}={around.environ[name]}" if name else "no variable names any"
+    found = visibility.visible(target.environ, boards)
+    name = visibility.deciding(target.environ)
+    reason = f"{name}={target.environ[name]}" if name else "no variable names any"
     parts = [
         f"GPU {item.board.ordinal}"
         + ("" if item.device_id == item.board.uuid else f" ({item.device_id})")

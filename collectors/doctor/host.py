@@ -1,4 +1,4 @@
-"""The host: RAPL, codecarbon, memory, the container's share, clocks, the kind of system."""
+"""The host: operating system, RAPL, codecarbon, the container's share, clocks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gramwatt.collectors.common.platform import MACOS, refused
-from gramwatt.collectors.doctor.finding import Finding, Surroundings
-from gramwatt.collectors.host import rapl as counters
+from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.host.machine import this_machine
+from gramwatt.collectors.host.rapl import POWERCAP, find_counters, read_counters
 from gramwatt.sci.base.units import gib_from_bytes
 
-LOOK_S = 0.05
+PAUSE_S = 0.05
 """Long enough for a counter that is renewed every millisecond to move."""
 UNMASK = (
     "start the container with `--security-opt systempaths=unconfined` (Docker)\n"
@@ -27,38 +27,38 @@ CHMOD = (
 )
 
 
-def system(around: Surroundings) -> Finding:
+def system(target: Target) -> Finding:
     """What this kind of operating system can and cannot do."""
-    text = refused(around.place.platform)
+    text = refused(target.place.platform)
     if text:
         return Finding("system", "missing", text, "wsl --install, then install gramwatt there")
-    if around.place.platform == "darwin":
+    if target.place.platform == "darwin":
         return Finding("system", "limited", f"macOS: {MACOS}")
-    if around.place.platform != "linux":
-        text = f"{around.place.platform} is not known to us; what follows was seen here"
+    if target.place.platform != "linux":
+        text = f"{target.place.platform} is not supported; the checks below show what works here"
         return Finding("system", "limited", text)
-    where = "in a container" if around.in_container else "no container"
-    machine = "a virtual machine" if around.in_virtual_machine else "no hypervisor seen"
+    where = "in a container" if target.in_container else "no container"
+    machine = "a virtual machine" if target.in_virtual_machine else "no hypervisor seen"
     return Finding("system", "ok", f"Linux, {where}, {machine}")
 
 
-def rapl(around: Surroundings, wait: Callable[[float], None] = time.sleep) -> Finding:
-    """The processor's energy counters: there, readable, moving."""
-    if around.place.platform != "linux":
-        return Finding("RAPL", "absent", "only Linux shows the processor's counters")
-    source = around.environ.get("GRAMWATT_HOST_SOURCE")
+def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
+    """Whether the processor's energy counters exist, can be read and advance."""
+    if target.place.platform != "linux":
+        return Finding("RAPL", "absent", "only Linux lets programs read the processor's counters")
+    source = target.environ.get("GRAMWATT_HOST_SOURCE")
     if source in ("model", "codecarbon"):
         text = f"not read directly: GRAMWATT_HOST_SOURCE={source}"
         return Finding("RAPL", "off", text, "unset GRAMWATT_HOST_SOURCE")
-    root = around.root / counters.POWERCAP.relative_to("/")
-    found = counters.find(root)
+    root = target.root / POWERCAP.relative_to("/")
+    found = find_counters(root)
     if found.denied:
-        return _denied(around, root, len(found.denied))
+        return _denied(target, root, len(found.denied))
     if not found.usable:
-        return _without(around, root)
-    before = counters.read(found.domains)
-    wait(LOOK_S)
-    after = counters.read(found.domains)
+        return _without(target, root)
+    before = read_counters(found.domains)
+    wait(PAUSE_S)
+    after = read_counters(found.domains)
     names = [domain.name for domain in found.domains]
     still = [name for name in names if before.get(name) == after.get(name)]
     if any("/" not in name for name in still):
@@ -68,50 +68,50 @@ def rapl(around: Surroundings, wait: Callable[[float], None] = time.sleep) -> Fi
     return Finding("RAPL", "ok", detail, None, "measured")
 
 
-def _denied(around: Surroundings, root: Path, count: int) -> Finding:
+def _denied(target: Target, root: Path, count: int) -> Finding:
     detail = (
         f"{count} package counter{'s' if count > 1 else ''} may be read by root only (the kernel's "
         "default since 5.10); CPU power is estimated"
     )
     fix = CHMOD.format(root=root)
     return Finding(
-        "RAPL", "limited", detail, (UNMASK if around.in_container else "") + fix, "estimated"
+        "RAPL", "limited", detail, (UNMASK if target.in_container else "") + fix, "estimated"
     )
 
 
-def _without(around: Surroundings, root: Path) -> Finding:
-    if around.in_virtual_machine:
+def _without(target: Target, root: Path) -> Finding:
+    if target.in_virtual_machine:
         text = (
-            "a virtual machine is not shown the processor's counters; CPU power is estimated, and "
-            "only bare metal mends that"
+            "a virtual machine cannot read the processor's counters; CPU power is estimated. Only "
+            "bare metal has them"
         )
         return Finding("RAPL", "missing", text, None, "estimated")
     text = "no energy counters of the CPU; its power is estimated"
-    if around.in_container:
+    if target.in_container:
         text = "container engines hide the processor's counters; CPU power is estimated"
         return Finding("RAPL", "missing", text, UNMASK + CHMOD.format(root=root), "estimated")
     fix = "sudo modprobe intel_rapl_common intel_rapl_msr   (Intel, and AMD since Zen)"
     return Finding("RAPL", "missing", text, fix, "estimated")
 
 
-def codecarbon(around: Surroundings) -> Finding:
-    """codecarbon: what it would be used for here."""
-    if around.environ.get("GRAMWATT_HOST_SOURCE") == "model":
+def codecarbon(target: Target) -> Finding:
+    """Whether codecarbon is installed, and which parts it would be used for."""
+    if target.environ.get("GRAMWATT_HOST_SOURCE") == "model":
         text = "switched off by GRAMWATT_HOST_SOURCE=model: the host is estimated from its load"
         return Finding("codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE", "estimated")
     if find_spec("codecarbon") is None:
         text = "not installed: host energy is estimated from load"
         return Finding("codecarbon", "missing", text, "pip install 'gramwatt[host]'", "estimated")
-    found = counters.find(around.root / counters.POWERCAP.relative_to("/"))
+    found = find_counters(target.root / POWERCAP.relative_to("/"))
     if found.usable and any(domain.part == "ram" for domain in found.domains):
         return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")
     part = "memory, by its model" if found.usable else "CPU and memory, by its models"
     return Finding("codecarbon", "ok", f"installed; used for {part}", None, "estimated")
 
 
-def cgroup(around: Surroundings) -> Finding:
-    """What part of the host a job here may use, and so is billed."""
-    machine = this_machine(around.root / "proc", around.root / "sys/fs/cgroup")
+def cgroup(target: Target) -> Finding:
+    """Which part of the host a job here may use, and is billed for."""
+    machine = this_machine(target.root / "proc", target.root / "sys/fs/cgroup")
     if machine.threads is None or machine.memory_b is None or machine.memory_total_b is None:
         return Finding("host share", "limited", "threads or memory of this host are not known")
     threads = f"{machine.threads:g} of {machine.threads_total:g} threads"
@@ -123,12 +123,12 @@ def cgroup(around: Surroundings) -> Finding:
     return Finding("host share", "ok", text, None, "attributed")
 
 
-def clocks(around: Surroundings) -> Finding:
+def clocks(target: Target) -> Finding:
     """Whether suspended time is counted, and a killed meter's readings can be continued."""
     lacks = []
     if not hasattr(time, "CLOCK_BOOTTIME"):
         lacks.append("no clock that counts suspended time: a suspend looks shorter than it was")
-    if not (around.root / "proc/sys/kernel/random/boot_id").exists():
+    if not (target.root / "proc/sys/kernel/random/boot_id").exists():
         lacks.append("no boot id: a killed meter's counters are not continued, only its journal")
     if lacks:
         return Finding("clock", "limited", "; ".join(lacks))

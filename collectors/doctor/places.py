@@ -1,4 +1,4 @@
-"""Where things go: switches and settings, the spool, the store, the server, the grid zone."""
+"""Settings and the places they name: the spool, the service, the server, the grid zone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.doctor.finding import Finding, Surroundings
+from gramwatt.collectors.doctor.finding import Finding, Target
 
 NETWORK = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre"}
@@ -18,7 +18,7 @@ NETWORK = frozenset(
 """File system types that several machines write to (Linux kernel, fs/; vendors' mount types)."""
 TIMEOUT_S = 3.0
 Ask = Callable[[str, float], int]
-"""Ask a URL, with a limit [s]: the HTTP status; raises OSError when nobody answers."""
+"""Requests a URL with a time limit [s]; returns the HTTP status, raises OSError without one."""
 
 
 def switch(config: Config) -> Finding:
@@ -30,16 +30,16 @@ def switch(config: Config) -> Finding:
 
 
 def settings(config: Config) -> list[Finding]:
-    """Every setting that was wrong and is ignored."""
+    """Every setting that is wrong and therefore ignored."""
     texts = [notice.message for notice in config.notices] + [*place_problems(config).values()]
     if not texts:
-        return [Finding("settings", "ok", "every file, variable and place is understood")]
+        return [Finding("settings", "ok", "every setting is valid")]
     fix = "`gramwatt config` shows where each value comes from"
     return [Finding("settings", "limited", text, fix) for text in texts]
 
 
-def spool(config: Config, around: Surroundings) -> Finding:
-    """Where journals are kept: writable, on what, and how full."""
+def spool(config: Config, target: Target) -> Finding:
+    """Where journals are kept: whether it can be written, on which file system, and how full."""
     from gramwatt.collectors.journal.spool import folders, size_b
 
     home = config.home
@@ -51,7 +51,7 @@ def spool(config: Config, around: Surroundings) -> Finding:
     detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
     waiting = sum(1 for folder in kept if not folder.is_live())
     detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
-    kind = _file_system(place.resolve(), around.root)
+    kind = _file_system(place.resolve(), target.root)
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
         return Finding("spool", "limited", text, "gramwatt sync")
@@ -82,17 +82,17 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
     try:
         status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)
     except OSError as error:
-        reason = str(error).rpartition(": ")[2].strip("'\"() ")[:160]  # the innermost one
+        reason = str(error).rpartition(": ")[2].strip("'\"() ")[:160]  # the innermost reason
         text = f"{config.server} does not answer ({reason}); journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
     if status == 200:
         return Finding("server", "ok", f"{config.server} answers")
-    text = f"{config.server}/healthz says {status}; journals stay spooled until it takes them"
+    text = f"{config.server}/healthz answers {status}; journals stay spooled until it accepts them"
     return Finding("server", "limited", text, "look at that server's log")
 
 
 def zone(config: Config) -> Finding:
-    """Whether the grid is known that the job's intensity comes from."""
+    """Whether the grid zone that the job's intensity comes from is known."""
     place = config.zone or config.region
     if place and not place_problems(config):
         return Finding("grid zone", "ok", str(place))

@@ -1,9 +1,9 @@
-"""Vendors other than NVIDIA: who is here, whether the library loads, and what each device tells."""
+"""Vendors other than NVIDIA: which are here, whether their library loads, what devices give."""
 
 from __future__ import annotations
 
 from gramwatt.collectors.devices.base import SourceError
-from gramwatt.collectors.doctor.finding import Finding, Surroundings, known_kind
+from gramwatt.collectors.doctor.finding import Finding, Target, known_kind
 from gramwatt.collectors.gpu.reader import best_read
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.sources.vendors import VENDORS, Vendor, present
@@ -11,10 +11,10 @@ from gramwatt.collectors.sources.vendors import VENDORS, Vendor, present
 NEVER_RUN = "this source was never run on its hardware"
 
 
-def others(around: Surroundings) -> list[Finding]:
+def others(target: Target) -> list[Finding]:
     """A finding for each device of each vendor here, and one for all that are not."""
-    here = present(around.place)
-    found = [item for vendor in here for item in _vendor(vendor, around)]
+    here = present(target.place)
+    found = [item for vendor in here for item in _vendor(vendor, target)]
     names = [vendor.name for vendor in VENDORS if vendor not in here]
     if names:
         listed = ", ".join(names)
@@ -22,13 +22,13 @@ def others(around: Surroundings) -> list[Finding]:
     return found
 
 
-def _vendor(vendor: Vendor, around: Surroundings) -> list[Finding]:
-    port = vendor.port(around.place)
+def _vendor(vendor: Vendor, target: Target) -> list[Finding]:
+    port = vendor.port(target.place)
     try:
         port.open()
     except SourceError as error:
         why, _, advice = error.message.partition("; ")
-        detail = f"there is one, and it cannot be read: {why}; its energy stays unknown"
+        detail = f"found, but it cannot be read: {why}; its energy stays unknown"
         return [Finding(vendor.name, "missing", detail, advice or None)]
     try:
         return [_device(vendor, port, index) for index in range(port.count())]

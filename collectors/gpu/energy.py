@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.base import Notify as Notify  # host and sharing import it here
+from gramwatt.collectors.devices.base import Notify
 from gramwatt.collectors.gpu.boundaries import POLL_NS, Point, counter_at
 from gramwatt.collectors.gpu.reader import Reading
 from gramwatt.collectors.journal.intervals import Interval, Ledger

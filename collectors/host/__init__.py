@@ -1,4 +1,5 @@
-"""The energy of the host's processor and memory: RAPL counters, codecarbon's process, or a model.
+"""Energy of the host's processor and memory: RAPL counters, codecarbon, or a model of their power.
 
-`meter` chooses per part. Imports `sharing`, `gpu`, `journal` and `common`.
+`meter.host_meter` chooses a reader for each part; `machine.this_machine` finds the part of the
+host that a job may use. Imports `sharing`, `gpu`, `journal`, `devices` and `common`.
 """

@@ -15,7 +15,7 @@ import time
 from importlib.metadata import version
 from typing import Any
 
-from gramwatt.collectors.host.rapl import find
+from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.sci.base.units import j_from_kwh
 
 MEASURE_EVERY_S = 2
@@ -55,7 +55,9 @@ def _tracker(every_s: float) -> tuple[Any, str, str]:
     from codecarbon import OfflineEmissionsTracker
     from codecarbon.core import cpu
 
-    if not find().usable:  # it would take the packages that can be read for the whole processor
+    if (
+        not find_counters().usable
+    ):  # it would take the packages that can be read for the whole processor
         cpu.is_rapl_available = lambda *_: False
     tracker = OfflineEmissionsTracker(
         project_name="gramwatt",

@@ -52,15 +52,6 @@ def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
     )
 
 
-def readable_rapl(root: Path = Path("/sys/class/powercap")) -> bool:
-    """Whether a package energy counter of this host can be read."""
-    try:
-        zones = [zone for zone in root.iterdir() if zone.name.startswith("intel-rapl")]
-        return any(_text(zone / "energy_uj") is not None for zone in zones)
-    except OSError:
-        return False
-
-
 def _share(part: float | None, whole: float | None) -> float:
     return min(1.0, part / whole) if part and whole else 1.0
 

@@ -1,317 +1,416 @@
-"""CPU and RAM energy of the job's host: codecarbon once it runs, a model until then or without it.
+"""CPU and RAM energy of the job's host, with one reader for each part.
 
-codecarbon takes seconds to start and reads seconds late, so the span before its first reading is
-filled with its mean power and the tail with its last, both `estimated`. Nothing ever waits for it.
+A RAPL counter where there is one, else codecarbon once it runs, else the model. Memory without a
+counter stays with codecarbon, or with the model without it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.gpu.energy import Notify
-from gramwatt.collectors.host import model
+from gramwatt.collectors.devices.base import Notify
+from gramwatt.collectors.host import model, rapl
+from gramwatt.collectors.host.codecarbon import Codecarbon, HostProcess, Spawn
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
+from gramwatt.collectors.host.parts import CPU, RAM, Part
+from gramwatt.collectors.journal.intervals import Interval, Ledger
 
-START_AFTER_NS = 5 * NS_PER_S
-GIVE_UP_NS = 60 * NS_PER_S
-"""A codecarbon without a reading by then is taken as failed; it starts in 2 to 7 s."""
 SETTLED_READINGS = 5
-"""Readings whose mean power fills the span before the first (10 s at one every 2 s)."""
+"""Number of codecarbon's readings whose mean power fills the span before the first; one comes
+every 2 s."""
+WAIT_S = 60.0
+"""How long counters may be silent before the model stands in."""
 
 
-class HostProcess(Protocol):
-    """A codecarbon process: the descriptor of its output, and its end."""
+class Source(NamedTuple):
+    """What a part's energy comes from: the meter's name and the kind of its figures."""
 
-    fd: int
-
-    def kill(self) -> None:
-        """End it and collect it, without waiting for anything it does."""
+    meter: str
+    kind: str
 
 
-class Part:
-    """One device of the host, CPU or RAM: its ledgers and how its energy is billed.
-
-    `share` is the part that is reserved for the job, `fraction` the job's of that while others,
-    who have reserved as much, are there too.
-    """
-
-    __slots__ = ("_billed_j", "_whole_j", "fill", "fraction", "ledger", "mean_sum_j", "share")
-
-    def __init__(self, device_id: str, share: float, schedule: Schedule, emit: Emit) -> None:
-        self.ledger = Ledger(device_id, schedule, emit)
-        self.fill = (schedule, emit)
-        self.share, self.fraction = share, 1.0
-        self.mean_sum_j = 0.0
-        self._whole_j = self._billed_j = 0.0
-
-    @property
-    def mean_share(self) -> float:
-        """The part that was billed so far, weighted by energy."""
-        return round(self._billed_j / self._whole_j, 9) if self._whole_j > 0 else self.share
-
-    def billed_j(self, energy_j: float) -> float:
-        """The job's part of the host's energy [J], as it is now."""
-        billed_j = energy_j * self.share * self.fraction
-        self._whole_j += energy_j
-        self._billed_j += billed_j
-        return billed_j
-
-    def book(self, start_ns: int, end_ns: int, energy_j: float, kind: str) -> None:
-        """Book the job's share of the host's energy [J]."""
-        whole = self.share * self.fraction >= 1
-        label = "attributed" if not whole and kind == "measured" else kind
-        billed_j = self.billed_j(energy_j)
-        power_w = billed_j * NS_PER_S / (end_ns - start_ns)
-        self.ledger.add(start_ns, end_ns, billed_j, label, round(power_w, 3))
-
-    def book_before(self, start_ns: int, end_ns: int, power_w: float) -> None:
-        """Book a span that lies before what the ledger has already taken."""
-        schedule, emit = self.fill
-        before = Ledger(self.ledger.device_id, schedule, emit)
-        energy_j = power_w * (end_ns - start_ns) / NS_PER_S
-        before.add(start_ns, end_ns, self.billed_j(energy_j), "estimated")
-        before.close()
+RAPL = Source("rapl", "measured")
+MODEL = Source("gramwatt-model", "estimated")
+CODECARBON_RAPL = Source("codecarbon-rapl", "measured")
+CODECARBON_MODEL = Source("codecarbon-model", "estimated")
 
 
-Emit = Callable[[str, Interval], None]
-Spawn = Callable[[], HostProcess]
-Watts = Sequence[float | None]
-"""Power of CPU and RAM [W], None where unknown."""
+class CounterReading(NamedTuple):
+    """Values of a part's counters [uJ] by domain at one moment of the timeline [ns]."""
+
+    time_ns: int
+    values_uj: dict[str, int]
 
 
-class HostMeter:
-    """The host's meter of one job and node.
+class RaplReader:
+    """Reads one part from its RAPL counters."""
 
-    `spawn` starts codecarbon, None when it is not installed. `meter` and `cpu_kind` say what the
-    CPU's energy comes from now.
+    def __init__(
+        self, part: Part, domains: tuple[rapl.Domain, ...], power: model.PartModel, mark_ns: int
+    ) -> None:
+        self.part, self.source = part, RAPL
+        self._last: CounterReading | None = None
+        self._domains, self._model = domains, power
+        self._mark_ns: int | None = mark_ns
+        self._power_w: float | None = None
+        self._tried_ns = 0
+
+    def start_at(self, mark_ns: int) -> None:
+        """Record from `mark_ns` [ns] on; the span before the first reading is extrapolated."""
+        self._mark_ns = mark_ns
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from another meter's last reading: the counters span the gap. After a meter
+        that had none the gap is extrapolated.
+        """
+        if "values_uj" not in state:
+            self._mark_ns = int(state["since_ns"])
+            return
+        self._last = CounterReading(int(state["since_ns"]), dict(state["values_uj"]))
+        self._power_w, self._mark_ns = state["power_w"], None
+        self._tried_ns = self._last.time_ns
+
+    def state(self) -> dict[str, Any]:
+        """The last reading, JSON-ready."""
+        last = self._last
+        known = {"since_ns": last.time_ns, "values_uj": last.values_uj} if last else {}
+        return {**known, "power_w": self._power_w}
+
+    def due_ns(self) -> int:
+        """When the counters must be read again, so that no wrap is missed [ns]."""
+        return self._tried_ns + int(rapl.POLL_S * NS_PER_S)
+
+    def add_sample(self, time_ns: int, until_ns: int, *, final: bool = False) -> bool:
+        """Record the span since the last reading up to `until_ns`. Returns False when the model's
+        power had to stand in for the counters.
+
+        Counters that cannot be read now continue to count, so that their next value spans this
+        one; the model stands in only after a minute, or at the end.
+        """
+        model_w = self._model.power_w()
+        self._model.restart()
+        self._tried_ns = time_ns
+        counted = self._add_reading(time_ns, until_ns, model_w, final=final)
+        self._model.observe(self.part.ledger)
+        return counted
+
+    def cut(self, now_ns: int) -> bool:
+        """Read the counters and end the interval here."""
+        counted = self.add_sample(now_ns, now_ns)
+        self.part.ledger.close()
+        return counted
+
+    def provisional(self, now_ns: int) -> None:
+        """Nothing: counters are recorded up to their last reading."""
+
+    def _add_reading(
+        self, time_ns: int, until_ns: int, model_w: float | None, *, final: bool
+    ) -> bool:
+        now = CounterReading(time_ns, rapl.read_counters(self._domains))
+        last, end_ns = self._last, min(time_ns, until_ns)
+        if last is None:
+            self._last = now
+            return True
+        span_s = (time_ns - last.time_ns) / NS_PER_S
+        silent = len(now.values_uj) < len(self._domains)
+        if end_ns <= last.time_ns or (silent and span_s < WAIT_S and not final):
+            return True
+        each_w = self._power_w / len(self._domains) if self._power_w else None
+        step = rapl.energy_step(self._domains, last.values_uj, now.values_uj, span_s, each_w)
+        self._last = now
+        power_w = step.energy_j / span_s if step else model_w
+        if power_w is None:
+            self.part.ledger.close()
+            return False
+        if self._mark_ns is not None and self._mark_ns < last.time_ns:
+            self.part.record_before(self._mark_ns, last.time_ns, power_w)
+        self._mark_ns = None
+        kind = "estimated"
+        if step is not None and step.sure:
+            self._power_w, kind = power_w, "measured"
+        energy_j = power_w * (end_ns - last.time_ns) / NS_PER_S
+        self.part.record(last.time_ns, end_ns, energy_j, kind)
+        return step is not None
+
+
+class ModelReader:
+    """Reads one part without a counter: codecarbon's readings once they come, else the model.
+
+    The span before codecarbon's first reading is filled with its mean power and the span after
+    the last with its last power, both `estimated`.
     """
 
     def __init__(
-        self,
-        timeline: Timeline,
-        machine: Machine,
-        parts: tuple[Part, Part],
-        notify: Notify,
-        spawn: Spawn | None,
+        self, part: Part, power: model.PartModel, since_ns: int, *, by_codecarbon: bool
     ) -> None:
-        self.process: HostProcess | None = None
-        self.meter, self.cpu_kind = model.METER, "estimated"
-        self._timeline, self._machine, self._notify = timeline, machine, notify
-        self._cpu, self._ram = parts
-        self._spawn = spawn
-        self._load = self._seen_load = model.read_load()
-        self._last_w: Watts = (None, None)
-        self._since_ns = timeline.start_ns
+        """`by_codecarbon` says that codecarbon is expected to read this part."""
+        self.part, self.source = part, MODEL
+        self._since_ns = since_ns
+        """Until when the part is recorded [ns]."""
         self._gap: tuple[int, int] | None = None
-        self._readings = 0
-        self._read_ns = 0
-        self._buffer = b""
-        self._until_ns: int | None = None
-
-    @property
-    def ledgers(self) -> tuple[Ledger, Ledger]:
-        """The ledgers of CPU and RAM."""
-        return self._cpu.ledger, self._ram.ledger
-
-    @property
-    def sources(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Meter and kind of CPU and RAM, as they are now."""
-        return (self.meter, self.cpu_kind), (self.meter.replace("rapl", "model"), "estimated")
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Continue where a dead or ended meter's `state` stood."""
-        self._since_ns = max(self._since_ns, int(state["since_ns"]))
-        for ledger, known in zip(self.ledgers, state["open"], strict=True):
-            ledger.open = Interval.restored(known) if known else None
-        if state["gap"]:
-            start_ns, end_ns, *watts = state["gap"]
-            self._fill(start_ns, end_ns, watts)
-
-    def state(self) -> dict[str, Any]:
-        """What a successor needs to continue, JSON-ready."""
-        return {
-            "since_ns": self._since_ns,
-            "gap": [*self._gap, *self._mean_w()] if self._gap else None,
-            "open": [led.open.state() if led.open else None for led in self.ledgers],
-        }
+        """The span before codecarbon's first reading [ns] while it is not recorded."""
+        self._model, self._by_codecarbon = power, by_codecarbon
+        self._readings = self._read_ns = 0
+        self._read_j = self._last_w = 0.0
 
     def start_at(self, mark_ns: int) -> None:
-        """Bill from `mark_ns` [ns] on: a meter that takes over without a state to go by."""
+        """Record energy from `mark_ns` [ns] on."""
         self._since_ns = max(self._since_ns, mark_ns)
 
-    def due_ns(self) -> int | None:
-        """When codecarbon is to be started [ns]; None when there is nothing to do by itself."""
-        return self._timeline.start_ns + START_AFTER_NS if self._spawn else None
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue where another meter's reader stood."""
+        self.start_at(int(state["since_ns"]))
+        if state.get("gap"):
+            self.part.record_before(*state["gap"])
 
-    def tick(self) -> None:
-        """Start codecarbon when the job is old enough, and give up on one that says nothing."""
-        now_ns = self._timeline.now_ns()
-        age_ns = now_ns - self._timeline.start_ns
-        if self._spawn and age_ns >= START_AFTER_NS:
-            spawn, self._spawn = self._spawn, None
-            try:
-                self.process = spawn()
-            except OSError as error:
-                self._absent(f"codecarbon could not be started ({error})")
-        elif self.process and not self._readings and age_ns >= START_AFTER_NS + GIVE_UP_NS:
-            self._absent("codecarbon gave no reading within a minute")
+    def state(self) -> dict[str, Any]:
+        """Until when the part is recorded, and the gap with its power [W], JSON-ready."""
+        gap = [*self._gap, self._mean_w()] if self._gap else None
+        return {"since_ns": self._since_ns, "gap": gap}
 
-    def settle(self) -> list[dict[str, Any]]:
-        """Book what the model has to cover so far; returns the provisional intervals instead while
-        codecarbon's first readings are still awaited.
+    def due_ns(self) -> None:
+        """Never by itself."""
+
+    def add_sample(self, time_ns: int, until_ns: int, *, final: bool = False) -> bool:
+        """Record the span since the last sample up to `until_ns` [ns], unless codecarbon does.
+
+        At the end its last power, or without a reading the model's, covers the rest.
         """
-        now_ns = self._timeline.now_ns()
-        self._observe()
-        if self._spawn or (self.process and not self._readings):
-            return self._provisional(self._since_ns, now_ns, self._model_w())
-        if self._gap:
-            return self._provisional(*self._gap, self._mean_w())
-        if not self.process:
-            self._book_model(now_ns)
-        return []
+        if not final:
+            self._model.observe(self.part.ledger)
+        if final and self._readings:
+            self._fill_gap()
+            self._record(until_ns, self._last_w)
+        elif final or not self._by_codecarbon:
+            self._record(until_ns, self._model.power_w())
+        return True
 
-    def mark(self, _mark_ns: int) -> None:
-        """A window's edge: book what can be booked now, and cut there."""
-        if not (self._spawn or self.process or self._gap):
-            self._book_model(self._timeline.now_ns())
-            for ledger in self.ledgers:
-                ledger.close()
+    def cut(self, now_ns: int) -> bool:
+        """End the interval here, unless codecarbon's next reading spans this moment."""
+        if not self._by_codecarbon:
+            self._record(now_ns, self._model.power_w())
+            self.part.ledger.close()
+        return True
 
-    def on_output(self) -> None:
-        """Take what codecarbon has written; its end of file is its death."""
-        process = self.process
-        if process is None:
-            return
-        try:
-            data = os.read(process.fd, 65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            self._take(line)
-        if not data and self.process:
-            self._absent("codecarbon ended")
+    def provisional(self, now_ns: int) -> Interval | None:
+        """An interval for the span that waits for codecarbon's first readings."""
+        span = self._gap
+        power_w = self._mean_w() if span else None
+        if self._by_codecarbon and not self._readings:
+            span, power_w = (self._since_ns, now_ns), self._model.power_w()
+        if span is None or power_w is None or span[1] <= span[0]:
+            return None
+        return self.part.provisional(*span, power_w)
 
-    def stop(self, stop_ns: int) -> None:
-        """Book everything up to `stop_ns` and end codecarbon, without waiting for it."""
-        self._until_ns = stop_ns
-        self.on_output()
-        self._end_process()
-        if self._readings:
-            self._close_gap()
-            if stop_ns > self._since_ns:
-                self._book(self._since_ns, stop_ns, self._last_w, "estimated")
-        else:
-            self._book_model(stop_ns)
-        for ledger in self.ledgers:
-            ledger.close()
-
-    def _take(self, line: bytes) -> None:
-        try:
-            said = json.loads(line)
-        except ValueError:
-            return
-        if "absent" in said:
-            self._absent(str(said["absent"])[:200])
-        elif "started" in said:
-            self.cpu_kind = "measured" if said["cpu_kind"] == "measured" else "estimated"
-            source = "rapl" if self.cpu_kind == "measured" else "model"
-            self.meter = f"codecarbon-{source}"
-        elif "to_ns" in said:
-            self._take_reading(said)
-
-    def _take_reading(self, said: dict[str, Any]) -> None:
-        offset_ns = self._timeline.offset_ns
-        start_ns, end_ns = ((int(said[k]) + offset_ns) // 1000 * 1000 for k in ("from_ns", "to_ns"))
-        start_ns = max(start_ns, self._since_ns) if not self._readings else self._since_ns
+    def add_reading(
+        self, start_ns: int, end_ns: int, energy_j: float, until_ns: int | None
+    ) -> None:
+        """Record codecarbon's energy [J] over [start, end), cut at `until_ns` [ns]."""
+        start_ns = self._since_ns if self._readings else max(start_ns, self._since_ns)
         if end_ns <= start_ns:
             return
         if start_ns > self._since_ns:
             self._gap = (self._since_ns, start_ns)
-        scale, seconds = 1.0, (end_ns - start_ns) / NS_PER_S
-        if self._until_ns is not None and start_ns < self._until_ns < end_ns:
-            scale, end_ns = (self._until_ns - start_ns) / (end_ns - start_ns), self._until_ns
-        for part, name, kind in ((self._cpu, "cpu_j", self.cpu_kind), (self._ram, "ram_j", "")):
-            part.book(start_ns, end_ns, float(said[name]) * scale, kind or "estimated")
-            part.mean_sum_j += float(said[name]) * scale
-        self._last_w = float(said["cpu_j"]) / seconds, float(said["ram_j"]) / seconds
+        self._last_w = energy_j * NS_PER_S / (end_ns - start_ns)
+        if until_ns is not None and start_ns < until_ns < end_ns:
+            energy_j *= (until_ns - start_ns) / (end_ns - start_ns)
+            end_ns = until_ns
+        self.part.record(start_ns, end_ns, energy_j, self.source.kind)
+        self._read_j += energy_j
         self._read_ns += end_ns - start_ns
         self._since_ns = end_ns
         self._readings += 1
         if self._readings == SETTLED_READINGS:
-            self._close_gap()
+            self._fill_gap()
 
-    def _close_gap(self) -> None:
+    def use_model(self) -> None:
+        """Continue with the model: codecarbon has failed."""
+        self._fill_gap()
+        self._by_codecarbon, self._readings = False, 0
+        self.source = MODEL
+
+    def _mean_w(self) -> float:
+        return self._read_j * NS_PER_S / self._read_ns
+
+    def _fill_gap(self) -> None:
         gap, self._gap = self._gap, None
         if gap:
-            self._fill(*gap, self._mean_w())
+            self.part.record_before(*gap, self._mean_w())
 
-    def _fill(self, start_ns: int, end_ns: int, watts: Watts) -> None:
-        for part, power_w in zip((self._cpu, self._ram), watts, strict=True):
-            if power_w is not None:
-                part.book_before(start_ns, end_ns, power_w)
+    def _record(self, until_ns: int, power_w: float | None) -> None:
+        if until_ns <= self._since_ns:
+            return
+        if power_w is None:
+            self.part.ledger.close()  # unknown, and so no interval: the engine says unmeasured
+        else:
+            energy_j = power_w * (until_ns - self._since_ns) / NS_PER_S
+            self.part.record(self._since_ns, until_ns, energy_j, "estimated")
+        self._since_ns = until_ns
+        self._model.restart()
 
-    def _absent(self, why: str) -> None:
-        self._notify("meter-source-absent", f"{why}; host energy is estimated from load.")
-        self._end_process()
-        self._close_gap()
-        self._readings = 0
-        self.meter, self.cpu_kind = model.METER, "estimated"
 
-    def _end_process(self) -> None:
-        process, self.process = self.process, None
-        self._spawn = None
-        if process is not None:
-            with contextlib.suppress(Exception):
-                process.kill()
+Reader = RaplReader | ModelReader
 
-    def _mean_w(self) -> Watts:
-        seconds = self._read_ns / NS_PER_S
-        return self._cpu.mean_sum_j / seconds, self._ram.mean_sum_j / seconds
 
-    def _model_w(self) -> Watts:
-        """Power of the whole host by the model [W], at the load since the last booking."""
-        load = model.mean_load(self._load, model.read_load())
-        threads, memory_b = self._machine.threads_total, self._machine.memory_total_b
-        cpu_w = model.cpu_power_w(threads, load) if threads and load is not None else None
-        return cpu_w, model.ram_power_w(memory_b) if memory_b else None
+class HostMeter:
+    """The host's meter of one job and node: it asks each part's reader when it is due."""
 
-    def _book_model(self, until_ns: int) -> None:
-        if until_ns > self._since_ns:
-            self._book(self._since_ns, until_ns, self._model_w(), "estimated")
-            self._since_ns = until_ns
-            self._load = model.read_load()
+    def __init__(
+        self,
+        timeline: Timeline,
+        readers: Mapping[str, Reader],
+        notify: Notify,
+        codecarbon: Codecarbon | None,
+    ) -> None:
+        """`readers` are those of CPU and RAM; `codecarbon` is None where none of them uses it."""
+        self._timeline, self._readers, self._notify = timeline, readers, notify
+        self._codecarbon = codecarbon
+        self._models = {n: r for n, r in readers.items() if isinstance(r, ModelReader)}
 
-    def _book(self, start_ns: int, end_ns: int, watts: Watts, kind: str) -> None:
-        span_s = (end_ns - start_ns) / NS_PER_S
-        for part, power_w in zip((self._cpu, self._ram), watts, strict=True):
-            if power_w is None:
-                part.ledger.close()  # unknown, and so no interval: the engine says unmeasured
-            else:
-                part.book(start_ns, end_ns, power_w * span_s, kind)
+    @property
+    def process(self) -> HostProcess | None:
+        """The codecarbon process while it runs."""
+        return self._codecarbon.process if self._codecarbon else None
 
-    def _provisional(self, start_ns: int, end_ns: int, watts: Watts) -> list[dict[str, Any]]:
-        """Open intervals that stand in for a span until it is booked for good."""
-        found = []
-        for part, power_w in zip((self._cpu, self._ram), watts, strict=True):
-            if power_w is not None and end_ns > start_ns:
-                interval = Interval(start_ns, "estimated")
-                interval.end_ns = end_ns
-                host_j = power_w * (end_ns - start_ns) / NS_PER_S
-                interval.energy_j = host_j * part.share * part.fraction
-                found.append(interval.fields(part.ledger.device_id))
+    @property
+    def ledgers(self) -> tuple[Ledger, Ledger]:
+        """The ledgers of CPU and RAM."""
+        return self._readers[CPU].part.ledger, self._readers[RAM].part.ledger
+
+    @property
+    def sources(self) -> tuple[Source, Source]:
+        """What the energy of CPU and of RAM comes from now."""
+        return self._readers[CPU].source, self._readers[RAM].source
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Continue from the `state` of a meter that died or ended; a part it lacks begins now."""
+        for name, reader in self._readers.items():
+            if name not in state:
+                reader.start_at(self._timeline.now_ns())
+                continue
+            opened = state[name]["open"]
+            reader.part.ledger.open = Interval.restored(opened) if opened else None
+            reader.resume(state[name])
+
+    def state(self) -> dict[str, Any]:
+        """What a successor needs to continue, JSON-ready."""
+        found = {}
+        for name, reader in self._readers.items():
+            opened = reader.part.ledger.open
+            found[name] = {**reader.state(), "open": opened.state() if opened else None}
         return found
 
-    def _observe(self) -> None:
-        before, self._seen_load = self._seen_load, model.read_load()
-        load = model.mean_load(before, self._seen_load) if before else None
-        self._cpu.ledger.observe(None if load is None else round(load, 4), None)
-        self._ram.ledger.observe(None, model.memory_used_b())
+    def start_at(self, mark_ns: int) -> None:
+        """Record energy from `mark_ns` [ns] on: the job's start, or a takeover without a state."""
+        for reader in self._readers.values():
+            reader.start_at(mark_ns)
+
+    def due_ns(self) -> int | None:
+        """When counters or codecarbon are due [ns]; None when nothing is due by itself."""
+        dues = [reader.due_ns() for reader in self._readers.values()]
+        dues += [self._codecarbon.due_ns()] if self._codecarbon else []
+        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
+
+    def tick(self) -> None:
+        """Read the counters that are due; start codecarbon, or give up on a silent one."""
+        now_ns = self._timeline.now_ns()
+        if self._codecarbon:
+            self._codecarbon.tick()
+            self._check_codecarbon()
+        for name, reader in self._readers.items():
+            due_ns = reader.due_ns()
+            if due_ns is not None and now_ns >= due_ns:
+                self._report_gap(name, reader.add_sample(now_ns, now_ns))
+
+    def settle(self) -> list[dict[str, Any]]:
+        """Record what can be recorded now; returns the provisional intervals of the rest."""
+        now_ns, found = self._timeline.now_ns(), []
+        for name, reader in self._readers.items():
+            self._report_gap(name, reader.add_sample(now_ns, now_ns))
+            if interval := reader.provisional(now_ns):
+                found.append(interval.fields(reader.part.ledger.device_id))
+        return found
+
+    def mark(self, _mark_ns: int) -> None:
+        """A window's boundary: record what can be recorded now, and end the intervals there."""
+        now_ns = self._timeline.now_ns()
+        for name, reader in self._readers.items():
+            self._report_gap(name, reader.cut(now_ns))
+
+    def on_output(self) -> None:
+        """Record what codecarbon has written; its end of file is its death."""
+        self._read_codecarbon(None)
+
+    def stop(self, stop_ns: int) -> None:
+        """Record everything up to `stop_ns` [ns] and end codecarbon, without waiting for it."""
+        self._read_codecarbon(stop_ns)
+        if self._codecarbon:
+            self._codecarbon.end()
+            self._codecarbon = None
+        now_ns = self._timeline.now_ns()
+        for name, reader in self._readers.items():
+            self._report_gap(name, reader.add_sample(now_ns, stop_ns, final=True))
+            reader.part.ledger.close()
+
+    def _read_codecarbon(self, until_ns: int | None) -> None:
+        codecarbon = self._codecarbon
+        if codecarbon is None:
+            return
+        readings = codecarbon.read()
+        if codecarbon.cpu_kind:
+            self._set_sources(codecarbon.cpu_kind)
+        for start_ns, end_ns, energy_j in readings:
+            for name, reader in self._models.items():
+                reader.add_reading(start_ns, end_ns, energy_j[name], until_ns)
+        self._check_codecarbon()
+
+    def _set_sources(self, cpu_kind: str) -> None:
+        for name, reader in self._models.items():
+            counted = name == CPU and cpu_kind == "measured"
+            reader.source = CODECARBON_RAPL if counted else CODECARBON_MODEL
+
+    def _check_codecarbon(self) -> None:
+        if self._codecarbon is None or self._codecarbon.failure is None:
+            return
+        text = f"{self._codecarbon.failure}; host energy is estimated from load."
+        self._notify("meter-source-absent", text)
+        self._codecarbon.end()
+        self._codecarbon = None
+        for reader in self._models.values():
+            reader.use_model()
+
+    def _report_gap(self, name: str, counted: bool) -> None:
+        if not counted:
+            self._notify("meter-gap", f"RAPL gave no {name} energy for a while.")
+
+
+def host_meter(
+    timeline: Timeline,
+    machine: Machine,
+    parts: Mapping[str, Part],
+    notify: Notify,
+    spawn: Spawn | None,
+    found: rapl.Counters | None,
+) -> HostMeter:
+    """The meter of this host, with the best reader for each part.
+
+    RAPL is used where every package can be read; `spawn` starts codecarbon, None without it.
+    """
+    powers: dict[str, model.PartModel] = {
+        CPU: model.CpuModel(machine.threads_total),
+        RAM: model.RamModel(machine.memory_total_b),
+    }
+    readers: dict[str, Reader] = {}
+    uncounted = [name for name in parts if not (found and found.usable and found.of(name))]
+    codecarbon = Codecarbon(spawn, timeline) if spawn and uncounted else None
+    for name, part in parts.items():
+        if found and name not in uncounted:
+            readers[name] = RaplReader(part, found.of(name), powers[name], timeline.start_ns)
+            readers[name].add_sample(timeline.now_ns(), timeline.now_ns())
+        else:
+            readers[name] = ModelReader(
+                part, powers[name], timeline.start_ns, by_codecarbon=codecarbon is not None
+            )
+    return HostMeter(timeline, readers, notify, codecarbon)

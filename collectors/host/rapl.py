@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Counters:
     """What the powercap tree has: readable domains, and counters that may not be read."""
 
     domains: tuple[Domain, ...]
@@ -58,8 +58,12 @@ class Finding:
         cpu = any(domain.part == "cpu" for domain in self.domains)
         return cpu and not self.denied
 
+    def of(self, part: str) -> tuple[Domain, ...]:
+        """The domains of one part, `cpu` or `ram`."""
+        return tuple(domain for domain in self.domains if domain.part == part)
 
-def find(root: Path = POWERCAP) -> Finding:
+
+def find_counters(root: Path = POWERCAP) -> Counters:
     """Packages and their memory below `root`, each once; psys, cores and uncore are left out.
 
     psys holds the packages, cores and uncore are inside them, and intel-rapl-mmio lists the same
@@ -80,16 +84,21 @@ def find(root: Path = POWERCAP) -> Finding:
         part = "ram" if name.endswith("/dram") else "cpu"
         found[name] = Domain(name, part, zone / "energy_uj", range_uj)
     packages = {name: path for name, path in denied.items() if not name.endswith("/dram")}
-    return Finding(tuple(_without_mirrors(list(found.values()))), tuple(packages.values()))
+    return Counters(tuple(_without_mirrors(list(found.values()))), tuple(packages.values()))
 
 
-def read(domains: Sequence[Domain]) -> dict[str, int]:
+def readable(root: Path = POWERCAP) -> bool:
+    """Whether any counter of this host can be read."""
+    return any(_figure(zone / "energy_uj") is not None for zone in _zones(root))
+
+
+def read_counters(domains: Sequence[Domain]) -> dict[str, int]:
     """Each counter's value [uJ] by domain; one that cannot be read now is left out."""
     values = ((domain.name, _figure(domain.path)) for domain in domains)
     return {name: value for name, value in values if value is not None}
 
 
-def step(
+def energy_step(
     domains: Sequence[Domain],
     before: Mapping[str, int],
     after: Mapping[str, int],

@@ -21,7 +21,7 @@ from gramwatt.collectors.gpu.energy import GpuMeter
 from gramwatt.collectors.gpu.reader import RETRY_MAX_NS, RETRY_MIN_NS, best_read
 from gramwatt.collectors.gpu.sampler import Sampler
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
-from gramwatt.collectors.sharing.boards import Boards
+from gramwatt.collectors.sharing.attribution import SharedBoards
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.sci.journal.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
@@ -60,7 +60,9 @@ class NvidiaGpus:
     A driver or board that does not answer, as after a reset, is asked again later.
     """
 
-    def __init__(self, job: NodeJob, open_port: Callable[[], NvmlPort], shared: Boards) -> None:
+    def __init__(
+        self, job: NodeJob, open_port: Callable[[], NvmlPort], shared: SharedBoards
+    ) -> None:
         """`open_port` raises SourceAbsent on a machine without NVML."""
         self.driver: str | None = None
         self.sampler: Sampler | None = None
@@ -189,7 +191,7 @@ class NvidiaGpus:
             "update_period_s": gpu.period_s,
         }
         self._job.put(DeviceRecord, **fields)
-        self._shared.described(ledger, fields)
+        self._shared.remember(fields)
         if gpu.period_s is None:
             self._without_period.append((gpu, fields))
 

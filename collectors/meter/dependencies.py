@@ -11,9 +11,9 @@ from importlib.util import find_spec
 
 from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, process_start_ns
 from gramwatt.collectors.devices.base import NvmlPort
-from gramwatt.collectors.host.machine import Machine, readable_rapl, this_machine
-from gramwatt.collectors.host.meter import HostProcess
-from gramwatt.collectors.host.rapl import Finding, find
+from gramwatt.collectors.host.codecarbon import HostProcess
+from gramwatt.collectors.host.machine import Machine, this_machine
+from gramwatt.collectors.host.rapl import Counters, find_counters, readable
 from gramwatt.collectors.meter.source_choice import nvml_port
 from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.sources.vendors import Place, ports
@@ -35,8 +35,8 @@ class Dependencies:
     boot: str = field(default_factory=boot_id)
     process_start_ns: Callable[[int], int | None] = process_start_ns
     machine: Callable[[], Machine] = this_machine
-    rapl: Callable[[], bool] = readable_rapl
-    counters: Callable[[], Finding] = find
+    rapl: Callable[[], bool] = readable
+    counters: Callable[[], Counters] = find_counters
     open_port: Callable[[], NvmlPort] | None = None
     vendors: Callable[[Mapping[str, str]], list[VendorPort]] = lambda env: ports(Place(environ=env))
     host_command: list[str] | None = None
@@ -49,7 +49,7 @@ class Dependencies:
         return port
 
 
-def rapl_counters(dependencies: Dependencies) -> Finding | None:
+def rapl_counters(dependencies: Dependencies) -> Counters | None:
     """The host's energy counters, where they can be read and are not switched off."""
     if dependencies.environ.get(HOST_SOURCE) in ("model", "codecarbon") or not dependencies.rapl():
         return None

@@ -21,7 +21,8 @@ from gramwatt.collectors.meter.accelerators import (
 )
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.host_devices import HostDevices
-from gramwatt.collectors.sharing.boards import Boards
+from gramwatt.collectors.sharing.attribution import Processes, SharedBoards
+from gramwatt.collectors.sharing.locks import DeviceLocks
 
 IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""
@@ -47,7 +48,10 @@ class DeviceManager:
         self._job = NodeJob(
             node, timeline, Schedule(timeline.start_ns), dependencies.random, put, notify
         )
-        self._boards = Boards(folder, dependencies.environ, self.pids, put, notify)
+        home, job_id = folder.parents[2], folder.parent.name
+        self._locks = DeviceLocks(home, job_id)
+        processes = Processes(lambda: self.pids, job_id)
+        self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
         self._nvidia = NvidiaGpus(self._job, dependencies.port, self._boards)
         self._others = OtherVendors(self._job)
         self._host: HostDevices | None = None
@@ -80,7 +84,7 @@ class DeviceManager:
         billed = self.adopt(self._dependencies.environ, mark_ns)
         modules = bool(billed) and all(is_module(item.board) for item in billed)
         if not modules and not self._others.includes_host:
-            self._host = HostDevices(self._job, self._dependencies, str(self._folder))
+            self._host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks)
             self._host.begin((state or {}).get("host"), mark_ns)
 
     def adopt(self, environ: Mapping[str, str], mark_ns: int) -> tuple[Billed, ...]:
@@ -126,7 +130,7 @@ class DeviceManager:
     def open_intervals(self) -> list[dict[str, Any]]:
         """The open intervals of all devices, as record fields for the open file."""
         provisional = self._host.settle() if self._host else []
-        self._boards.say(final=False)
+        self._boards.record_shares(final=False)
         spans = [(ledger.device_id, ledger.open) for ledger in self._ledgers()]
         opened = [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
         return opened + provisional
@@ -135,10 +139,11 @@ class DeviceManager:
         """The final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
         for sampler in self._samplers():
             sampler.stop(stop_ns)
-        self._boards.say(final=True)
+        self._boards.record_shares(final=True)
         self._nvidia.put_unread()
         if self._host:
             self._host.stop(stop_ns)
+        self._locks.release()
         self._nvidia.close()
         self._others.close()
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.host.meter import HostMeter, Part
-from gramwatt.collectors.host.rapl import Finding
-from gramwatt.collectors.host.rapl_meter import host_meter
-from gramwatt.collectors.host.share import HostShare
+from gramwatt.collectors.host.meter import HostMeter, host_meter
+from gramwatt.collectors.host.parts import CPU, RAM, HostShare, Part
+from gramwatt.collectors.host.rapl import Counters
 from gramwatt.collectors.meter.accelerators import NodeJob
 from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters, starter
+from gramwatt.collectors.sharing.locks import DeviceLocks
 from gramwatt.sci.journal.records import DeviceRecord
 
 
 class HostDevices:
     """The host's CPU and memory as devices of the job."""
 
-    def __init__(self, job: NodeJob, dependencies: Dependencies, folder: str) -> None:
+    def __init__(
+        self, job: NodeJob, dependencies: Dependencies, folder: str, locks: DeviceLocks
+    ) -> None:
         """`folder` is the job's spool folder, where codecarbon's process may leave files."""
         self._job = job
         self._machine = dependencies.machine()
@@ -29,10 +30,10 @@ class HostDevices:
             Part(f"{job.node}-cpu", machine.cpu_share, job.schedule, job.emit),
             Part(f"{job.node}-ram", machine.memory_share, job.schedule, job.emit),
         )
-        home, job_id = Path(folder).parents[2], Path(folder).parent.name
-        self._share = HostShare(home, job_id, self._parts, job.notify)
+        self._share = HostShare(locks, self._parts, job.notify)
+        parts = dict(zip((CPU, RAM), self._parts, strict=True))
         self.meter: HostMeter = host_meter(
-            job.timeline, machine, self._parts, job.notify, spawn, counters
+            job.timeline, machine, parts, job.notify, spawn, counters
         )
         self._recorded: object = None
 
@@ -47,7 +48,7 @@ class HostDevices:
     def settle(self) -> list[dict[str, Any]]:
         """Bring meter, shares and records up to date; returns the provisional intervals."""
         provisional = self.meter.settle()
-        self._share.look()
+        self._share.refresh_share()
         self._put_records()
         return provisional
 
@@ -57,10 +58,9 @@ class HostDevices:
         if any(part.mean_share != part.share for part in self._parts):
             self._recorded = None  # once more, with the part of the host that it was
         self._put_records()
-        self._share.release()
 
     def _report_estimated(
-        self, dependencies: Dependencies, found: Finding | None, *, modelled: bool
+        self, dependencies: Dependencies, found: Counters | None, *, modelled: bool
     ) -> None:
         text = "no readable RAPL counter on this host; CPU energy is estimated by a model."
         if modelled:

@@ -1,5 +1,6 @@
-"""Which part of a board or host is this job's when several jobs use it.
+"""Which part of a device's energy is this job's when several jobs use it.
 
-`attribution` divides, `locks` finds out who else measures. Imports `gpu`, `journal`, `devices`,
-`common`.
+`attribution.SharedBoards` bills a job's part of its GPU boards, by the pure `attribution.shares`
+and `attribution.part_j`; `locks.DeviceLocks` finds the other measured jobs of the same home.
+Imports `journal`, `gpu`, `devices` and `common`.
 """

@@ -19,7 +19,7 @@ from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.devices.base import SourceAbsent
 from gramwatt.collectors.doctor import gpus, host, places, vendors
 from gramwatt.collectors.doctor.diagnosis import examine, lines
-from gramwatt.collectors.doctor.finding import Finding, Surroundings
+from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.sources.vendors import Place
 from gramwatt.collectors.testing.synthetic import SyntheticNvml
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
@@ -42,8 +42,8 @@ def nvml(*boards: dict[str, Any], **spec: Any) -> Nvml:
     return Nvml({"gpus": list(boards), **spec}, VirtualClock())
 
 
-def linux(root: Path, port: Any = None, **environ: str) -> Surroundings:
-    return Surroundings(Place(root, environ, "linux", "x86_64"), port)
+def linux(root: Path, port: Any = None, **environ: str) -> Target:
+    return Target(Place(root, environ, "linux", "x86_64"), port)
 
 
 def only(findings: list[Finding]) -> Finding:
@@ -386,11 +386,11 @@ DOCTOR = """
 from pathlib import Path
 from gramwatt.collectors import cli
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.doctor.finding import Surroundings
+from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.doctor.diagnosis import examine, lines
 from gramwatt.collectors.sources.vendors import Place
-around = Surroundings(Place(Path("/nowhere"), {}, "win32", "AMD64"))
-print("\\n".join(lines(examine(Config(home=Path("/nowhere")), around), 80)))
+target = Target(Place(Path("/nowhere"), {}, "win32", "AMD64"))
+print("\\n".join(lines(examine(Config(home=Path("/nowhere")), target), 80)))
 """
 
 
@@ -422,8 +422,8 @@ def test_a_job_on_windows_runs_unmeasured_and_is_told_once(
 
 
 def test_macos_says_what_works_and_what_does_not(tmp_path: Path) -> None:
-    around = Surroundings(Place(tmp_path, {}, "darwin", "arm64"), nvml(absent="no NVML"))
-    findings = {item.what: item for item in examine(Config(home=tmp_path), around)}
+    target = Target(Place(tmp_path, {}, "darwin", "arm64"), nvml(absent="no NVML"))
+    findings = {item.what: item for item in examine(Config(home=tmp_path), target)}
     assert findings["system"].state == "limited"
     assert "not here: RAPL" in findings["system"].detail
     assert findings["RAPL"].state == "absent"

@@ -14,8 +14,8 @@ from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.base import SourceAbsent
 from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.host.meter import HostMeter, Part
-from gramwatt.collectors.host.rapl_meter import RaplHost, host_meter
+from gramwatt.collectors.host.meter import HostMeter, host_meter
+from gramwatt.collectors.host.parts import CPU, RAM, Part
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters
 from gramwatt.collectors.meter.device_manager import DeviceManager
@@ -75,11 +75,11 @@ class Bench:
 
     def begin(self, **more: Any) -> HostMeter:
         schedule = Schedule(self.start_ns)
-        shares = (("cpu", self.machine.cpu_share), ("ram", self.machine.memory_share))
-        cpu, ram = (Part(name, share, schedule, self._book) for name, share in shares)
-        found = rapl.find(self.cap.root)
+        shares = {CPU: self.machine.cpu_share, RAM: self.machine.memory_share}
+        parts = {n: Part(n, share, schedule, self._book) for n, share in shares.items()}
+        found = rapl.find_counters(self.cap.root)
         spawn = more.get("spawn")
-        return host_meter(self.timeline, self.machine, (cpu, ram), self._notify, spawn, found)
+        return host_meter(self.timeline, self.machine, parts, self._notify, spawn, found)
 
     def _book(self, device: str, interval: Interval) -> None:
         self.booked.append((device, interval))
@@ -127,7 +127,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def names(bench: Bench) -> list[str]:
-    return [domain.name for domain in rapl.find(bench.cap.root).domains]
+    return [domain.name for domain in rapl.find_counters(bench.cap.root).domains]
 
 
 def test_each_package_counts_once_and_nothing_inside_or_around_it(bench: Bench) -> None:
@@ -140,7 +140,7 @@ def test_each_package_counts_once_and_nothing_inside_or_around_it(bench: Bench) 
     bench.cap.add("intel-rapl:2", "psys")
     bench.cap.add("intel-rapl-mmio:0", "package-0")
     bench.cap.add("dtpm:0", "package-9")
-    found = rapl.find(bench.cap.root)
+    found = rapl.find_counters(bench.cap.root)
     assert {(d.name, d.part, d.path.parent.name) for d in found.domains} == {
         ("package-0", "cpu", "intel-rapl:0"),
         ("package-0/dram", "ram", "intel-rapl:0:2"),
@@ -154,7 +154,7 @@ def test_the_mmio_interface_stands_in_where_the_other_cannot_be_read(bench: Benc
     bench.cap.add("intel-rapl-mmio:0", "package-0")
     bench.cap.add("intel-rapl:0", "package-0")
     (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
-    found = rapl.find(bench.cap.root)
+    found = rapl.find_counters(bench.cap.root)
     assert [d.path.parent.name for d in found.domains] == ["intel-rapl-mmio:0"]
     assert found.usable
 
@@ -176,14 +176,14 @@ def test_one_package_that_may_not_be_read_makes_the_rest_useless(bench: Bench) -
     bench.cap.add("intel-rapl:0", "package-0")
     bench.cap.add("intel-rapl:1", "package-1")
     (bench.cap.root / "intel-rapl:1" / "energy_uj").unlink()
-    found = rapl.find(bench.cap.root)
+    found = rapl.find_counters(bench.cap.root)
     assert not found.usable
     assert [path.parent.name for path in found.denied] == ["intel-rapl:1"]
-    assert not isinstance(bench.begin(), RaplHost)
+    assert bench.begin().sources[0] == ("gramwatt-model", "estimated")
 
 
 def test_no_tree_is_no_source(bench: Bench) -> None:
-    assert rapl.find(bench.cap.root / "nowhere") == rapl.Finding((), ())
+    assert rapl.find_counters(bench.cap.root / "nowhere") == rapl.Counters((), ())
 
 
 def test_it_measures_from_the_start_mark_on(bench: Bench) -> None:
@@ -225,7 +225,7 @@ def test_no_pace_of_readings_below_half_a_minute_loses_or_adds_a_joule(
     for span_s, watts in steps:
         grown = value + max(1, round(watts * span_s * 1e6))
         total_uj += grown - value
-        found = rapl.step(
+        found = rapl.energy_step(
             (domain,), {"package-0": value}, {"package-0": grown % AMD_RANGE_UJ}, span_s, None
         )
         value = grown % AMD_RANGE_UJ
@@ -396,7 +396,7 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench)
         random=Random(1),
         machine=lambda: Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 32.0 * 2**30),
         rapl=lambda: True,
-        counters=lambda: rapl.find(bench.cap.root),
+        counters=lambda: rapl.find_counters(bench.cap.root),
         open_port=no_nvml,
         vendors=lambda _: [],
     )
@@ -418,7 +418,7 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench)
 
 @pytest.mark.parametrize("source", ["model", "codecarbon"])
 def test_the_counters_can_be_left_alone(tmp_path: Path, source: str) -> None:
-    def counters() -> rapl.Finding:
+    def counters() -> rapl.Counters:
         raise AssertionError("asked")
 
     around = Dependencies(

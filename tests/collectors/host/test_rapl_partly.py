@@ -20,8 +20,8 @@ from gramwatt.sci.journal.records import DeviceRecord
 from tests.collectors.rig import MACHINE
 
 FIRST = rapl.Domain("package-0", "cpu", Path("/p0/energy_uj"), 262_143_328_850)
-PARTLY = rapl.Finding((FIRST,), (Path("/p1/energy_uj"),))
-WHOLE = rapl.Finding((FIRST,), ())
+PARTLY = rapl.Counters((FIRST,), (Path("/p1/energy_uj"),))
+WHOLE = rapl.Counters((FIRST,), ())
 
 
 @pytest.fixture
@@ -43,16 +43,16 @@ def codecarbon(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.parametrize(
     ("found", "reads_rapl", "kind"),
-    [(WHOLE, True, "measured"), (PARTLY, False, "estimated"), (rapl.Finding((), ()), False, "")],
+    [(WHOLE, True, "measured"), (PARTLY, False, "estimated"), (rapl.Counters((), ()), False, "")],
 )
 def test_codecarbon_reads_rapl_only_where_every_package_can_be_read(
     codecarbon: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
-    found: rapl.Finding,
+    found: rapl.Counters,
     reads_rapl: bool,
     kind: str,
 ) -> None:
-    monkeypatch.setattr(codecarbon_process, "find", lambda: found)
+    monkeypatch.setattr(codecarbon_process, "find_counters", lambda: found)
     tracker, said, _ = codecarbon_process._tracker(2.0)
     assert tracker is reads_rapl  # what the tracker found when it chose its source
     assert said == (kind or "estimated")

@@ -1,82 +1,257 @@
-"""Shared boards: whatever the tenants, their parts and the unallocated rest are the whole."""
+"""Boards and slices with several users: what each is billed, against the exact whole."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.collectors.sharing.attribution import Tenant, shares, split
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.sharing.attribution import (
+    SHARED_GPU,
+    Processes,
+    Shares,
+    Tenant,
+    part_j,
+    shares,
+)
+from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.records import AnyRecord, DeviceRecord, EndRecord, decode
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 uses = st.one_of(st.none(), st.floats(0, 100))
 parts = st.one_of(st.none(), st.floats(0, 1))
-tenants = st.lists(st.tuples(uses, parts), max_size=9).map(
+boards = st.lists(st.tuples(uses, parts), max_size=9).map(
     lambda rows: [Tenant(f"t{n}", use, part) for n, (use, part) in enumerate(rows)]
 )
 joules = st.floats(0, 1e9)
 
 
-@settings(max_examples=150, deadline=None)
-@given(joules, joules, tenants)
-def test_the_parts_and_the_rest_are_the_whole_and_none_is_negative(
-    energy_j: float, idle_j: float, board: list[Tenant]
+def split(whole_j: float, idle_j: float, tenants: list[Tenant]) -> dict[str, float]:
+    return {name: part_j(whole_j, idle_j, part) for name, part in shares(tenants).items()}
+
+
+@settings(max_examples=150)
+@given(joules, joules, boards)
+def test_the_parts_are_at_most_the_whole_and_none_is_negative(
+    whole_j: float, idle_j: float, board: list[Tenant]
 ) -> None:
-    done = split(energy_j, idle_j, board)
-    assert sum(done.energy_j.values()) + done.unallocated_j == pytest.approx(energy_j, abs=1e-6)
-    assert min([*done.energy_j.values(), 0.0]) == 0
-    assert done.unallocated_j >= -1e-6 * max(1.0, energy_j)
+    parts_j = split(whole_j, idle_j, board).values()
+    assert min(parts_j, default=0.0) >= 0
+    assert sum(parts_j) <= whole_j * (1 + 1e-9)
 
 
-@settings(max_examples=50, deadline=None)
-@given(joules, joules, tenants, st.randoms())
-def test_the_order_of_tenants_changes_nothing(energy_j, idle_j, board, random) -> None:  # type: ignore[no-untyped-def]
+@settings(max_examples=150)
+@given(joules, joules, boards)
+def test_used_and_reserved_energy_is_billed_in_full(
+    whole_j: float, idle_j: float, board: list[Tenant]
+) -> None:
+    """Dynamic energy wherever somebody worked, idle energy where the reserved parts fill the board
+    or are not all known.
+    """
+    parts = shares(board).values()
+    if any(tenant.use for tenant in board):
+        assert sum(part.dynamic for part in parts) == pytest.approx(1)
+    known = [tenant.reserved for tenant in board if tenant.reserved is not None]
+    if board and (len(known) < len(board) or sum(known) >= 1):
+        assert sum(part.idle for part in parts) == pytest.approx(1)
+
+
+@settings(max_examples=50)
+@given(joules, joules, boards, st.randoms())
+def test_the_order_of_tenants_changes_nothing(
+    whole_j: float, idle_j: float, board: list[Tenant], random: Any
+) -> None:
     mixed = list(board)
     random.shuffle(mixed)
-    assert split(energy_j, idle_j, mixed).energy_j == pytest.approx(
-        split(energy_j, idle_j, board).energy_j
-    )
+    assert split(whole_j, idle_j, mixed) == pytest.approx(split(whole_j, idle_j, board))
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), tenants)
+@settings(max_examples=50)
+@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), boards)
 def test_two_spans_cost_what_they_cost_together(
     first_j: float, second_j: float, idle_j: float, board: list[Tenant]
 ) -> None:
     idle = (min(idle_j, first_j), min(idle_j, second_j))
-    apart = [split(e, i, board).energy_j for e, i in zip((first_j, second_j), idle, strict=True)]
-    whole = split(first_j + second_j, sum(idle), board).energy_j
-    for name, energy in whole.items():
+    apart = [split(e, i, board) for e, i in zip((first_j, second_j), idle, strict=True)]
+    for name, energy in split(first_j + second_j, sum(idle), board).items():
         assert energy == pytest.approx(sum(one[name] for one in apart), rel=1e-6, abs=1e-6)
 
 
 def test_dynamic_goes_by_use_and_idle_by_reservation() -> None:
-    # 1000 J of which 100 idle: 900 by use 3 to 1, 100 by reserved quarters and a half left over
+    # 1000 J of which 100 idle: 900 by use 3 to 1, 100 by reserved quarters, a half stays over
     board = [Tenant("a", 60, 0.25), Tenant("b", 20, 0.25)]
-    done = split(1000, 100, board)
-    assert done.energy_j == pytest.approx({"a": 675 + 25, "b": 225 + 25})
-    assert done.unallocated_j == pytest.approx(50)
+    assert split(1000, 100, board) == pytest.approx({"a": 675 + 25, "b": 225 + 25})
 
 
-def test_where_nobody_worked_or_nobody_knows_the_reservation_decides() -> None:
-    # 2 of 7 and 1 of 7 compute slices: 4 of 7 are nobody's
+def test_where_nobody_worked_or_no_use_is_known_the_reservation_decides() -> None:
+    # 2 of 7 and 1 of 7 compute slices: 4 of 7 stay unallocated
     board = [Tenant("a", 0, 2 / 7), Tenant("b", None, 1 / 7)]
-    done = split(700, 140, board)
-    assert done.energy_j == pytest.approx({"a": 200, "b": 100})
-    assert done.unallocated_j == pytest.approx(400)
+    assert split(700, 140, board) == pytest.approx({"a": 200, "b": 100})
 
 
 def test_where_no_part_is_known_it_is_shared_evenly() -> None:
-    assert split(90, 90, [Tenant("a"), Tenant("b", 5), Tenant("c", None, 0.9)]).energy_j == {
-        "a": 30,
-        "b": 30,
-        "c": 30,
-    }
+    board = [Tenant("a"), Tenant("b", 5), Tenant("c", None, 0.9)]
+    assert split(90, 90, board) == {"a": 30, "b": 30, "c": 30}
 
 
 def test_more_than_the_whole_cannot_be_reserved() -> None:
     found = shares([Tenant("a", None, 0.8), Tenant("b", None, 0.8)])
-    assert [part.idle for part in found.values()] == [0.5, 0.5]
+    assert found == {"a": Shares(0.5, 0.5), "b": Shares(0.5, 0.5)}
 
 
-def test_a_board_of_nobody_is_unallocated() -> None:
-    assert split(50, 10, []) == ({}, 50)
+GIB = 2**30
+SHARED = {SHARED_GPU: "1"}
+# A board of 80 GiB that draws 100 W idle and 500 W while somebody works, half of the time each.
+BUSY = {"type": "square", "low_w": 100, "high_w": 500, "period_s": 40.0}
+ME = os.getpid()
+SOMEBODY = 1
+"""Process 1 is there, and no descendant of ours."""
+
+
+def process(pid: int, sm: float | None, memory_gib: float | None, **more: Any) -> dict[str, Any]:
+    held = None if memory_gib is None else int(memory_gib * GIB)
+    return {"pid": pid, "sm_percent": sm, "memory_b": held, **more}
+
+
+def records(rig: Rig, job_id: str) -> list[AnyRecord]:
+    folder = SpoolFolder(next((rig.home / "spool" / job_id).iterdir()))
+    return [decode(line) for line in folder.lines()]
+
+
+def job(rig: Rig, job_id: str) -> MergedJob:
+    return merge(records(rig, job_id))
+
+
+def gpu_j(rig: Rig, job_id: str = "job", *kinds: str) -> float:
+    found = [d for d in job(rig, job_id).devices if d.record.device_class == "gpu"]
+    return sum(energy_j(device.intervals, *kinds) for device in found)
+
+
+def run(rig: Rig, duration_s: float, environ: dict[str, str], pid: int = ME) -> NodeMeter:
+    meter = rig.start(pid=pid, environ=environ)
+    rig.run(duration_s, meter)
+    rig.stop(meter)
+    return meter
+
+
+def notices(rig: Rig) -> list[str]:
+    (end,) = by_type(rig.records(), EndRecord)
+    return [text for text in end.notices if text.startswith("gpu-shared: ")]
+
+
+def test_a_board_of_ones_own_is_billed_whole_idle_included(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(BUSY, processes=[process(ME, 60, 8)]))
+    run(rig, 400, {})
+    assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
+    assert notices(rig) == []
+
+
+def test_strangers_on_a_reserved_board_change_the_notice_and_not_the_bill(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(BUSY, processes=[process(ME, 60, 8), process(SOMEBODY, 20, 8)]))
+    run(rig, 400, {})
+    assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
+    (text,) = notices(rig)
+    assert "billed whole" in text
+
+
+def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path: Path) -> None:
+    users = [process(ME, 60, 20), process(SOMEBODY, 20, 40)]
+    rig = Rig(tmp_path, gpu(BUSY, processes=users, memory_b=80 * GIB))
+    rig.clock.sleep(20)  # begin in an idle half: what idle draws is known from then on
+    rig.now()
+    run(rig, 400, SHARED)
+    # dynamic: 400 W in half of 400 s, three quarters ours; idle: 100 W for 400 s, 20 of 80 GiB ours
+    assert gpu_j(rig) == pytest.approx(400 * 200 * 0.75 + 100 * 400 * 0.25, rel=0.01)
+    assert gpu_j(rig, "job", "attributed") == pytest.approx(gpu_j(rig))
+    device = job(rig, "job").devices[0].record
+    assert device.kind == "attributed"
+    assert device.share == pytest.approx(0.25, abs=0.01)
+    assert any(f"{(60_000 + 10_000) / 120_000:.1%}"[:2] in text for text in notices(rig))
+
+
+def test_without_the_drivers_figures_a_board_is_shared_evenly(tmp_path: Path) -> None:
+    users = [process(ME, None, None), process(SOMEBODY, None, None), process(2, None, None)]
+    rig = Rig(tmp_path, gpu(processes=users))
+    run(rig, 100, SHARED)
+    assert gpu_j(rig) == pytest.approx(25_000 / 3, rel=1e-3)
+
+
+def test_processes_of_another_namespace_cannot_be_told_apart(tmp_path: Path) -> None:
+    users = [process(4_100_000 + n, 10, 1) for n in range(4)]  # above the kernel's highest id
+    rig = Rig(tmp_path, gpu(processes=users))
+    run(rig, 100, SHARED)
+    assert gpu_j(rig) == pytest.approx(25_000 / 4, rel=1e-3)
+
+
+def test_a_board_declared_shared_and_used_by_nobody_else_is_ours(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(processes=[]))
+    run(rig, 100, SHARED)
+    assert gpu_j(rig) == pytest.approx(25_000, rel=1e-3)
+
+
+def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=ME, job_id="a")
+    rig.run(100, first)
+    second = rig.start(pid=ME, job_id="b", mark=(rig.clock.mono_ns(), rig.clock.wall_ns()))
+    rig.run(200, first, second)
+    rig.stop(second)
+    rig.run(100, first)
+    rig.stop(first)
+    # 400 s of 250 W once in all: 10 s at most until the first sees the second, or its end
+    whole_j = gpu_j(rig, "a") + gpu_j(rig, "b")
+    assert whole_j == pytest.approx(400 * 250, abs=10 * 250)
+    assert gpu_j(rig, "b") == pytest.approx(200 * 125, rel=0.01)
+    assert gpu_j(rig, "a", "measured") == pytest.approx(200 * 250, abs=10 * 250)
+    assert job(rig, "a").devices[0].record.share == pytest.approx(0.75, abs=0.02)
+    assert [path for path in (tmp_path / "boards").rglob("*") if path.is_file()] == []
+
+
+def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path: Path) -> None:
+    slices = [["MIG-a", 3 / 7], ["MIG-b", 2 / 7], ["MIG-c", 1 / 7]]
+    rig = Rig(tmp_path, gpu(BUSY, slices=slices))
+    start_ns = rig.clock.now_ns()
+    first = rig.start(pid=ME, job_id="a", environ={"CUDA_VISIBLE_DEVICES": "MIG-a,MIG-c"})
+    second = rig.start(pid=ME, job_id="b", environ={"CUDA_VISIBLE_DEVICES": "MIG-b"})
+    rig.run(60, first, second)
+    calls = rig.nvml.calls
+    rig.run(60, first)
+    each_s = (rig.nvml.calls - calls) / 60
+    rig.run(0.5, first, second)
+    end_ns = rig.clock.now_ns()
+    rig.stop(first)
+    rig.stop(second)
+    assert each_s < 3  # one reading a second for two slices; profiles 1.4, moments of power 0.5
+    truth_j = rig.truth_j(start_ns, end_ns)
+    a, b = gpu_j(rig, "a"), gpu_j(rig, "b")
+    assert a == pytest.approx(truth_j * 4 / 7, rel=2e-3)
+    assert b == pytest.approx(truth_j * 2 / 7, rel=2e-3)
+    assert a + b + truth_j / 7 == pytest.approx(truth_j, rel=2e-3)
+    shares = {d.record.device_id: d.record.share for d in job(rig, "a").devices}
+    assert shares["MIG-a"] == pytest.approx(3 / 7)
+    kinds = {r.kind for r in by_type(records(rig, "a"), DeviceRecord)}
+    assert "attributed" in kinds
+
+
+def test_a_process_is_the_jobs_by_descent_or_by_the_id_it_was_given(tmp_path: Path) -> None:
+    def make(pid: int, parent: int, environ: bytes = b"") -> None:
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "stat").write_text(f"{pid} (a b) c) S {parent} 1 1")
+        (folder / "environ").write_bytes(environ)
+
+    make(10, 1)
+    make(11, 10)
+    make(12, 11)
+    make(20, 1, b"A=1\0GRAMWATT_JOB_ID=mine\0")
+    make(30, 1, b"GRAMWATT_JOB_ID=mine-too\0")
+    who = Processes(lambda: [10], "mine", tmp_path)
+    assert [pid for pid in (10, 11, 12, 20, 30, 99) if who.ours(pid)] == [10, 11, 12, 20]
+    assert [pid for pid in (10, 99) if who.visible(pid)] == [10]
+    assert Processes(lambda: [1], "x", tmp_path).ours(30)  # the job is a container's process 1

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.host import codecarbon_process, model
-from gramwatt.collectors.host.machine import Machine, readable_rapl, this_machine
-from gramwatt.collectors.host.meter import GIVE_UP_NS, START_AFTER_NS, HostMeter, Part
+from gramwatt.collectors.host import codecarbon_process, model, rapl
+from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS
+from gramwatt.collectors.host.machine import Machine, this_machine
+from gramwatt.collectors.host.meter import host_meter
+from gramwatt.collectors.host.parts import CPU, RAM, Part
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import PipedProcess, host_command
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
@@ -49,10 +51,10 @@ class Bench:
         self.start_ns, self.booked, self.notices = self.timeline.start_ns, [], []  # type: ignore[var-annotated]
         self.process = FakeProcess()
         schedule = Schedule(self.start_ns)
-        shares = (("cpu", machine.cpu_share), ("ram", machine.memory_share))
-        parts = tuple(Part(name, share, schedule, self._book) for name, share in shares)
+        shares = {CPU: machine.cpu_share, RAM: machine.memory_share}
+        parts = {n: Part(n, share, schedule, self._book) for n, share in shares.items()}
         spawn = (lambda: self.process) if installed else None
-        self.meter = HostMeter(self.timeline, machine, parts, self._notify, spawn)  # type: ignore[arg-type]
+        self.meter = host_meter(self.timeline, machine, parts, self._notify, spawn, None)
 
     def _book(self, device: str, interval: Interval) -> None:
         self.booked.append((device, interval))
@@ -108,7 +110,7 @@ def test_its_measurements_are_booked_and_its_edges_filled_in_as_estimates() -> N
     assert bench.total_j("ram", "estimated") == pytest.approx(20 * 33)
     assert bench.span_s("cpu") == pytest.approx(33)
     assert bench.process.killed
-    assert bench.meter.meter == "codecarbon-rapl"
+    assert bench.meter.sources[0].meter == "codecarbon-rapl"
 
 
 def test_a_modelled_cpu_is_never_called_measured() -> None:
@@ -119,7 +121,7 @@ def test_a_modelled_cpu_is_never_called_measured() -> None:
     bench.stop(12.0)
     assert bench.total_j("cpu", "estimated") == pytest.approx(50 * 12)
     assert bench.total_j("cpu", "measured") == 0
-    assert bench.meter.meter == "codecarbon-model"
+    assert bench.meter.sources[0].meter == "codecarbon-model"
 
 
 def test_a_stop_before_its_first_reading_falls_back_to_the_model() -> None:
@@ -206,11 +208,13 @@ def test_without_any_basis_there_is_no_interval(monkeypatch: pytest.MonkeyPatch)
     assert bench.booked == []
 
 
-def test_the_model_is_linear_between_its_two_published_ends() -> None:
-    assert model.cpu_power_w(8, 0.0) == pytest.approx(8 * 0.74)
-    assert model.cpu_power_w(8, 1.0) == pytest.approx(8 * 3.5)
-    assert model.cpu_power_w(8, 0.5) == pytest.approx(8 * 2.12)
-    assert model.ram_power_w(10 * 2**30) == pytest.approx(3.92)
+@pytest.mark.parametrize(("load", "power_w"), [(0.0, 0.74), (0.5, 2.12), (1.0, 3.5)])
+def test_the_model_is_linear_between_its_two_published_ends(
+    monkeypatch: pytest.MonkeyPatch, load: float, power_w: float
+) -> None:
+    monkeypatch.setattr(model, "mean_load", lambda *_: load)
+    assert model.CpuModel(8).power_w() == pytest.approx(8 * power_w)
+    assert model.RamModel(10 * 2**30).power_w() == pytest.approx(3.92)
 
 
 def test_load_comes_from_proc_stat(tmp_path: Path) -> None:
@@ -313,12 +317,12 @@ def test_no_proc_at_all_is_survived(tmp_path: Path) -> None:
 
 
 def test_rapl_counts_when_a_counter_can_be_read(tmp_path: Path) -> None:
-    assert not readable_rapl(tmp_path)
+    assert not rapl.readable(tmp_path)
     zone = tmp_path / "intel-rapl:0"
     zone.mkdir()
-    assert not readable_rapl(tmp_path)
+    assert not rapl.readable(tmp_path)
     (zone / "energy_uj").write_text("123\n")
-    assert readable_rapl(tmp_path)
+    assert rapl.readable(tmp_path)
 
 
 def test_codecarbon_gets_no_setting_of_the_user_and_nothing_of_slurm() -> None:
