@@ -18,7 +18,7 @@ from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.lists import list_jobs
 from gramwatt.service.usecases.month import months_with_data
-from tests.service.journals import START, journal
+from tests.journals import START, journal
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
