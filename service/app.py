@@ -10,15 +10,13 @@ from flask import Flask, Response, request
 from gramwatt.service.api import estimates, health, jobs, openapi, problems, reports, suggestions
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.routing import Routes, json_response
-from gramwatt.service.api.support import EXTENSION, to_problem
+from gramwatt.service.api.support import EXTENSION
 from gramwatt.service.api.support import service as current_service
 from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.month import NoDataError
-from gramwatt.service.usecases.read import StillRunsError, UnknownJobError, UnknownRevisionError
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
@@ -57,8 +55,6 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     routes.install(app)
     _describe(app, GROUPS)
     problems.install(app)
-    for refusal in (UnknownJobError, UnknownRevisionError, NoDataError, StillRunsError):
-        app.register_error_handler(refusal, lambda error: problems.to_response(to_problem(error)))
     return app
 
 

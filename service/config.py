@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gramwatt.service.store.timestamps import utc_now
+from gramwatt.collectors.common.catalogs import overlay_file
+from gramwatt.collectors.common.config import resolve
 
 MIB = 2**20
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -18,19 +19,23 @@ class ConfigError(ValueError):
     """A setting that cannot be used; the message names the variable and what it may be."""
 
 
+def utc_now() -> datetime:
+    """The wall clock; everything else is given its clock, so that tests can set it."""
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceConfig:
-    """Everything the service may be told; docs/deploy.md has a heading for each.
+    """The settings of the service; docs/deploy.md lists them.
 
-    `home` is set when the store also takes in journals spooled on this machine. `silent_after` is
-    how long a job may say nothing before it counts as lost; `provisional_every` how old the score
-    of a running job may get before a question computes it anew. `lifetime_years` is the declared
-    life EL of the hardware [years], None for the catalog's; `overlay` the file of own
-    catalog entries.
+    `home` holds the spool of this machine. `silent_after` is how long a job may send no line
+    before it counts as lost; `provisional_every` the age from which the score of a running job is
+    computed again when asked for. `lifetime_years` is the declared life EL of the hardware
+    [years], None for the catalog's; `overlay` the file of the user's own catalog entries.
     """
 
     database_url: str
-    home: Path | None = None
+    home: Path
     max_body_b: int = 16 * MIB
     silent_after: timedelta = timedelta(minutes=15)
     provisional_every: timedelta = timedelta(seconds=30)
@@ -45,12 +50,6 @@ class ServiceConfig:
         return frozenset((*LOOPBACK_HOSTS, *self.hosts))
 
 
-def embedded(home: Path, database_url: str | None = None, **settings: object) -> ServiceConfig:
-    """The settings of a store beside the spool in `home` (or in `database_url`)."""
-    url = database_url or sqlite_url(home / "gramwatt.db")
-    return ServiceConfig(database_url=url, home=home, **settings)  # type: ignore[arg-type]
-
-
 def sqlite_url(path: Path) -> str:
     """The SQLAlchemy address of an SQLite file."""
     return f"sqlite:///{path}"
@@ -61,9 +60,6 @@ def from_environment(
 ) -> ServiceConfig:
     """Settings from `GRAMWATT_...` variables; raises ConfigError for one that cannot be used."""
     env = os.environ if environ is None else environ
-    from gramwatt.collectors.common.catalogs import overlay_file
-    from gramwatt.collectors.common.config import resolve
-
     settings = resolve(environ=env)
     base = home or settings.home
     return ServiceConfig(

@@ -1,4 +1,4 @@
-"""What the service counts about itself, in a Prometheus registry of its own."""
+"""The service's own metrics, in a Prometheus registry per app."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 EXTENSION = "gramwatt-metrics"
-STATES = ("running", "completed", "failed", "killed", "lost")
 
 
 class Metrics:
-    """The counters of one app."""
+    """Counters of requests and jobs of one app."""
 
     media = CONTENT_TYPE_LATEST
 
@@ -35,9 +34,9 @@ class Metrics:
         self.jobs = Gauge("gramwatt_jobs", "Jobs by state.", ("state",), registry=self.registry)
 
     def text(self, jobs_by_state: Mapping[str, int]) -> bytes:
-        """Everything in Prometheus' text format."""
-        for state in STATES:
-            self.jobs.labels(state).set(jobs_by_state.get(state, 0))
+        """All metrics in Prometheus' text format."""
+        for state, count in jobs_by_state.items():
+            self.jobs.labels(state).set(count)
         return generate_latest(self.registry)
 
     def install(self, app: Flask) -> None:
@@ -50,10 +49,10 @@ class Metrics:
         route = request.url_rule.rule if request.url_rule else "none"
         self.requests.labels(route, request.method, str(response.status_code)).inc()
         self.seconds.labels(route).observe(
-            time.perf_counter() - g.get("begun", time.perf_counter())
+            time.perf_counter() - g.get("started_s", time.perf_counter())
         )
         return response
 
 
 def _start() -> None:
-    g.begun = time.perf_counter()
+    g.started_s = time.perf_counter()

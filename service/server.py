@@ -15,7 +15,7 @@ from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.scheduler import Scheduler
-from gramwatt.service.usecases.local_spool import take_in_with
+from gramwatt.service.usecases.local_spool import ingest_spool
 
 THREADS = 8
 
@@ -36,11 +36,13 @@ def run(config: ServiceConfig, host: str, port: int) -> None:
         ident="gramwatt",
         clear_untrusted_proxy_headers=True,
     )
-    take_in_with(service)
+    ingest_spool(service)
     scheduler = Scheduler(service)
     scheduler.start()
-    shown = f"[{address}]" if ":" in address else address
-    print(f"gramwatt serves http://{shown}:{server.effective_port}", file=sys.stderr, flush=True)
+    host_text = f"[{address}]" if ":" in address else address
+    print(
+        f"gramwatt serves http://{host_text}:{server.effective_port}", file=sys.stderr, flush=True
+    )
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         server.run()
@@ -53,14 +55,14 @@ def run(config: ServiceConfig, host: str, port: int) -> None:
 def _bound(address: str, port: int) -> socket.socket:
     """A socket on the address; raises OSError when it is taken."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((address, port))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address, port))
     except OSError:
-        made.close()
+        bound.close()
         raise
-    return made
+    return bound
 
 
 def loopback(host: str) -> str:

@@ -93,9 +93,10 @@ def test_every_setting_is_explained() -> None:
 
 def test_every_route_is_named(tmp_path: Path) -> None:
     from gramwatt.service.app import create_app
-    from gramwatt.service.config import embedded
+    from gramwatt.service.config import ServiceConfig, sqlite_url
 
-    app = create_app(embedded(tmp_path))
+    url = sqlite_url(tmp_path / "gramwatt.db")
+    app = create_app(ServiceConfig(home=tmp_path, database_url=url))
     words = re.sub(r"\{\w[^}]*\}|<[^>]*>", "{}", text_of(README, *DOCS))
     rules = {re.sub(r"<[^>]*>", "{}", rule.rule) for rule in app.url_map.iter_rules()}
     # Of a route with an extension its other form is named; files of the pages are no interface.

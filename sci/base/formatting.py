@@ -132,6 +132,16 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 60} min {whole % 60} s"
 
 
+def minute_text(time: str) -> str:
+    """A time as documents write it (RFC 3339, UTC), to the minute."""
+    return f"{time[:10]} {time[11:16]}"
+
+
+def plain(line: str) -> str:
+    """A line with ordinary spaces: not every terminal shows narrow ones."""
+    return line.replace(NARROW_SPACE, " ").replace("\u00a0", " ")
+
+
 def prefix(reference: float, unit: str) -> tuple[float, str]:
     """The prefixed unit that suits `reference` [unit]: its size [unit] and its name."""
     base, slash, per = unit.partition("/")

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import json
+from typing import TypedDict
 
-import sqlalchemy as sa
 from pydantic import Field
 
-from gramwatt.service.api.paging import Page, cut, decode_cursor
+from gramwatt.sci.base.document import JobHead
 from gramwatt.service.api.routing import NDJSON, Routes, Strict, body_of_type
-from gramwatt.service.api.support import JobPath, JobState, ProjectQuery, service
-from gramwatt.service.store.models import Device, Interval, Job, Score
-from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.api.support import JobPath, Page, ProjectQuery, service
 from gramwatt.service.usecases.answers import (
     IngestAnswer,
-    IntervalRow,
     IntervalsAnswer,
-    JobAnswer,
     JobsAnswer,
+    JobState,
     ProjectsAnswer,
-    RevisionRow,
     RevisionsAnswer,
 )
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.lists import jobs_page
-from gramwatt.service.usecases.read import find_job, fresh_job, head_of, rescore
+from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore
+from gramwatt.service.usecases.lists import (
+    intervals_page,
+    jobs_page,
+    projects_page,
+    revisions_page,
+)
 
 routes = Routes("jobs")
 ENDED = "unknown-job", "not-scorable"
@@ -49,6 +49,24 @@ class RescoreBody(Strict):
     reason: str = Field("asked", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
 
 
+class Links(TypedDict):
+    """Where the rest of a job is."""
+
+    self: str
+    report: str
+    html: str
+    pdf: str
+    revisions: str
+    intervals: str
+
+
+class JobAnswer(JobHead):
+    """The head of a job, with its data-quality grade (null before it is scored) and links."""
+
+    grade: str | None
+    links: Links
+
+
 @routes.post("/v1/jobs/<job_id>/records", lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON), idempotently.
@@ -70,7 +88,7 @@ def list_jobs(query: JobsQuery) -> JobsAnswer:
 @routes.get("/v1/jobs/<job_id>", *ENDED)
 def get_job(path: JobPath) -> JobAnswer:
     """The head fields of a job, and links to the rest."""
-    return _answer(fresh_job(service(), path.job_id))
+    return _answer(job_summary(service(), path.job_id))
 
 
 @routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict")
@@ -85,68 +103,25 @@ def rescore_job(path: JobPath, body: RescoreBody) -> JobAnswer:
 @routes.get("/v1/jobs/<job_id>/revisions", "unknown-job")
 def list_revisions(path: JobPath, query: Page) -> RevisionsAnswer:
     """Score revisions of a job, newest first."""
-    before = decode_cursor(query.cursor, int)[0] if query.cursor else 2**31
-    with service().store.read() as session:
-        wanted = (
-            sa.select(Score)
-            .where(Score.job == find_job(session, path.job_id).id, Score.revision < before)
-            .order_by(Score.revision.desc())
-            .limit(query.limit + 1)
-        )
-        rows = list(session.scalars(wanted))
-    shown, cursor = cut(rows, query.limit, lambda score: (score.revision,))
-    return {"revisions": [_revision(score) for score in shown], "next_cursor": cursor}
+    return revisions_page(service(), path.job_id, query.limit, query.cursor)
 
 
 @routes.get("/v1/jobs/<job_id>/intervals", "unknown-job")
 def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
     """Energy intervals of a job in order of time, each once."""
-    position = decode_cursor(query.cursor, int, int) if query.cursor else None
-    wanted = sa.select(Interval, Device).join(Device, Device.id == Interval.device)
-    if position:
-        wanted = wanted.where(sa.tuple_(Interval.start_us, Device.id) > sa.tuple_(*position))
-    with service().store.read() as session:
-        rows = session.execute(
-            wanted.where(Device.job == find_job(session, path.job_id).id)
-            .order_by(Interval.start_us, Device.id)
-            .limit(query.limit + 1)
-        ).all()
-    shown, cursor = cut(rows, query.limit, lambda row: (row[0].start_us, row[1].id))
-    return {"intervals": [_interval(*row) for row in shown], "next_cursor": cursor}
+    return intervals_page(service(), path.job_id, query.limit, query.cursor)
 
 
 @routes.get("/v1/projects")
 def list_projects(query: Page) -> ProjectsAnswer:
     """Projects by name."""
-    after = decode_cursor(query.cursor, str)[0] if query.cursor else ""
-    running = sa.func.sum(sa.case((Job.state == "running", 1), else_=0))
-    counts = sa.select(Job.project, sa.func.count(), running, sa.func.max(Job.started_us))
-    with service().store.read() as session:
-        rows = session.execute(
-            counts.where(Job.project > after)
-            .group_by(Job.project)
-            .order_by(Job.project)
-            .limit(query.limit + 1)
-        ).all()
-    shown, cursor = cut(rows, query.limit, lambda row: (row[0],))
-    return {
-        "projects": [
-            {
-                "project": name,
-                "jobs": jobs,
-                "running": int(running_jobs),
-                "last_started_at": text_from_us(last_us),
-            }
-            for name, jobs, running_jobs, last_us in shown
-        ],
-        "next_cursor": cursor,
-    }
+    return projects_page(service(), query.limit, query.cursor)
 
 
-def _answer(job: Job) -> JobAnswer:
-    here = f"/v1/jobs/{job.job_id}"
+def _answer(job: JobSummary) -> JobAnswer:
+    here = f"/v1/jobs/{job.head['job_id']}"
     return {
-        **head_of(job),
+        **job.head,
         "grade": job.grade,
         "links": {
             "self": here,
@@ -156,36 +131,4 @@ def _answer(job: Job) -> JobAnswer:
             "revisions": f"{here}/revisions",
             "intervals": f"{here}/intervals",
         },
-    }
-
-
-def _revision(score: Score) -> RevisionRow:
-    import json
-
-    document = json.loads(score.doc)
-    return {
-        "revision": score.revision,
-        "made_at": text_from_us(score.made_us),
-        "reason": score.reason,
-        "engine_version": score.engine_version,
-        "catalog_version": score.catalog_version,
-        "conformance": score.conformance,
-        "energy_kwh": document["energy_kwh"],
-        "total_g": document["total_g"],
-    }
-
-
-def _interval(interval: Interval, device: Device) -> IntervalRow:
-    return {
-        "node": device.node,
-        "device_id": device.device_id,
-        "start": text_from_us(interval.start_us),
-        "end": text_from_us(interval.end_us),
-        "energy_j": interval.energy_j,
-        "kind": interval.kind,
-        "utilisation_mean": interval.utilisation_mean,
-        "utilisation_max": interval.utilisation_max,
-        "memory_peak_b": interval.memory_peak_b,
-        "power_max_w": interval.power_max_w,
-        "profile": json.loads(interval.profile) if interval.profile else {},
     }

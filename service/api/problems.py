@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.service.usecases.errors import CursorError, UnknownJobError, UseCaseError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -38,7 +39,7 @@ CODES: dict[str, tuple[int, str]] = {
     "internal": (500, "The service failed; its log says why."),
     "not-ready": (503, "The service cannot answer yet."),
 }
-"""Every code with its status and the sentence its heading in docs/api.md opens with."""
+"""Every code with its status and its meaning, as docs/api.md lists them."""
 
 _BY_STATUS = {
     400: "bad-request",
@@ -57,22 +58,28 @@ _log = logging.getLogger("gramwatt.service")
 
 
 class Problem(Exception):
-    """An answer that is an error: a code out of `CODES` and what to do next."""
+    """An error to answer with: a code of `CODES`, what to do next, and further members."""
 
     def __init__(self, code: str, detail: str, **members: Any) -> None:
         super().__init__(detail)
-        self.code, self.detail, self.members = code, detail, members
-        self.status = CODES[code][0]
+        self.code = code
+        self.detail = detail
+        self.members = members
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the code."""
+        return CODES[self.code][0]
 
 
 def invalid(where: str, message: str, kind: str = "invalid") -> Problem:
-    """The problem of one parameter or field that has a value it may not have."""
+    """The problem of one parameter or field with a value that is not allowed."""
     error = {"where": where, "code": kind, "message": message}
     return Problem("invalid", f"{where}: {message}", errors=[error])
 
 
 def from_validation(error: ValidationError, where: str) -> Problem:
-    """The problem of an input that its model refuses; the input itself is not echoed."""
+    """The problem of an input that its model refuses; the input is not repeated in it."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     if found[0]["type"] == "json_invalid":
         return Problem("bad-json", f"{found[0]['msg']}; send one JSON document")
@@ -103,9 +110,17 @@ def to_response(problem: Problem) -> Response:
 def install(app: Flask) -> None:
     """Answer every error of the app with a problem document."""
     app.register_error_handler(Problem, to_response)
+    app.register_error_handler(UseCaseError, _from_use_case)
     app.register_error_handler(GramwattError, _from_engine)
     app.register_error_handler(HTTPException, _from_http)
     app.register_error_handler(Exception, _from_bug)
+
+
+def _from_use_case(error: UseCaseError) -> Response:
+    if isinstance(error, CursorError):
+        return to_response(invalid("query.cursor", str(error), "cursor"))
+    members = {"close": error.close} if isinstance(error, UnknownJobError) else {}
+    return to_response(Problem(error.code, str(error), **members))
 
 
 def _from_engine(error: GramwattError) -> Response:

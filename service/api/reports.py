@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from flask import Response
+from flask import Response, request
 from pydantic import Field
 
+from gramwatt import __version__
 from gramwatt.sci.base.document import JobDoc, MonthDoc
-from gramwatt.service.api.etags import answer
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import (
-    JobPath,
-    MonthPath,
-    ProjectQuery,
-    RevisionQuery,
-    by_accept,
-    service,
-)
+from gramwatt.service.api.support import JobPath, MonthPath, ProjectQuery, RevisionQuery, service
 from gramwatt.service.usecases import rendering
+from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.month import month_report
-from gramwatt.service.usecases.read import job_document
-from gramwatt.service.usecases.rendering import JOB_FORMATS, MEDIA, MONTH_FORMATS
+from gramwatt.service.usecases.rendering import (
+    JOB_FORMATS,
+    MONTH_FORMATS,
+    JobFormat,
+    MonthFormat,
+)
 from gramwatt.service.usecases.suggest import advice_beside
 
 routes = Routes("reports")
 
-JOB_MEDIA: dict[str, type | None] = {
-    MEDIA["json"]: JobDoc,
-    MEDIA["html"]: None,
-    MEDIA["pdf"]: None,
+Format = TypeVar("Format", bound=str)
+MEDIA = {
+    "json": "application/json",
+    "html": "text/html",
+    "pdf": "application/pdf",
+    "csv": "text/csv",
 }
-MONTH_MEDIA: dict[str, type | None] = {
-    MEDIA["json"]: MonthDoc,
-    MEDIA["html"]: None,
-    MEDIA["pdf"]: None,
-    MEDIA["csv"]: None,
-}
+JOB_MEDIA = {MEDIA[form]: JobDoc if form == "json" else None for form in JOB_FORMATS}
+MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MONTH_FORMATS}
 
 
 class JobFile(JobPath):
     """A job's report as a file."""
 
-    form: Literal["json", "html", "pdf"] = Field(description="The format.")
+    form: JobFormat = Field(description="The format.")
 
 
 class MonthFile(MonthPath):
     """A month's report as a file."""
 
-    form: Literal["json", "html", "pdf", "csv"] = Field(description="The format.")
+    form: MonthFormat = Field(description="The format.")
 
 
 @routes.get("/v1/jobs/<job_id>/report", "unknown-job", "not-scorable", media=JOB_MEDIA)
@@ -58,7 +56,7 @@ def job_report(path: JobPath, query: RevisionQuery) -> Response:
 
     JSON is the whole job document. A running job has a provisional one. The answer has an ETag.
     """
-    return job_response(path.job_id, query.revision, by_accept(JOB_FORMATS))
+    return job_response(path.job_id, query.revision, _by_accept(JOB_FORMATS))
 
 
 @routes.get("/v1/jobs/<job_id>/report.<form>", "unknown-job", "not-scorable", media=JOB_MEDIA)
@@ -70,7 +68,7 @@ def job_report_file(path: JobFile, query: RevisionQuery) -> Response:
 @routes.get("/v1/reports/monthly/<month>", "no-data", media=MONTH_MEDIA)
 def monthly_report(path: MonthPath, query: ProjectQuery) -> Response:
     """The report of a month, in the format that the Accept header asks for."""
-    return month_response(path.month, query.project, by_accept(MONTH_FORMATS))
+    return month_response(path.month, query.project, _by_accept(MONTH_FORMATS))
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", "no-data", media=MONTH_MEDIA)
@@ -79,17 +77,41 @@ def monthly_report_file(path: MonthFile, query: ProjectQuery) -> Response:
     return month_response(path.month, query.project, path.form)
 
 
-def job_response(job_id: str, revision: int | None, form: str) -> Response:
+def job_response(job_id: str, revision: int | None, form: JobFormat) -> Response:
     """The report of a job in one format, with its ETag."""
     stored = job_document(service(), job_id, revision)
     document = stored.document
     advice = advice_beside(service(), document, [form])
     text = stored.text + stored.series + (json.dumps(advice) if advice else "")
-    return answer(text, MEDIA[form], lambda: rendering.job_report(document, form, advice))
+    return _with_etag(text, MEDIA[form], lambda: rendering.job_report(document, form, advice))
 
 
-def month_response(month: str, project: str | None, form: str) -> Response:
+def month_response(month: str, project: str | None, form: MonthFormat) -> Response:
     """The report of a month in one format, with its ETag."""
     document = month_report(service(), month, project)
-    text = rendering.month_report(document, "json").decode()
-    return answer(text, MEDIA[form], lambda: rendering.month_report(document, form))
+    return _with_etag(
+        json.dumps(document), MEDIA[form], lambda: rendering.month_report(document, form)
+    )
+
+
+def _by_accept(forms: Sequence[Format]) -> Format:
+    """The format the reader likes best; JSON when nothing on offer matches."""
+    best = request.accept_mimetypes.best_match([MEDIA[form] for form in forms], MEDIA["json"])
+    return next(form for form in forms if MEDIA[form] == best)
+
+
+def _with_etag(text: str, media: str, render: Callable[[], bytes]) -> Response:
+    """What `render` makes of the document `text`; 304, not rendered, when the reader has it.
+
+    The tag depends on the document, the media type and the release that renders it.
+    """
+    digest = hashlib.sha256(f"{__version__}\n{media}\n{text}".encode()).hexdigest()[:32]
+    if request.if_none_match.contains(digest):
+        response = Response(status=304)
+    else:
+        charset = "; charset=utf-8" if media.startswith("text/") else ""
+        response = Response(render(), content_type=media + charset)
+    response.set_etag(digest)
+    response.headers["Cache-Control"] = "private, no-cache"
+    response.headers["Vary"] = "Accept"
+    return response

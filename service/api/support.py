@@ -1,20 +1,14 @@
-"""What the route modules share: the service of the request, path models, formats by Accept."""
+"""What the route modules share: the service of the request, and models of path and query."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
-
-from flask import current_app, request
+from flask import current_app
 from pydantic import Field
 
 from gramwatt.sci.journal.records import ID_PATTERN
-from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.routing import Strict
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.month import NoDataError
-from gramwatt.service.usecases.read import StillRunsError, UnknownJobError, UnknownRevisionError
-from gramwatt.service.usecases.rendering import MEDIA
+from gramwatt.service.usecases.month import MONTH
 
 EXTENSION = "gramwatt"
 
@@ -34,7 +28,7 @@ class RevisionQuery(Strict):
 class MonthPath(Strict):
     """The month in an address."""
 
-    month: str = Field(pattern=r"^(19|20|21)\d\d-(0[1-9]|1[0-2])$", description="YYYY-MM, UTC.")
+    month: str = Field(pattern=f"^{MONTH}$", description="YYYY-MM, UTC.")
 
 
 class ProjectQuery(Strict):
@@ -45,28 +39,16 @@ class ProjectQuery(Strict):
     )
 
 
-JobState = Literal["running", "completed", "failed", "killed", "lost"]
+class Page(Strict):
+    """Which part of a list is wanted."""
+
+    limit: int = Field(50, ge=1, le=500, description="How many entries, at most.")
+    cursor: str | None = Field(
+        None, min_length=1, max_length=1024, description="`next_cursor` of the page before."
+    )
 
 
 def service() -> Service:
     """The service that answers this request."""
     found: Service = current_app.extensions[EXTENSION]
     return found
-
-
-def by_accept(forms: Sequence[str]) -> str:
-    """The format the reader likes best; JSON when nothing on offer matches."""
-    best = request.accept_mimetypes.best_match([MEDIA[form] for form in forms], MEDIA["json"])
-    return next(form for form in forms if MEDIA[form] == best)
-
-
-def to_problem(error: LookupError | RuntimeError) -> Problem:
-    """A use case's refusal as a problem document."""
-    if isinstance(error, UnknownJobError):
-        return Problem("unknown-job", str(error), close=error.close)
-    codes = {
-        UnknownRevisionError: "unknown-revision",
-        NoDataError: "no-data",
-        StillRunsError: "conflict",
-    }
-    return Problem(codes.get(type(error), "not-found"), str(error))

@@ -1,4 +1,5 @@
-"""The commands that need the store: jobs, job, report, export, serve, db.
+"""The commands that need the store: jobs, job, report, export, serve and db.
 
-`app.add_commands` adds them to the command of the collectors.
+May import every other room of the service but demo. `app.add_commands(app)` adds them to the
+product's command. Modules here import what a command needs when it runs: start-up time counts.
 """

@@ -1,4 +1,4 @@
-"""How a figure of a job came to be: formula, inputs and sources, out of the stored document."""
+"""How a figure of a job came to be: its formula, inputs and sources, from the document."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import TypedDict
 
 from gramwatt.sci.base.document import DeviceDoc, EmbodiedTermDoc, JobDoc, SourceDoc
-from gramwatt.sci.base.formatting import UNKNOWN, text
+from gramwatt.sci.base.formatting import UNKNOWN, plain, text
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
-from gramwatt.service.pages.text import plain
 
 
-class Explained(TypedDict):
-    """A figure with its formula, the inputs that went in, what is noticed, and all as text."""
+class Explanation(TypedDict):
+    """A figure with its formula, inputs and notices, and all of it as text."""
 
     field: str
     formula: str
@@ -40,7 +39,6 @@ FORMULAS = {
     "intensity_g_per_kwh": "I = sum over intervals of E_k x I(zone, t_k) / E",
     "lifetime_years": "EL, how long the hardware is expected to be installed",
 }
-FIELDS = tuple(FORMULAS)
 DEVICE_FORMULAS = {
     "energy_j": "E of a device = sum over its intervals of the energy read",
     "embodied_g": "M of a device = TE x TiR/EL x RR/ToR",
@@ -57,28 +55,32 @@ INPUTS: dict[str, tuple[str, ...]] = {
 """How the inputs of a figure begin; all inputs go into one that is not listed."""
 
 
-def known(field: str) -> str:
-    """The field's name; raises UnknownFieldError for what no job has."""
+def check_field(field: str) -> None:
+    """Raise UnknownFieldError for a name that no job has."""
     _, _, figure = field.removeprefix(PREFIX).rpartition(".")
     if field in FORMULAS or (field.startswith(PREFIX) and figure in DEVICE_FORMULAS):
-        return field
+        return
     of_devices = " and ".join(f"devices.ID.{name}" for name in DEVICE_FORMULAS)
-    names = f"{', '.join(FIELDS)}, {of_devices}"
+    names = f"{', '.join(FORMULAS)}, {of_devices}"
     raise UnknownFieldError(f"cannot explain {field!r}; known: {names}")
 
 
-def explained(document: JobDoc, field: str) -> Explained:
+def explain(document: JobDoc, field: str) -> Explanation:
     """The explanation of a figure; raises UnknownFieldError for another name or device."""
+    check_field(field)
     method = document["method"]
-    of_device = known(field).startswith(PREFIX)
-    formula = DEVICE_FORMULAS[field.rpartition(".")[2]] if of_device else FORMULAS[field]
-    found = _of_device(document, field) if of_device else _FIGURES[field](document)
-    answer: Explained = {
+    if field.startswith(PREFIX):
+        formula = DEVICE_FORMULAS[field.rpartition(".")[2]]
+        figures = _of_device(document, field)
+    else:
+        formula = FORMULAS[field]
+        figures = _FIGURES[field](document)
+    answer: Explanation = {
         "field": field,
         "formula": formula,
-        "figures": found,
+        "figures": figures,
         "inputs": _inputs(document, field),
-        "notices": [n for n in document["notices"] if _touches(n, field)],
+        "notices": [n for n in document["notices"] if _concerns(n, field)],
         "standard": method["standard"],
         "engine_version": method["engine_version"],
         "catalog_version": method["catalog_version"],
@@ -88,13 +90,13 @@ def explained(document: JobDoc, field: str) -> Explained:
     return answer
 
 
-def _lines(document: JobDoc, answer: Explained) -> Iterable[str]:
+def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     yield f"{answer['field']} of job {document['job_id']}, revision {document['revision']}"
     yield answer["formula"]
     yield ""
-    yield from (f"  {name:<32} {_shown(figure)}" for name, figure in answer["figures"].items())
+    yield from (f"  {name:<32} {_cell(figure)}" for name, figure in answer["figures"].items())
     yield from ("", "Inputs:")
-    yield from (f"  {row['what']:<32} {_shown(row['figure'])}" for row in answer["inputs"])
+    yield from (f"  {row['what']:<32} {_cell(row['figure'])}" for row in answer["inputs"])
     if answer["notices"]:
         yield from ("", "Notices:")
         yield from (f"  {n['code']}: {n['message']}" for n in answer["notices"])
@@ -105,11 +107,11 @@ def _lines(document: JobDoc, answer: Explained) -> Iterable[str]:
     )
 
 
-def _touches(notice: NoticeDoc, field: str) -> bool:
-    touched = notice["field"] or ""
+def _concerns(notice: NoticeDoc, field: str) -> bool:
+    about = notice["field"] or ""
     if field.startswith(PREFIX):
-        return touched == field
-    return touched == field or (touched.startswith(PREFIX) and touched.endswith(f".{field}"))
+        return about == field
+    return about == field or (about.startswith(PREFIX) and about.endswith(f".{field}"))
 
 
 def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
@@ -206,7 +208,7 @@ _FIGURES: dict[str, Callable[[JobDoc], _Figures]] = {
 }
 
 
-def _shown(figure: QuantityDoc | None) -> str:
+def _cell(figure: QuantityDoc | None) -> str:
     if figure is None:
         return f"{UNKNOWN}; see the notices"
     return plain(f"{text(figure)}  ({figure['kind']}; {figure['source']})")

@@ -1,11 +1,13 @@
-"""The command `gramwatt export`: a stored job in other tools' formats."""
+"""The commands `gramwatt export ...`: a stored job in other tools' formats."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from gramwatt.service.cli.common import current_service, job_document, stop, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,16 +16,6 @@ if TYPE_CHECKING:
 
 JobId = Annotated[str, typer.Argument(help="The job's id, as `gramwatt jobs` lists it.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write. [stdout]")]
-
-
-def add_export(app: typer.Typer) -> None:
-    """Add `export if|imp|modelcard|csv` to the product's command."""
-    export = typer.Typer(no_args_is_help=True, help="Write a job in another tool's format.")
-    export.command("if")(export_if)
-    export.command("imp")(export_imp)
-    export.command("modelcard")(export_modelcard)
-    export.command("csv")(export_csv)
-    app.add_typer(export, name="export")
 
 
 def export_if(job_id: JobId, output: Output = None) -> None:
@@ -50,10 +42,8 @@ def export_modelcard(job_id: JobId, output: Output = None) -> None:
     try:
         text = output.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        from gramwatt.service.cli import app as commands
-
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        commands._stop(1, f"cannot read {output}: {reason}")
+        stop(1, f"cannot read {output}: {reason}")
     _write(job_id, lambda document: into_card(text, document), output)
 
 
@@ -66,24 +56,14 @@ def export_csv(job_id: JobId, output: Output = None) -> None:
 
 def _write(job_id: str, export: Callable[[JobDoc], str], output: Path | None) -> None:
     from gramwatt.reports.exports.common import ExportError
-    from gramwatt.service.cli import app as commands
 
+    with current_service() as service:
+        document = job_document(service, job_id)
     try:
-        content = export(_document(job_id))
+        content = export(document)
     except ExportError as error:
-        commands._stop(1, error.message)
+        stop(1, error.message)
     if output is None:
         print(content, end="")
-        return
-    try:
-        output.write_bytes(content.encode())
-    except OSError as error:
-        commands._stop(1, f"cannot write {output}: {error.strerror or error}")
-    print(output)
-
-
-def _document(job_id: str) -> Any:
-    from gramwatt.service.cli import app as commands
-
-    with commands._open() as service:
-        return commands._job_document(service, job_id)
+    else:
+        write_file(output, content.encode())

@@ -6,9 +6,16 @@ from collections.abc import Sequence
 
 from gramwatt.sci.analysis.compare import ComparisonDoc
 from gramwatt.sci.base.document import JobDoc, JobHead, ModelDoc
-from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration, span_text, value_text
+from gramwatt.sci.base.formatting import (
+    UNKNOWN,
+    count_text,
+    duration,
+    minute_text,
+    plain,
+    span_text,
+    value_text,
+)
 from gramwatt.sci.base.quantity import QuantityDoc
-from gramwatt.service.pages.text import moment, plain, sci, sci_range
 
 WIDEST = 10_000
 NAME_WIDTH = len("20261121-063422-1a488435592c")
@@ -33,12 +40,13 @@ def jobs_table(heads: Sequence[JobHead]) -> None:
     for head in heads:
         table.add_row(
             f"{head['job_id']}\n[dim]{escape(_short(head))}[/dim]",
-            f"{head['state']}\n[dim]{moment(head['started_at'])}[/dim]",
+            f"{head['state']}\n[dim]{minute_text(head['started_at'])}[/dim]",
             plain(f"{value_text(head['energy_kwh'])}\n{value_text(head['total_g'])}"),
-            plain("\n".join(sci(row) for row in head["sci"])),
+            plain("\n".join(value_text(row["g_per_unit"]) for row in head["sci"])),
         )
-    unbound = console.options.update_width(WIDEST)  # else the measure stops at the console's width
-    if console.measure(table, options=unbound).maximum <= console.width:
+    # Otherwise the measure would stop at the console's width.
+    unbounded = console.options.update_width(WIDEST)
+    if console.measure(table, options=unbounded).maximum <= console.width:
         console.print(table)
         return
     for head in heads:
@@ -53,23 +61,27 @@ def _short(head: JobHead) -> str:
 
 def _narrow(head: JobHead) -> list[str]:
     """One job below the other, where a terminal is too narrow for the table."""
-    figures = [value_text(head["energy_kwh"]), value_text(head["total_g"])]
+    scores = [row["g_per_unit"] for row in head["sci"]]
     return [
         head["job_id"],
         f"  {head['name']}, {head['project']}",
-        f"  {head['state']}, {moment(head['started_at'])} UTC",
-        *(f"  {plain(figure)}" for figure in (*figures, *map(sci, head["sci"]))),
+        f"  {head['state']}, {minute_text(head['started_at'])} UTC",
+        *(
+            f"  {plain(value_text(figure))}"
+            for figure in (head["energy_kwh"], head["total_g"], *scores)
+        ),
     ]
 
 
 def job_lines(document: JobDoc) -> list[str]:
     """One job in about a dozen lines."""
     place = document["zone"] or document["region"] or "unknown: world average intensity"
+    started = minute_text(document["started_at"])
     rows = [
-        *_first(document),
+        *_warnings(document),
         ("Job", f"{document['job_id']}  ({document['name']}, project {document['project']})"),
         ("State", _state(document)),
-        ("Started", f"{moment(document['started_at'])} UTC, {duration(document['duration_s'])}"),
+        ("Started", f"{started} UTC, {duration(document['duration_s'])}"),
         ("Zone", place),
         ("Energy", _with_range(document["energy_kwh"])),
         ("Operational O", _with_range(document["operational_g"])),
@@ -77,8 +89,10 @@ def job_lines(document: JobDoc) -> list[str]:
         ("Total O + M", _with_range(document["total_g"])),
     ]
     for row in document["sci"]:
-        figure = f"{sci(row)}  ({sci_range(row)})" if row["g_per_unit"] else sci(row)
-        rows.append((f"SCI per {row['unit']}", f"{figure}, R = {count_text(row['count'])}"))
+        score = row["g_per_unit"]
+        span = f"  ({span_text(score)})" if score else ""
+        figure = f"{value_text(score)}{span}, R = {count_text(row['count'])}"
+        rows.append((f"SCI per {row['unit']}", figure))
     rows.append(("Data quality", document["data_quality"]["grade"]))
     rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
     rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
@@ -97,7 +111,7 @@ def model_lines(model: ModelDoc) -> list[str]:
         ]
         rows += [(f"    of {kind}", _with_range(part["by_kind"][kind])) for kind in part["by_kind"]]
         for row in part["sci"]:
-            figure = f"{sci(row)}, R = {count_text(row['count'])}"
+            figure = f"{value_text(row['g_per_unit'])}, R = {count_text(row['count'])}"
             rows.append((f"  SCI per {row['unit']}", figure))
     rows += [("Missing", text) for text in model["missing"]]
     return _aligned(rows)
@@ -131,18 +145,17 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [plain(f"{name:<{width}}  {text}") for name, text in rows]
 
 
-def _first(document: JobDoc) -> list[tuple[str, str]]:
-    """What must not be missed, before anything else."""
-    unreal = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
-    said = "readings come from a synthetic or replayed meter: this is not an SCI score"
-    return [("Warning", said)] if unreal else []
+def _warnings(document: JobDoc) -> list[tuple[str, str]]:
+    synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
+    warning = "readings come from a synthetic or replayed meter: this is not an SCI score"
+    return [("Warning", warning)] if synthetic else []
 
 
 def _state(document: JobDoc) -> str:
     code = document["exit_code"]
     ended = f", exit code {code}" if code is not None else ""
-    passing = ", provisional" if document["provisional"] else ""
-    return f"{document['state']}{ended}, revision {document['revision']}{passing}"
+    provisional = ", provisional" if document["provisional"] else ""
+    return f"{document['state']}{ended}, revision {document['revision']}{provisional}"
 
 
 def _with_range(figure: QuantityDoc | None) -> str:

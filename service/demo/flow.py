@@ -43,26 +43,12 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstrated:
+class Training:
     """One measured training: its job document and the report files written for it."""
 
     label: str
     document: Mapping[str, Any]
     reports: tuple[Path, ...]
-
-
-def demonstrate(settings: Settings) -> int:
-    """Run the demo and print its summary; the exit code for the shell."""
-    from gramwatt.service.demo.summary import summary
-
-    try:
-        check(settings)
-        jobs = measure_both(settings)
-    except DemoError as error:
-        print(f"gramwatt: {error}", file=sys.stderr)
-        return error.exit_code
-    print(summary(jobs, settings.pue))
-    return 0
 
 
 def check(settings: Settings) -> None:
@@ -88,35 +74,35 @@ def check(settings: Settings) -> None:
         raise DemoError(f"{settings.output} cannot be made: {error.strerror}", USAGE) from None
 
 
-def measure_both(settings: Settings) -> list[Demonstrated]:
+def measure_both(settings: Settings) -> list[Training]:
     """Train once under `gramwatt run` and once with the decorator; raises DemoError."""
     length = ("--seconds", str(settings.seconds))
-    mark = secrets.token_hex(4)
+    suffix = secrets.token_hex(4)
     command = (*GRAMWATT, "run", "--project", "demo", "--name", "digits, unchanged script", "--")
     under_run = (*command, sys.executable, str(SCRIPT), *length)
     decorated = (sys.executable, str(TRACKED_SCRIPT), *length)
     steps = (
-        ("gramwatt run", f"demo-run-{mark}", under_run),
-        ("@track", f"demo-track-{mark}", decorated),
+        ("gramwatt run", f"demo-run-{suffix}", under_run),
+        ("@track", f"demo-track-{suffix}", decorated),
     )
-    heard: set[str] = set()
-    return [_measure(label, job_id, line, settings, heard) for label, job_id, line in steps]
+    printed: set[str] = set()
+    return [_measure(label, job_id, line, settings, printed) for label, job_id, line in steps]
 
 
 def _measure(
-    label: str, job_id: str, line: Sequence[str], settings: Settings, heard: set[str]
-) -> Demonstrated:
+    label: str, job_id: str, line: Sequence[str], settings: Settings, printed: set[str]
+) -> Training:
     environ = environment(os.environ, settings, job_id)
-    said, told = _run(line, environ, f"training with {label}", settings.seconds)
-    for text in told.splitlines():
-        if text not in heard:  # both trainings miss the same meters
+    out, err = _run(line, environ, f"training with {label}", settings.seconds)
+    for text in err.splitlines():
+        if text not in printed:  # both trainings miss the same meters
             print(text, file=sys.stderr)
-    heard.update(told.splitlines())
-    print(f"{label}: {said.strip()}", file=sys.stderr)
+    printed.update(err.splitlines())
+    print(f"{label}: {out.strip()}", file=sys.stderr)
     document = json.loads(_run((*GRAMWATT, "job", job_id, "--json"), environ, "scoring")[0])
     report = (*GRAMWATT, "report", "job", job_id, "--format", "html,pdf", "-o", settings.output)
     written, _ = _run([str(part) for part in report], environ, "writing the report")
-    return Demonstrated(label, document, tuple(Path(path) for path in written.splitlines()))
+    return Training(label, document, tuple(Path(path) for path in written.splitlines()))
 
 
 def environment(base: Mapping[str, str], settings: Settings, job_id: str) -> dict[str, str]:
@@ -144,11 +130,12 @@ def _run(
             process.terminate()
             process.wait()
             raise
-        out.seek(0), err.seek(0)
-        told = err.read()
+        out.seek(0)
+        err.seek(0)
+        messages = err.read()
         if process.returncode:
-            raise DemoError(f"{what} failed (exit {process.returncode}):\n{told.strip()}")
-        return out.read(), told
+            raise DemoError(f"{what} failed (exit {process.returncode}):\n{messages.strip()}")
+        return out.read(), messages
 
 
 def _watch(process: subprocess.Popen[bytes], what: str, seconds: float | None) -> None:
@@ -157,9 +144,9 @@ def _watch(process: subprocess.Popen[bytes], what: str, seconds: float | None) -
         return
     from rich.console import Console
 
-    began = time.monotonic()
+    started = time.monotonic()
     with Console(stderr=True).status(what) as status:
         while process.poll() is None:
             time.sleep(REDRAW_EVERY_S)
-            spent = f"{time.monotonic() - began:.0f} s"
-            status.update(f"{what}: {spent}" + (f" of about {seconds:g} s" if seconds else ""))
+            elapsed = f"{time.monotonic() - started:.0f} s"
+            status.update(f"{what}: {elapsed}" + (f" of about {seconds:g} s" if seconds else ""))

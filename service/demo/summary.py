@@ -1,4 +1,4 @@
-"""The demo's summary: a dozen lines, the two jobs side by side."""
+"""The demo's summary: the two jobs side by side, in about a dozen lines."""
 
 from __future__ import annotations
 
@@ -11,37 +11,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gramwatt.sci.base import formatting
-from gramwatt.service.demo import DEMO_PUE, DEMO_PUE_REASON
+from gramwatt.sci.base.formatting import plain
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.quantity import QuantityDoc
-    from gramwatt.service.demo.flow import Demonstrated
+    from gramwatt.service.demo.flow import Training
 
-LABEL_WIDTH, COLUMN_WIDTH = 15, 31
+LABEL_WIDTH = 15
+COLUMN_WIDTH = 31
+DEMO_PUE = 1.0
+"""PUE that the demo declares: most machines it runs on stand in no data centre."""
 
 
-def summary(jobs: Sequence[Demonstrated], pue: float) -> str:
+def summary(jobs: Sequence[Training], pue: float) -> str:
     """What the demo prints in the end; `jobs` are at least one, in the order they ran."""
+    declared = (
+        "declared by the demo: this machine stands in no data centre (--pue)"
+        if pue == DEMO_PUE
+        else "as declared by you"
+    )
     documents = [job.document for job in jobs]
     rows = [
         ("", [job.label for job in jobs]),
         ("energy E", [_text(doc["energy_kwh"]) for doc in documents]),
         ("operational O", [_text(doc["operational_g"]) for doc in documents]),
         ("embodied M", [_text(doc["embodied_g"]) for doc in documents]),
-        ("R", [counted(doc) for doc in documents]),
-        ("SCI", [score(doc) for doc in documents]),
-        ("data quality", [quality(doc) for doc in documents]),
+        ("R", [_counts(doc) for doc in documents]),
+        ("SCI", [_scores(doc) for doc in documents]),
+        ("data quality", [_quality(doc) for doc in documents]),
         ("report", [_names(job.reports) for job in jobs]),
     ]
-    lines = [standing(documents[0]), f"PUE {pue:.1f}, {_pue_reason(pue)}", ""]
+    lines = [_first_line(documents[0]), f"PUE {pue:.1f}, {declared}", ""]
     lines += [_row(label, cells) for label, cells in rows]
     folder = _short(jobs[0].reports[0].parent) if jobs[0].reports else "."
     lines += ["", f"The reports are in {folder}. The pages of all jobs: {_command()} serve"]
     return "\n".join(lines)
 
 
-def standing(document: Mapping[str, Any]) -> str:
-    """The first line: whether the score conforms, with which intensity, and why not."""
+def _first_line(document: Mapping[str, Any]) -> str:
+    """Whether the score conforms, with which intensity, and why not."""
     intensity = document["method"]["intensity_g_per_kwh"]["value"]
     grid = f"{intensity:.0f} gCO2e/kWh"
     if document["zone"] is None:
@@ -52,42 +60,33 @@ def standing(document: Mapping[str, Any]) -> str:
     return f"{document['conformance']}: zone {document['zone']}, {grid}"
 
 
-def score(document: Mapping[str, Any]) -> str:
+def _scores(document: Mapping[str, Any]) -> str:
     """SCI per functional unit with its range."""
     items = [_text(item["g_per_unit"]) for item in document["sci"]]
     return ", ".join(items) or formatting.UNKNOWN
 
 
-def quality(document: Mapping[str, Any]) -> str:
-    """The grade with the shares of energy behind it, of what was read where that is not all."""
+def _quality(document: Mapping[str, Any]) -> str:
+    """The grade, with the kinds of energy and their shares."""
     doc = document["data_quality"]
     shares = [f"{formatting.percent(share)} {kind}" for kind, share in doc["energy"].items()]
     read = "energy" if document["energy_kwh"] else "of the energy read"
-    return f"{doc['grade']} ({read} {_plain(', '.join(shares)) or formatting.UNKNOWN})"
+    return f"{doc['grade']} ({read} {plain(', '.join(shares)) or formatting.UNKNOWN})"
 
 
-def counted(document: Mapping[str, Any]) -> str:
+def _counts(document: Mapping[str, Any]) -> str:
     """How many functional units were done."""
-    items = [f"{_plain(formatting.number(i['count'], 6))} {i['unit']}" for i in document["sci"]]
+    items = [f"{plain(formatting.number(i['count'], 6))} {i['unit']}" for i in document["sci"]]
     return ", ".join(items) or formatting.UNKNOWN
 
 
 def _text(figure: QuantityDoc | None) -> str:
-    return _plain(formatting.text(figure))
-
-
-def _plain(text: str) -> str:
-    # Ordinary spaces: the columns are padded, and a terminal in an old locale escapes others.
-    return text.replace(formatting.NARROW_SPACE, " ").replace("\u00a0", " ")
+    return plain(formatting.text(figure))
 
 
 def _row(label: str, cells: Sequence[str]) -> str:
     padded = "  ".join(f"{cell:<{COLUMN_WIDTH}}" for cell in cells)
     return f"{label:<{LABEL_WIDTH}}{padded}".rstrip()
-
-
-def _pue_reason(pue: float) -> str:
-    return f"declared by the demo: {DEMO_PUE_REASON}" if pue == DEMO_PUE else "as declared by you"
 
 
 def _names(paths: Sequence[Path]) -> str:

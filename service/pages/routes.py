@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
-import sqlalchemy as sa
 from flask import Flask, Response, render_template, request
 
+from gramwatt.reports.printable import clean
+from gramwatt.reports.sections.daily import month_name
+from gramwatt.sci.base.formatting import duration, span_text, value_text
 from gramwatt.service.api import problems
-from gramwatt.service.api.paging import cut, decode_cursor
 from gramwatt.service.api.reports import job_response, month_response
 from gramwatt.service.api.routing import Model, from_strings
-from gramwatt.service.api.support import JobPath, JobState, MonthPath, ProjectQuery, service
-from gramwatt.service.metrics import STATES
-from gramwatt.service.pages.text import FILTERS
-from gramwatt.service.store.models import Job
+from gramwatt.service.api.support import JobPath, MonthPath, ProjectQuery, service
+from gramwatt.service.usecases.answers import JOB_STATES, JobState
+from gramwatt.service.usecases.lists import list_jobs, project_names
 from gramwatt.service.usecases.month import months_with_data
-from gramwatt.service.usecases.read import find_job, head_of, jobs_after
 
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
@@ -31,6 +32,13 @@ DOCS_POLICY = (
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 PER_PAGE = 50
+FILTERS: dict[str, Callable[[Any], str]] = {
+    "figure": value_text,
+    "figure_range": span_text,
+    "duration": duration,
+    "month_name": month_name,
+    "clean": clean,
+}
 
 
 class ListQuery(ProjectQuery):
@@ -57,28 +65,23 @@ def install(app: Flask) -> None:
 def jobs() -> Response:
     """The list of jobs."""
     asked = _asked(ListQuery)
-    position = decode_cursor(asked.cursor, int, int) if asked.cursor else None
-    chosen = {"project": asked.project, "state": asked.state}
-    with service().store.read() as session:
-        found = jobs_after(session, position, PER_PAGE + 1, only=chosen)
-        projects = list(session.scalars(sa.select(Job.project).distinct().order_by(Job.project)))
-    shown, following = cut(found, PER_PAGE, lambda row: (row.started_us, row.id))
+    found, following = list_jobs(
+        service(), PER_PAGE, asked.cursor, project=asked.project, state=asked.state
+    )
     return _page(
         "jobs.html",
-        rows=[(head_of(row), row.grade, row.notices) for row in shown],
-        projects=projects,
-        states=STATES,
-        chosen=chosen,
+        jobs=found,
+        projects=project_names(service()),
+        states=JOB_STATES,
+        chosen=asked,
         next_cursor=following,
-        is_first=position is None,
+        is_first=asked.cursor is None,
     )
 
 
 def job(job_id: str) -> Response:
     """One job: its report, with links to its other forms."""
     from_strings(JobPath, {"job_id": job_id}, "path")
-    with service().store.read() as session:
-        find_job(session, job_id)
     here = f"/v1/jobs/{job_id}"
     links = {
         "PDF": f"{here}/report.pdf",
@@ -90,8 +93,7 @@ def job(job_id: str) -> Response:
 
 def months() -> Response:
     """The months that have data."""
-    with service().store.read() as session:
-        return _page("months.html", months=months_with_data(session))
+    return _page("months.html", months=months_with_data(service()))
 
 
 def month(month_name: str) -> Response:

@@ -11,15 +11,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from gramwatt.service.store.filesystem import is_local
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 BUSY_TIMEOUT_S = 30.0
 """How long a statement waits for another writer before it fails [s]."""
@@ -96,6 +99,11 @@ def parse_url(text: str) -> URL:
     return url
 
 
+def failure_text(error: SQLAlchemyError) -> str:
+    """A database's error in one line for people."""
+    return f"the database cannot be used: {str(error).splitlines()[0]}"
+
+
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
         return sa.create_engine(url, pool_pre_ping=True, pool_size=16)
@@ -159,8 +167,7 @@ def upsert(
     table = sa.inspect(model).local_table
     if not isinstance(table, sa.Table):
         raise TypeError(f"{model.__name__} is not a table")
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(table)
+    statement = _insert(connection, table)
     keys = [column.name for column in table.primary_key]
     if newer:
         excluded = statement.excluded
@@ -172,6 +179,17 @@ def upsert(
     else:
         statement = statement.on_conflict_do_nothing()
     connection.execute(statement, [dict(row) for row in rows])
+
+
+def _insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+    # The dialect in use is loaded already; the other one is not worth the time of a command.
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql.insert(table)
 
 
 def _ordered(connection: Connection, columns: list[sa.ColumnElement[Any]]) -> sa.Tuple:

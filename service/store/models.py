@@ -27,7 +27,7 @@ Key = BigInteger().with_variant(Integer, "sqlite")
 
 AutoKey = Annotated[int, mapped_column(Key, primary_key=True, autoincrement=True)]
 JobKey = Annotated[int, mapped_column(Key, ForeignKey("jobs.id", ondelete="CASCADE"))]
-Stamp = Annotated[int, mapped_column(BigInteger)]
+Timestamp = Annotated[int, mapped_column(BigInteger)]
 Identifier = Annotated[str, mapped_column(String(128))]
 Label = Annotated[str, mapped_column(String(512))]
 Word = Annotated[str, mapped_column(String(64))]
@@ -53,7 +53,7 @@ class Job(Base):
 
     `version` counts the batches that changed the job; the newest score was made of
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
-    `silent_us` is set when the server gave the job up, and cleared when it speaks again.
+    `silent_us` is when the server closed the job as lost; a later line clears it.
     """
 
     __tablename__ = "jobs"
@@ -69,9 +69,9 @@ class Job(Base):
     project: Mapped[Label]
     model_id: Mapped[Label | None]
     state: Mapped[Word]
-    started_us: Mapped[Stamp]
-    heard_us: Mapped[Stamp]
-    silent_us: Mapped[Stamp | None]
+    started_us: Mapped[Timestamp]
+    heard_us: Mapped[Timestamp]
+    silent_us: Mapped[Timestamp | None]
     version: Mapped[int] = mapped_column(BigInteger)
     scored_version: Mapped[int] = mapped_column(BigInteger)
     revision: Mapped[int]
@@ -106,7 +106,6 @@ class Statement(Base):
         Key, ForeignKey("writers.id", ondelete="CASCADE"), primary_key=True
     )
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    type: Mapped[Word]
     line: Mapped[Document]
 
 
@@ -130,8 +129,8 @@ class Interval(Base):
     device: Mapped[int] = mapped_column(
         Key, ForeignKey("devices.id", ondelete="CASCADE"), primary_key=True
     )
-    start_us: Mapped[Stamp] = mapped_column(primary_key=True)
-    end_us: Mapped[Stamp]
+    start_us: Mapped[Timestamp] = mapped_column(primary_key=True)
+    end_us: Mapped[Timestamp]
     seq: Mapped[int] = mapped_column(BigInteger)
     writer: Mapped[Identifier]
     energy_j: Mapped[Figure]
@@ -152,7 +151,7 @@ class Count(Base):
         Key, ForeignKey("writers.id", ondelete="CASCADE"), primary_key=True
     )
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    at_us: Mapped[Stamp]
+    at_us: Mapped[Timestamp]
     unit: Mapped[Word]
     amount: Mapped[Figure]
     phase: Mapped[Label | None]
@@ -170,7 +169,7 @@ class Score(Base):
     id: Mapped[AutoKey]
     job: Mapped[JobKey]
     revision: Mapped[int]
-    made_us: Mapped[Stamp]
+    made_us: Mapped[Timestamp]
     reason: Mapped[Word]
     engine_version: Mapped[Word]
     catalog_version: Mapped[Word]
@@ -186,41 +185,19 @@ class Provisional(Base):
 
     job: Mapped[JobKey] = mapped_column(primary_key=True)
     version: Mapped[int] = mapped_column(BigInteger)
-    made_us: Mapped[Stamp]
+    made_us: Mapped[Timestamp]
     doc: Mapped[Document]
     series: Mapped[Document]
 
 
 class Day(Base):
-    """Roll-up of a job's newest revision for one UTC day, so that months scan no intervals."""
+    """A UTC day on which a job's newest revision has energy, so that a month finds its jobs."""
 
     __tablename__ = "days"
     __table_args__ = (Index(None, "day"),)
 
     job: Mapped[JobKey] = mapped_column(primary_key=True)
     day: Mapped[str] = mapped_column(String(10), primary_key=True)
-    energy_kwh: Mapped[Figure | None]
-    energy_kwh_low: Mapped[Figure | None]
-    energy_kwh_high: Mapped[Figure | None]
-    operational_g: Mapped[Figure | None]
-    operational_g_low: Mapped[Figure | None]
-    operational_g_high: Mapped[Figure | None]
-    embodied_g: Mapped[Figure | None]
-    embodied_g_low: Mapped[Figure | None]
-    embodied_g_high: Mapped[Figure | None]
-    counts: Mapped[Document]
-
-
-class JobRun(Base):
-    """A periodic task that somebody took on: the key makes a second scheduler step back."""
-
-    __tablename__ = "job_runs"
-
-    name: Mapped[Word] = mapped_column(primary_key=True)
-    due_us: Mapped[Stamp] = mapped_column(primary_key=True)
-    started_us: Mapped[Stamp]
-    finished_us: Mapped[Stamp | None]
-    outcome: Mapped[Label | None]
 
 
 class MonthlyReport(Base):
@@ -232,5 +209,5 @@ class MonthlyReport(Base):
     id: Mapped[AutoKey]
     month: Mapped[str] = mapped_column(String(7))
     project: Mapped[Label]
-    made_us: Mapped[Stamp]
+    made_us: Mapped[Timestamp]
     doc: Mapped[Document]

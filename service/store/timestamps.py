@@ -17,16 +17,16 @@ def to_us(when: datetime) -> int:
     return (when - _EPOCH) // _MICROSECOND
 
 
-def from_us(stamp_us: int) -> datetime:
+def span_us(span: timedelta) -> int:
+    """Length of a span of time [us]."""
+    return span // _MICROSECOND
+
+
+def from_us(time_us: int) -> datetime:
     """Time [us since 1970] -> UTC time; exact, unlike a conversion through float seconds."""
-    return _EPOCH + timedelta(microseconds=stamp_us)
+    return _EPOCH + timedelta(microseconds=time_us)
 
 
-def text_from_us(stamp_us: int) -> str:
+def text_from_us(time_us: int) -> str:
     """Time [us since 1970] -> RFC 3339 text with Z, as records and answers write it."""
-    return format_time(from_us(stamp_us))
-
-
-def utc_now() -> datetime:
-    """The wall clock; everything else is given its clock, so that tests can set it."""
-    return datetime.now(UTC)
+    return format_time(from_us(time_us))

@@ -19,14 +19,14 @@ _ADVISORY_KEY = 0x67726C6561
 
 
 class Leader(Protocol):
-    """A lock that at most one process holds, and that its death gives back."""
+    """A lock that at most one process holds, and that ends with the process."""
 
     def leads(self) -> bool:
-        """Whether this process leads now; takes the lead when it is free."""
+        """Whether this process leads now; acquires the lock when it is free."""
         ...
 
     def resign(self) -> None:
-        """Give the lead back."""
+        """Release the lock."""
         ...
 
 
@@ -43,26 +43,27 @@ class FileLeader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
-        self._turn = Lock()  # tasks of one process ask from several threads
+        self._mutex = Lock()  # tasks of one process ask from several threads
 
     def leads(self) -> bool:
-        """Whether this process holds the lock; tries to take it."""
-        with self._turn:
-            return self._descriptor is not None or self._take()
+        """Whether this process holds the lock; tries to acquire it."""
+        with self._mutex:
+            if self._descriptor is None:
+                self._acquire()
+            return self._descriptor is not None
 
-    def _take(self) -> bool:
+    def _acquire(self) -> None:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        return True
+        else:
+            self._descriptor = descriptor
 
     def resign(self) -> None:
         """Release the lock."""
-        with self._turn:
+        with self._mutex:
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
@@ -74,36 +75,35 @@ class AdvisoryLeader:
     def __init__(self, store: Store) -> None:
         self._engine = store.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._connection: Connection | None = None
-        self._turn = Lock()
+        self._mutex = Lock()
 
     def leads(self) -> bool:
-        """Whether this process holds the lock; tries to take it, or to take it again."""
-        with self._turn:
+        """Whether this process holds the lock; tries to acquire it, or to acquire it again."""
+        with self._mutex:
             try:
-                if self._connection is not None:
+                if self._connection is None:
+                    self._acquire()
+                else:
                     self._connection.execute(sa.select(1))
-                    return True
-                return self._take()
             except SQLAlchemyError:
-                self._drop()
-                return False
+                self._disconnect()
+            return self._connection is not None
 
-    def _take(self) -> bool:
+    def _acquire(self) -> None:
         connection = self._engine.connect()
         # Detached, so that the pool never hands the lock's connection to a request.
         connection.detach()
         if connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_KEY))):
             self._connection = connection
-            return True
-        connection.close()
-        return False
+        else:
+            connection.close()
 
     def resign(self) -> None:
         """Release the lock by closing its connection."""
-        with self._turn:
-            self._drop()
+        with self._mutex:
+            self._disconnect()
 
-    def _drop(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             try:

@@ -1,15 +1,21 @@
-"""The shapes of the API's own answers, beside the documents of `gramwatt.sci.base.document`."""
+"""What use cases answer, beside the documents of `gramwatt.sci.base.document`.
+
+Command and API print these shapes as they are.
+"""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.base.document import JobHead, ModelDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
+JobState = Literal["running", "completed", "failed", "killed", "lost"]
+JOB_STATES: tuple[str, ...] = get_args(JobState)
+
 
 class Rejected(TypedDict):
-    """A journal line that was not taken: its number from 1, a code and a sentence."""
+    """A journal line that was refused: its number from 1, a code and a sentence."""
 
     line: int
     code: str
@@ -44,24 +50,6 @@ class JobsAnswer(JobsPage, total=False):
     """A page of jobs; `model`, all runs of a model, is there when `model_id` was asked for."""
 
     model: ModelDoc
-
-
-class Links(TypedDict):
-    """Where the rest of a job is."""
-
-    self: str
-    report: str
-    html: str
-    pdf: str
-    revisions: str
-    intervals: str
-
-
-class JobAnswer(JobHead):
-    """The head of a job, with its data-quality grade (null before it is scored) and links."""
-
-    grade: str | None
-    links: Links
 
 
 class RevisionRow(TypedDict):
@@ -121,9 +109,3 @@ class ProjectsAnswer(TypedDict):
 
     projects: list[ProjectSummary]
     next_cursor: str | None
-
-
-class StatusAnswer(TypedDict):
-    """The state of the service itself."""
-
-    status: str

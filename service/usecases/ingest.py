@@ -1,4 +1,4 @@
-"""Take in journal lines: idempotent by (job, node, writer, seq) and by interval identity."""
+"""Store journal lines, idempotently: by (job, node, writer, seq), and intervals by identity."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def ingest(
         if new:
             job.version += 1
             job.heard_us = service.now_us()
-            spoke_again = job.silent_us is not None
+            resumed = job.silent_us is not None
             job.silent_us = None
-            if spoke_again or any(isinstance(r, JobRecord | EndRecord) for r in new):
+            if resumed or any(isinstance(r, JobRecord | EndRecord) for r in new):
                 refresh_head(session, job)
         key = job.id
     if score:
@@ -95,7 +95,7 @@ def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) ->
         "job_id": job_id,
         "project": "default",
         "state": "running",
-        "started_us": _moment_us(first, now_us),
+        "started_us": _time_us(first, now_us),
         "heard_us": now_us,
         "version": 0,
         "scored_version": 0,
@@ -110,7 +110,7 @@ def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) ->
     return job
 
 
-def _moment_us(record: AnyRecord, otherwise_us: int) -> int:
+def _time_us(record: AnyRecord, otherwise_us: int) -> int:
     for name in ("started_at", "start", "at", "ended_at"):
         if hasattr(record, name):
             return to_us(getattr(record, name))
@@ -155,7 +155,6 @@ def _store_statements(
         {
             "writer": keys[record.node, record.writer],
             "seq": record.seq,
-            "type": record.TYPE,
             "line": encode(record),
         }
         for record in new

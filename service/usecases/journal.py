@@ -1,4 +1,4 @@
-"""A job's records read back from the store, and the head that lists show before it is scored."""
+"""A job's records read back from the store, and the head that lists show before a score."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gramwatt.sci.journal.records import (
     decode,
     format_time,
 )
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
@@ -29,18 +30,18 @@ SILENCE_WRITER = "server-silence"
 
 
 def records_of(session: Session, job: Job) -> list[AnyRecord]:
-    """Every record of the job, and the ends that the server puts to it when it fell silent."""
-    statements = statements_of(session, job)
+    """Every record of the job, and the ends that the server adds when it fell silent."""
+    statements = _statements(session, job)
     return [
         *statements,
         *_counts(session, job),
         *_intervals(session, job),
-        *_silence(session, job, statements),
+        *_silence_ends(session, job, statements),
     ]
 
 
-def statements_of(session: Session, job: Job) -> list[AnyRecord]:
-    """The job, device and end records of the job."""
+def _statements(session: Session, job: Job) -> list[AnyRecord]:
+    """The job, device and end records, and windows."""
     lines = session.scalars(
         sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
     )
@@ -48,33 +49,33 @@ def statements_of(session: Session, job: Job) -> list[AnyRecord]:
 
 
 def refresh_head(session: Session, job: Job) -> None:
-    """Bring state, project and start of the row in line with what the journal says by now."""
-    statements = statements_of(session, job)
+    """Bring state, project, model and start of the row in line with the journal."""
+    statements = _statements(session, job)
     try:
-        merged = merge([*statements, *_silence(session, job, statements)])
+        merged = merge([*statements, *_silence_ends(session, job, statements)])
     except ScoreError:
         job.state = "running" if job.silent_us is None else "lost"
-        job.head = job.head or json.dumps(_nameless_head(job))
+        job.head = job.head or to_text(_nameless_head(job))
         return
     job.state = merged.state
     job.project = merged.head.project
     job.model_id = merged.head.model_id
     job.started_us = to_us(merged.started_at)
-    shown = json.loads(job.head) if job.head else None
-    head = shown if shown and shown["energy_kwh"] else unscored_head(merged)
-    job.head = json.dumps({**head, "state": merged.state, "provisional": merged.state == "running"})
+    stored = json.loads(job.head) if job.head else None
+    head = stored if stored and stored["energy_kwh"] else _unscored_head(merged)
+    job.head = to_text({**head, "state": merged.state, "provisional": merged.state == "running"})
 
 
-def last_heard_of(session: Session, job: Job) -> int:
-    """The latest moment the journal knows of [us]: an interval's end, a count, else the start."""
+def _last_moment_us(session: Session, job: Job) -> int:
+    """The latest time in the journal [us]: an interval's end, a count, else the start."""
     of_intervals = sa.select(sa.func.max(Interval.end_us)).join(Device).where(Device.job == job.id)
     of_counts = sa.select(sa.func.max(Count.at_us)).join(Writer).where(Writer.job == job.id)
     found = (session.scalar(of_intervals), session.scalar(of_counts), job.started_us)
     return max(moment for moment in found if moment is not None)
 
 
-def unscored_head(merged: MergedJob) -> JobHead:
-    """The head of a job that no score exists for: every figure unknown."""
+def _unscored_head(merged: MergedJob) -> JobHead:
+    """The head of a job without a score: every figure unknown."""
     record = merged.head
     return {
         **_no_figures(),
@@ -168,14 +169,14 @@ def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
         )
 
 
-def _silence(session: Session, job: Job, statements: Sequence[AnyRecord]) -> list[AnyRecord]:
-    """For each writer left open in a job that fell silent, a recovery that closes it as lost.
+def _silence_ends(session: Session, job: Job, statements: Sequence[AnyRecord]) -> list[AnyRecord]:
+    """A recovery that closes as lost each writer left open, when the job fell silent.
 
-    They are made when read, not stored: a job that speaks again has lost nothing.
+    Made when read, not stored: a job whose lines resume has lost nothing.
     """
     if job.silent_us is None:
         return []
-    ended_at = from_us(last_heard_of(session, job))
+    ended_at = from_us(_last_moment_us(session, job))
     made: list[AnyRecord] = []
     for number, opened in enumerate(_left_open(statements)):
         identity: dict[str, Any] = {

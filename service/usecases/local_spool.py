@@ -1,7 +1,8 @@
-"""The embedded store: takes in the journals that closed meters left in this machine's spool.
+"""The embedded store: ingests the journals that closed meters left in this machine's spool.
 
-Several processes may do this at once. Taking in is idempotent, and a folder is deleted only after
-it was moved out of every meter's way and nothing in it is new.
+Several processes may do this at once. Ingesting is idempotent, and a folder is deleted only after
+it was moved out of every meter's way and nothing in it is new. What needs the database is imported
+where it is used: with nothing spooled, `gramwatt sync` ends without it.
 """
 
 from __future__ import annotations
@@ -30,18 +31,16 @@ LINES_AT_ONCE = 5_000
 ABANDONED_AFTER_S = 60.0
 """A folder on its way out for longer [s] was left by a process that died."""
 
-KEPT = "journals stay spooled"
 
-
-def take_in(home: Path, job_id: str | None = None) -> list[str]:
+def ingest_home(home: Path, job_id: str | None = None) -> list[str]:
     """Ingest and score the closed spools under `home`; the ids of the jobs scored.
 
-    Raises StoreError when the store cannot be used; what is not taken in stays spooled.
+    Raises StoreError when the store cannot be used; what is not ingested stays spooled.
     """
     if not _closed(home, job_id):
         return []
     with _opened(home) as service:
-        return take_in_with(service, job_id)
+        return ingest_spool(service, job_id)
 
 
 def document(home: Path, job_id: str) -> JobDoc | None:
@@ -50,7 +49,8 @@ def document(home: Path, job_id: str) -> JobDoc | None:
     Raises StoreError when the store cannot be used.
     """
     from gramwatt.sci.base.errors import ScoreError
-    from gramwatt.service.usecases.read import UnknownJobError, job_document
+    from gramwatt.service.usecases.errors import UnknownJobError
+    from gramwatt.service.usecases.jobs import job_document
 
     with _opened(home) as service:
         try:
@@ -61,11 +61,12 @@ def document(home: Path, job_id: str) -> JobDoc | None:
 
 @contextmanager
 def _opened(home: Path) -> Iterator[Service]:
-    """The store of `home` for one question; raises StoreError when it cannot be used."""
+    """The store of `home` for one use; raises StoreError when it cannot be used."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from gramwatt.sci.base.errors import StoreError
     from gramwatt.service.config import ConfigError
+    from gramwatt.service.store.database import failure_text
 
     try:
         service = open_store(home)
@@ -74,14 +75,9 @@ def _opened(home: Path) -> Iterator[Service]:
         finally:
             service.store.close()
     except SQLAlchemyError as error:
-        raise StoreError(f"{unusable(error)}; {KEPT}") from None
+        raise StoreError(f"{failure_text(error)}; journals stay spooled") from None
     except (StoreError, ConfigError) as error:
-        raise StoreError(f"{error}; {KEPT}") from None
-
-
-def unusable(error: Exception) -> str:
-    """The first line of what a database says, for people."""
-    return f"the database cannot be used: {str(error).splitlines()[0]}"
+        raise StoreError(f"{error}; journals stay spooled") from None
 
 
 def open_store(home: Path) -> Service:
@@ -95,16 +91,13 @@ def open_store(home: Path) -> Service:
     return service
 
 
-def take_in_with(service: Service, job_id: str | None = None) -> list[str]:
-    """As `take_in`, with a service that is open; needs `service.config.home`."""
+def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
+    """Ingest and score the closed spools of an open service; the ids of the jobs scored."""
     home = service.config.home
-    if home is None:
-        raise ValueError("this service has no spool: its configuration names no home")
-    taken: dict[str, None] = {}
-    for folder in _closed(home, job_id):
-        if _take_folder(service, home, folder):
-            taken[folder.job_id] = None
-    return [name for name in taken if _score(service, name)]
+    ingested = [
+        folder.job_id for folder in _closed(home, job_id) if _ingest_folder(service, home, folder)
+    ]
+    return [name for name in dict.fromkeys(ingested) if _score(service, name)]
 
 
 def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
@@ -112,13 +105,13 @@ def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
 
     A journal that was measured for a server is not the local store's: `gramwatt sync` sends it.
     """
-    left = [SpoolFolder(path) for path in _left_over(home)]
-    ours = [f for f in spool.folders(home, job_id) if f.server() is None]
-    resting = [f for f in ours if not f.is_live() and not f.unclosed()]
-    return [f for f in (*left, *resting) if job_id in (None, f.job_id) and f.writers()]
+    abandoned = [SpoolFolder(path) for path in _abandoned(home)]
+    local = [f for f in spool.folders(home, job_id) if f.server() is None]
+    closed = [f for f in local if not f.is_live() and not f.unclosed()]
+    return [f for f in (*abandoned, *closed) if job_id in (None, f.job_id) and f.writers()]
 
 
-def _left_over(home: Path) -> list[Path]:
+def _abandoned(home: Path) -> list[Path]:
     found = []
     for path in sorted((home / "taken").glob("*/*/*")):
         try:
@@ -130,15 +123,15 @@ def _left_over(home: Path) -> list[Path]:
     return found
 
 
-def _take_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
+def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     """Ingest a folder, move it aside, and delete it once nothing in it is new."""
     before = _sizes(folder)
-    refused = _ingest(service, folder)
+    refused = _ingest_lines(service, folder)
     aside = _move_aside(home, folder)
     if aside is None:
         return False
     if _sizes(aside) != before:
-        refused = _ingest(service, aside)
+        refused = _ingest_lines(service, aside)
     if refused:
         _reject(home, aside, refused)
     else:
@@ -147,33 +140,27 @@ def _take_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     return True
 
 
-def _ingest(service: Service, folder: SpoolFolder) -> list[Rejected]:
+def _ingest_lines(service: Service, folder: SpoolFolder) -> list[Rejected]:
     from gramwatt.service.usecases.ingest import ingest
 
     refused: list[Rejected] = []
-    for lines in _chunks(folder.lines()):
-        refused += ingest(service, folder.job_id, lines, score=False)["rejected"]
+    lines = folder.lines()
+    while batch := list(islice(lines, LINES_AT_ONCE)):
+        refused += ingest(service, folder.job_id, batch, score=False)["rejected"]
     return refused
 
 
-def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
-    while chunk := list(islice(lines, LINES_AT_ONCE)):
-        yield chunk
-
-
 def _score(service: Service, job_id: str) -> bool:
-    from gramwatt.service.usecases.read import UnknownJobError, find_job
+    from gramwatt.service.usecases.errors import UnknownJobError
+    from gramwatt.service.usecases.jobs import find_job
     from gramwatt.service.usecases.score_job import score_when_closed
 
     try:
         with service.store.read() as session:
             key = find_job(session, job_id).id
-    except UnknownJobError:
+    except UnknownJobError:  # every line of it was refused
         return False
-    score_when_closed(service, key)
-    with service.store.read() as session:
-        job = find_job(session, job_id)
-        return job.state != "running" and job.scored_version == job.version
+    return score_when_closed(service, key)
 
 
 def _sizes(folder: SpoolFolder) -> dict[str, int]:
@@ -182,7 +169,7 @@ def _sizes(folder: SpoolFolder) -> dict[str, int]:
         if path.suffix in (".jsonl", ".open"):
             try:
                 found[path.name] = path.stat().st_size
-            except FileNotFoundError:  # another process is taking the same folder in
+            except FileNotFoundError:  # another process is ingesting the same folder
                 continue
     return found
 
@@ -208,7 +195,7 @@ def _move_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
 
 
 def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
-    """Keep a folder with lines that the store refuses, and say so once."""
+    """Keep a folder with lines that the store refuses, and report it once."""
     target = home / "rejected" / aside.job_id / aside.node
     while target.exists():
         target = target.with_name(f"{aside.node}.{uuid.uuid4().hex[:6]}")
@@ -218,7 +205,7 @@ def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
     except FileNotFoundError:  # another process is keeping it
         return
     first = refused[0]
-    with suppress(OSError):  # the run that asked has gone on
+    with suppress(OSError):  # nobody reads stderr any more
         print(
             f"gramwatt: {len(refused)} journal lines of job {aside.job_id} were refused "
             f"(first: {first['code']}, {first['message']}); they are kept in {target}",

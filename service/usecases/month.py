@@ -1,29 +1,27 @@
-"""Monthly reports: made from score revisions, kept as made, made anew when a score changed."""
+"""Monthly reports: made from score revisions, kept, and made anew when a score changed."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.advice import for_month
-from gramwatt.sci.analysis.month import Advise, month_document, previous_month
+from gramwatt.sci.analysis.month import month_document, previous_month
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.container import Service
-from gramwatt.service.store.document_upgrade import is_whole_month
+from gramwatt.service.store.database import upsert
+from gramwatt.service.store.documents import read_job, read_month, to_text
 from gramwatt.service.store.models import Day, Job, MonthlyReport, Score
 from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.usecases.score_job import whole_document
+from gramwatt.service.usecases.errors import NoDataError
 from gramwatt.service.usecases.suggest import calibration_rows
 
+MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
+"""A month as it is written, YYYY-MM, UTC."""
 ALL = ""
 """How the store writes "every project"."""
-
-
-class NoDataError(LookupError):
-    """Nothing was measured in that month (of that project)."""
 
 
 def month_report(service: Service, month: str, project: str | None = None) -> MonthDoc:
@@ -39,39 +37,46 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
         previous, previously_us = _jobs_of(session, previous_month(month))
         kept = _newest(session, month, project)
         if kept and kept.made_us >= max(changed_us, previously_us, _end_us(month)):
-            document: MonthDoc = json.loads(kept.doc)
-            if is_whole_month(dict(document)):
+            document = read_month(kept.doc)
+            if document is not None:
                 return document
     document = month_document(
-        month, jobs, previous, project=project, complete=complete, advise=_adviser(service)
+        month,
+        jobs,
+        previous,
+        project=project,
+        complete=complete,
+        advise=lambda jobs: for_month(jobs, service.catalog, calibration_rows(service)),
     )
     if complete:
-        _keep(service, month, project, document)
+        row = {
+            "month": month,
+            "project": project or ALL,
+            "made_us": now_us,
+            "doc": to_text(document),
+        }
+        with service.store.write() as session:
+            upsert(session, MonthlyReport, [row])
     return document
 
 
-def _adviser(service: Service) -> Advise:
-    """What would save most, by the catalog and the measurements of now."""
-    return lambda jobs: for_month(jobs, service.catalog, calibration_rows(service))
-
-
-def months_with_data(session: Session) -> list[str]:
+def months_with_data(service: Service) -> list[str]:
     """Every month (YYYY-MM) in which a scored job used energy, newest first."""
     month = sa.func.substr(Day.day, 1, 7)
-    return list(session.scalars(sa.select(month).distinct().order_by(month.desc())))
-
-
-def make_missing(service: Service) -> list[str]:
-    """Make the reports of ended months that have data and no report yet; the months made."""
     with service.store.read() as session:
-        ended = [m for m in months_with_data(session) if _end_us(m) <= service.now_us()]
+        return list(session.scalars(sa.select(month).distinct().order_by(month.desc())))
+
+
+def make_missing_reports(service: Service) -> None:
+    """Make the reports of ended months that have data and no report yet."""
+    ended = [m for m in months_with_data(service) if _end_us(m) <= service.now_us()]
+    with service.store.read() as session:
         made = set(
             session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
         )
-    missing = [month for month in ended if month not in made]
-    for month in missing:
-        month_report(service, month)
-    return missing
+    for month in ended:
+        if month not in made:
+            month_report(service, month)
 
 
 def _jobs_of(session: Session, month: str) -> tuple[list[JobDoc], int]:
@@ -83,7 +88,7 @@ def _jobs_of(session: Session, month: str) -> tuple[list[JobDoc], int]:
         .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
         .where(sa.or_(Job.id.in_(active), sa.and_(*span)))
     ).all()
-    documents = [whole_document(doc) for doc, _ in rows]
+    documents = [read_job(doc) for doc, _ in rows]
     return documents, max((made_us for _, made_us in rows), default=0)
 
 
@@ -95,16 +100,6 @@ def _newest(session: Session, month: str, project: str | None) -> MonthlyReport 
         .limit(1)
     )
     return session.scalars(wanted).one_or_none()
-
-
-def _keep(service: Service, month: str, project: str | None, document: MonthDoc) -> None:
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    with service.store.write() as session:
-        newest = _newest(session, month, project)
-        if newest is not None and newest.made_us >= service.now_us():
-            return
-        row = MonthlyReport(month=month, project=project or ALL, made_us=service.now_us(), doc=text)
-        session.add(row)
 
 
 def _start_us(month: str) -> int:

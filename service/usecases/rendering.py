@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Literal, get_args
 
-from gramwatt.sci.advice import AdviceDoc
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 
-MEDIA = {
-    "json": "application/json",
-    "html": "text/html",
-    "pdf": "application/pdf",
-    "csv": "text/csv",
-}
-JOB_FORMATS = ("json", "html", "pdf")
-MONTH_FORMATS = ("json", "html", "pdf", "csv")
+if TYPE_CHECKING:
+    from gramwatt.reports.model import Document
+    from gramwatt.sci.advice import AdviceDoc
+
+JobFormat = Literal["json", "html", "pdf"]
+MonthFormat = Literal["json", "html", "pdf", "csv"]
+JOB_FORMATS: tuple[JobFormat, ...] = get_args(JobFormat)
+MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
 
 
-def job_report(document: JobDoc, form: str, advice: AdviceDoc | None = None) -> bytes:
+def job_report(document: JobDoc, form: JobFormat, advice: AdviceDoc | None = None) -> bytes:
     """The report of a job as json, or with its suggestions as html or pdf."""
     if form == "json":
-        return as_json(document)
+        return _as_json(document)
     from gramwatt.reports import job
 
     return _drawn(job.build(document, advice), form)
 
 
-def month_report(document: MonthDoc, form: str) -> bytes:
+def month_report(document: MonthDoc, form: MonthFormat) -> bytes:
     """The report of a month as json, html, pdf or csv."""
     if form == "json":
-        return as_json(document)
+        return _as_json(document)
     if form == "csv":
         from gramwatt.reports import csv
 
@@ -40,12 +39,12 @@ def month_report(document: MonthDoc, form: str) -> bytes:
     return _drawn(month.build(document), form)
 
 
-def as_json(document: object) -> bytes:
+def _as_json(document: object) -> bytes:
     """A document as readable JSON; NaN and infinity have no place in it."""
     return json.dumps(document, indent=2, allow_nan=False).encode() + b"\n"
 
 
-def _drawn(report: Any, form: str) -> bytes:
+def _drawn(report: Document, form: str) -> bytes:
     if form == "html":
         from gramwatt.reports import html
 

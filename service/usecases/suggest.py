@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from gramwatt.sci.advice import AdviceDoc, OwnRow, SuggestQuestion, for_job, rows_of, suggest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.container import Service
+from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.usecases.read import job_document
-from gramwatt.service.usecases.score_job import whole_document
+from gramwatt.service.usecases.jobs import job_document
 
 JOBS_READ = 200
 """Newest completed jobs whose measurements are used; older ones tell of older software."""
@@ -52,4 +52,4 @@ def calibration_rows(service: Service, most: int = JOBS_READ) -> list[OwnRow]:
     )
     with service.store.read() as session:
         texts = list(session.scalars(wanted))
-    return rows_of(whole_document(text) for text in texts)
+    return rows_of(read_job(text) for text in texts)

@@ -37,7 +37,7 @@ def open_store() -> Store | None:
     from gramwatt.collectors.journal.sync import Store
 
     local = importlib.import_module("gramwatt.service.usecases.local_spool")
-    return Store(take_in=local.take_in, document=local.document)
+    return Store(take_in=local.ingest_home, document=local.document)
 
 
 def has_service() -> bool:
@@ -53,7 +53,7 @@ def _add_others(app: Any) -> None:
     importlib.import_module("gramwatt.collectors.cli.suggest").add_suggest(app)
     if has_service():
         importlib.import_module("gramwatt.service.cli.app").add_commands(app)
-        importlib.import_module("gramwatt.service.cli.export").add_export(app)
+        importlib.import_module("gramwatt.service.demo.command").add_demo(app)
 
 
 if __name__ == "__main__":

@@ -85,11 +85,11 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def service(database_url: str, clock: Clock) -> Iterator[Service]:
+def service(database_url: str, clock: Clock, tmp_path: Path) -> Iterator[Service]:
     """A service with tables, over each kind of database."""
     from gramwatt.service.store.migrate import upgrade
 
-    made = Service.open(ServiceConfig(database_url=database_url, clock=clock))
+    made = Service.open(ServiceConfig(home=tmp_path, database_url=database_url, clock=clock))
     upgrade(made.store)
     yield made
     made.store.close()
@@ -101,7 +101,9 @@ def light(tmp_path: Path, clock: Clock) -> Iterator[Service]:
     from gramwatt.service.store.migrate import upgrade
 
     url = sqlite_url(tmp_path / "gramwatt.db")
-    made = Service.open(ServiceConfig(database_url=url, clock=clock, max_body_b=2**20))
+    made = Service.open(
+        ServiceConfig(home=tmp_path, database_url=url, clock=clock, max_body_b=2**20)
+    )
     upgrade(made.store)
     yield made
     made.store.close()

@@ -1,4 +1,7 @@
-"""Alembic's scripts, part of the package; `gramwatt.service.store.migrate` runs them."""
+"""Alembic's scripts, part of the package; `gramwatt.service.store.migrate` runs them.
 
-HEAD = "0004"
+They only go up: going back means restoring a copy of the database.
+"""
+
+HEAD = "0005"
 """The newest revision; a test holds it against the scripts."""

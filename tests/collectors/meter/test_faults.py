@@ -23,7 +23,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.journal import records_of
-from gramwatt.service.usecases.read import find_job
+from gramwatt.service.usecases.jobs import find_job
 from tests.collectors.rig import energy_j
 from tests.collectors.story import RAM_W, Story
 
@@ -40,8 +40,9 @@ ended, and update periods at both."""
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    url = sqlite_url(tmp_path_factory.mktemp("store") / "gramwatt.db")
-    service = Service.open(ServiceConfig(database_url=url))
+    home = tmp_path_factory.mktemp("store")
+    url = sqlite_url(home / "gramwatt.db")
+    service = Service.open(ServiceConfig(home=home, database_url=url))
     upgrade(service.store)
     yield service
     service.store.close()

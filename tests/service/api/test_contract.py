@@ -67,8 +67,9 @@ FEW = settings(max_examples=20, deadline=None, database=None, suppress_health_ch
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory):
-    url = sqlite_url(tmp_path_factory.mktemp("contract") / "g.db")
-    service = Service.open(ServiceConfig(database_url=url, max_body_b=2**20))
+    home = tmp_path_factory.mktemp("contract")
+    url = sqlite_url(home / "g.db")
+    service = Service.open(ServiceConfig(home=home, database_url=url, max_body_b=2**20))
     upgrade(service.store)
     ingest(service, "job-1", lines(journal()))
     ingest(service, "job-2", lines(journal("job-2", end_state=None)))

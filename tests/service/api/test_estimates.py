@@ -10,9 +10,10 @@ from flask.testing import FlaskClient
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.service.app import create_app
-from gramwatt.service.config import embedded, from_environment
+from gramwatt.service.config import ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.usecases.score_job import score_records
 from tests.journals import Writer
 
 QUESTION = {"hardware": "nvidia-l4", "hours": 10, "zone": "SE", "pue": 1.2, "host": False}
@@ -92,8 +93,9 @@ def test_an_estimate_by_instance(client: FlaskClient) -> None:
 def test_the_overlay_of_a_service(tmp_path: Path) -> None:
     file = tmp_path / "overlay.toml"
     file.write_text('[hardware.nvidia-l4]\nsource = "our limit"\ntdp_w = 60\n')
-    home = embedded(tmp_path, overlay=file)
-    service = Service.open(home)
+    url = sqlite_url(tmp_path / "gramwatt.db")
+    config = ServiceConfig(home=tmp_path, database_url=url, overlay=file)
+    service = Service.open(config)
     upgrade(service.store)
     answer = create_app(service=service).test_client().post("/v1/estimates", json=QUESTION).json
     assert answer["energy_kwh"]["value"] == pytest.approx(0.060 * 10 * 0.7)
@@ -107,13 +109,13 @@ def test_the_overlay_of_a_service(tmp_path: Path) -> None:
         writer.interval(0, 60, 4_000),
         writer.end(60),
     ]
-    assert "+overlay." in service.scorer.score(records, 1)["method"]["catalog_version"]
+    assert "+overlay." in score_records(service, records, 1)["method"]["catalog_version"]
     service.store.close()
     file.write_text("[hardware.nvidia-l4]\n")
     with pytest.raises(OverlayError, match="needs source"):
-        Service.open(home)
+        Service.open(config)
     with pytest.raises(ScoreError, match="needs source"):
-        service.scorer.score(records, 1)
+        score_records(service, records, 1)
 
 
 def test_the_overlay_in_the_home_is_found(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import yaml
 from typer.testing import CliRunner
 
 from gramwatt.service.cli.app import add_commands
-from gramwatt.service.cli.export import add_export
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from tests.journals import journal, lines
@@ -34,7 +33,6 @@ def job(tmp_path, monkeypatch):
 def gramwatt(*arguments):
     app = typer.Typer()
     add_commands(app)
-    add_export(app)
     done = CliRunner().invoke(app, list(arguments))
     return done.exit_code, done.stdout, done.stderr
 

@@ -3,12 +3,9 @@
 import json
 
 import pytest
-import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
-from gramwatt.service.config import embedded
-from gramwatt.service.store import migrate
-from gramwatt.service.store.database import Store
+from gramwatt.service.config import from_environment
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from tests.journals import journal, lines
@@ -56,12 +53,12 @@ def test_without_a_model_the_answer_has_its_two_fields_only(jobs):
 
 
 def test_the_route_answers_the_same(jobs):
-    asked = create_app(embedded(jobs)).test_client().get("/v1/jobs?model_id=m-1&limit=1")
+    asked = create_app(from_environment()).test_client().get("/v1/jobs?model_id=m-1&limit=1")
     assert asked.status_code == 200
     assert len(asked.json["jobs"]) == 1
     out = gramwatt("jobs", "--model", "m-1", "--json")[1]
     assert asked.json["model"] == json.loads(out)["model"]
-    nobody = create_app(embedded(jobs)).test_client().get("/v1/jobs?model_id=m-2").json
+    nobody = create_app(from_environment()).test_client().get("/v1/jobs?model_id=m-2").json
     assert (nobody["jobs"], nobody["model"]["parts"]) == ([], [])
 
 
@@ -96,16 +93,3 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(jobs, arguments, cod
     done, out, err = gramwatt("job", *arguments)
     assert (done, out) == (code, "")
     assert said in err
-
-
-def test_an_older_store_learns_the_models_of_its_jobs(jobs):
-    from alembic import command
-
-    store = Store(embedded(jobs).database_url)
-    with store.migrating() as connection:
-        command.downgrade(migrate._config(connection), "0001")
-    assert migrate.upgrade(store) is True
-    with store.engine.connect() as connection:
-        rows = dict(connection.execute(sa.text("SELECT job_id, model_id FROM jobs")).all())
-    store.close()
-    assert rows == {**dict.fromkeys(RUNS, "m-1"), "job-d": None, "job-e": None, "job-f": "m-1"}

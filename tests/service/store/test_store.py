@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.config import ConfigError, from_environment, sqlite_url
+from gramwatt.sci.journal.records import encode
+from gramwatt.service.config import ConfigError, ServiceConfig, from_environment, sqlite_url
+from gramwatt.service.container import Service
 from gramwatt.service.store import migrate
 from gramwatt.service.store.database import Store, parse_url
 from gramwatt.service.store.filesystem import is_local, mounted_type
 from gramwatt.service.store.migrations import HEAD
+from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.lists import list_jobs
+from gramwatt.service.usecases.month import months_with_data
+from tests.journals import START, journal
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -35,18 +42,78 @@ def test_head_is_the_newest_script():
     assert ScriptDirectory.from_config(migrate._config(None)).get_heads() == [HEAD]
 
 
-def test_downgrade_and_upgrade_again(database_url):
-    from alembic import command
-
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
+def test_a_store_of_an_earlier_release_keeps_its_jobs(database_url, clock, tmp_path, revision):
     store = Store(database_url)
-    migrate.upgrade(store)
-    with store.migrating() as connection:
-        command.downgrade(migrate._config(connection), "base")
-    with store.engine.connect() as connection:
-        assert sa.inspect(connection).get_table_names() == ["alembic_version"]
+    make_earlier(store, revision)
     assert migrate.upgrade(store) is True
     assert migrate.differences(store) == []
+    config = ServiceConfig(home=tmp_path, database_url=database_url, clock=clock)
+    service = Service(config, store)
+    assert months_with_data(service) == ["2026-05"]
+    document = job_document(service, "job-1").document
+    # 3 minutes at 600 W are 108 000 J.
+    assert document["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
+    assert [(row["unit"], row["count"]) for row in document["sci"]] == [("image", 30.0)]
+    (job,), _ = list_jobs(service, 50, None, model_id="m-1")
+    assert job.head["job_id"] == "job-1"
     store.close()
+
+
+def make_earlier(store, revision):
+    """A database of an earlier schema with one job, ended and not scored yet."""
+    from alembic import command
+
+    if store.path is not None:
+        store.path.parent.mkdir()
+    with store.migrating() as connection:
+        command.upgrade(migrate._config(connection), revision)
+        tables = sa.MetaData()
+        tables.reflect(connection)
+        for name, rows in earlier_rows().items():
+            known = tables.tables[name].c.keys()
+            kept = [{key: row[key] for key in row.keys() & known} for row in rows]
+            connection.execute(tables.tables[name].insert(), kept)
+
+
+def earlier_rows():
+    """Rows by table, with every column that any schema has had."""
+    records = journal("job-1", model_id="m-1")
+    start_us = to_us(START)
+    job = {"id": 1, "job_id": "job-1", "project": "vision", "model_id": "m-1"}
+    job |= {"state": "completed", "started_us": start_us, "heard_us": start_us, "head": ""}
+    job |= {"version": 1, "scored_version": 0, "revision": 0, "notices": 0}
+    sums = ("energy_kwh", "operational_g", "embodied_g")
+    run = {"name": "close-silent", "due_us": 0, "started_us": 0}
+    return {
+        "jobs": [job],
+        "writers": [
+            {"id": 1, "job": 1, "node": "n1", "writer": "w1", "contiguous": 9, "beyond": "[]"}
+        ],
+        "statements": [
+            {"writer": 1, "seq": record.seq, "type": record.TYPE, "line": encode(record)}
+            for record in records
+            if record.TYPE in ("job", "device", "end")
+        ],
+        "devices": [{"id": 1, "job": 1, "node": "n1", "device_id": "GPU-n1"}],
+        "intervals": [
+            {"device": 1, "start_us": to_us(record.start), "end_us": to_us(record.end)}
+            | {"seq": record.seq, "writer": "w1", "energy_j": record.energy_j, "kind": "measured"}
+            for record in records
+            if record.TYPE == "interval"
+        ],
+        "counts": [
+            {"writer": 1, "seq": record.seq, "at_us": to_us(record.at), "unit": "image"}
+            | {"amount": record.amount}
+            for record in records
+            if record.TYPE == "count"
+        ],
+        "days": [
+            {"job": 1, "day": "2026-05-10", "counts": "{}"}
+            | {f"{term}{end}": 1.0 for term in sums for end in ("", "_low", "_high")}
+        ],
+        "job_runs": [run],
+    }
 
 
 def test_several_processes_may_upgrade_at_once(database_url):

@@ -1,20 +1,23 @@
-"""Periodic work: one leader, each due time once, and what the tasks do."""
+"""Periodic work: one leader, what the tasks do, and that each is safe to repeat."""
 
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 import sqlalchemy as sa
 
+from gramwatt.service.config import utc_now
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import JobRun, MonthlyReport
+from gramwatt.service.store.models import MonthlyReport, Score
 from gramwatt.service.tasks.leader import leader_of
 from gramwatt.service.tasks.scheduler import TASKS, Scheduler, Task
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import find_job, job_document, rescore
 from gramwatt.service.usecases.month import month_report
-from gramwatt.service.usecases.read import job_document, rescore
 from tests.journals import START, journal, lines
 
 
@@ -65,25 +68,6 @@ def test_the_death_of_a_leader_frees_the_lead(service):
     leader.resign()
 
 
-def test_a_task_runs_once_for_each_due_time_whoever_asks(service, clock):
-    ran = []
-    tasks = {"count": Task(timedelta(minutes=1), lambda service: ran.append(1))}
-
-    class Always:
-        def leads(self):
-            return True
-
-        def resign(self):
-            return None
-
-    # Two leaders at once is what the unique row is for.
-    first, second = (Scheduler(service, Always(), tasks) for _ in range(2))
-    assert [first.run("count"), second.run("count"), first.run("count")] == [True, False, False]
-    clock.turn(seconds=60)
-    assert [second.run("count"), first.run("count")] == [True, False]
-    assert len(ran) == 2
-
-
 def test_who_does_not_lead_does_nothing(light):
     other = twin(light)
     leading, following = Scheduler(light), Scheduler(other)
@@ -95,17 +79,32 @@ def test_who_does_not_lead_does_nothing(light):
     other.store.close()
 
 
-def test_a_failing_task_is_recorded_and_ends_nothing(light, caplog):
+def test_a_failing_task_is_logged_and_ends_nothing(light, caplog):
     def fail(service):
         raise RuntimeError("disk on fire")
 
-    scheduler = Scheduler(light, tasks={"fail": Task(timedelta(minutes=1), fail)})
+    scheduler = Scheduler(light, {"fail": Task(timedelta(minutes=1), fail)})
     assert scheduler.run("fail") is True
-    with light.store.read() as session:
-        run = session.scalars(sa.select(JobRun)).one()
-    assert run.outcome == "failed: RuntimeError('disk on fire')"
-    assert run.finished_us == light.now_us()
+    assert "task fail failed" in caplog.text
+    assert "disk on fire" in caplog.text
     scheduler.stop()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_each_task_is_safe_to_repeat_by_several_at_once(service, clock, name):
+    """One job ended unscored in May, one fell silent in June: four threads do the same task."""
+    ingest(service, "job-1", lines(journal()), score=name != "score-pending")
+    ingest(service, "job-2", lines(journal("job-2", start=clock.now, end_state=None)))
+    clock.turn(minutes=20)
+    with ThreadPoolExecutor(4) as threads:
+        done = [threads.submit(TASKS[name].action, service) for _ in range(4)]
+    assert [task.exception() for task in done] == [None] * 4
+    with service.store.read() as session:
+        revisions = session.execute(sa.select(Score.job, Score.revision)).all()
+        reports = session.scalars(sa.select(MonthlyReport.month)).all()
+    assert len(revisions) == (2 if name == "close-silent" else 1)
+    assert {row.revision for row in revisions} == {1}
+    assert set(reports) == ({"2026-05"} if name == "monthly-reports" else set())
 
 
 def test_the_scheduler_closes_a_silent_job_by_its_own_clock(service, clock):
@@ -126,8 +125,6 @@ def test_what_a_crash_left_unscored_is_scored(light):
     scheduler = Scheduler(light)
     scheduler.run("score-pending")
     with light.store.read() as session:
-        from gramwatt.service.usecases.read import find_job
-
         job = find_job(session, "job-1")
     assert (job.revision, job.scored_version) == (1, job.version)
     scheduler.stop()
@@ -160,28 +157,13 @@ def kept(service):
         return sorted(session.scalars(sa.select(MonthlyReport.month)))
 
 
-def test_rows_of_old_runs_are_dropped(light, clock):
-    scheduler = Scheduler(light)
-    scheduler.run("close-silent")
-    clock.turn(days=8)
-    scheduler.run("forget-runs")
-    with light.store.read() as session:
-        assert list(session.scalars(sa.select(JobRun.name))) == ["forget-runs"]
-    scheduler.stop()
-
-
 def test_started_it_runs_every_task_at_once_and_stops_cleanly(light):
-    from gramwatt.service.store.timestamps import utc_now
-
     ran = []
     tasks = {
         name: Task(timedelta(hours=1), lambda _, name=name: ran.append(name)) for name in TASKS
     }
-    config = light.config
-    running = Service(
-        type(config)(database_url=config.database_url, clock=utc_now), light.store, light.scorer
-    )
-    scheduler = Scheduler(running, tasks=tasks)
+    running = Service(replace(light.config, clock=utc_now), light.store)
+    scheduler = Scheduler(running, tasks)
     scheduler.start()
     deadline = utc_now() + timedelta(seconds=10)
     while len(ran) < len(tasks) and utc_now() < deadline:

@@ -14,8 +14,9 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.lists import list_jobs
 from gramwatt.service.usecases.month import month_report
-from gramwatt.service.usecases.read import job_document
 from gramwatt.service.usecases.sequences import MOST_SPANS, Arrived
 from tests.journals import MINUTE, journal, lines
 
@@ -155,10 +156,8 @@ def test_a_journal_without_a_job_line_is_kept_but_not_scored(light):
     sent = lines(journal())
     answer = ingest(light, "job-1", sent[1:])
     assert answer["accepted"] == 8
-    with light.store.read() as session:
-        from gramwatt.service.usecases.read import find_job, head_of
-
-        head = head_of(find_job(session, "job-1"))
+    (job,), _ = list_jobs(light, 50, None)
+    head = job.head
     assert (head["energy_kwh"], head["total_g"], head["conformance"]) == (None, None, "not-sci")
     ingest(light, "job-1", sent[:1])
     assert energy_kwh(light) == pytest.approx(ENERGY_KWH, rel=1e-12)
@@ -182,7 +181,7 @@ def reference(tmp_path_factory):
 
 
 def fresh(folder: Path) -> Service:
-    service = Service.open(ServiceConfig(database_url=sqlite_url(folder / "g.db")))
+    service = Service.open(ServiceConfig(home=folder, database_url=sqlite_url(folder / "g.db")))
     upgrade(service.store)
     return service
 
@@ -233,7 +232,7 @@ def test_a_writer_that_leaves_gaps_for_ever_stays_small():
 
 
 def test_a_job_that_fell_silent_and_speaks_again_is_not_lost(service, clock):
-    from gramwatt.service.usecases.silence import close_silent
+    from gramwatt.service.usecases.upkeep import close_silent
 
     sent = lines(journal())
     ingest(service, "job-1", sent[:-1])

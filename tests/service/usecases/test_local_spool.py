@@ -1,4 +1,4 @@
-"""Taking in spools: several processes at once, refused lines, and meters that come back."""
+"""Ingesting spools: several processes at once, refused lines, and meters that come back."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from gramwatt.collectors.journal.spool import SpoolFolder, remember_server
 from gramwatt.service.usecases import local_spool
-from gramwatt.service.usecases.local_spool import document, open_store, take_in
+from gramwatt.service.usecases.local_spool import document, ingest_home, open_store
 from tests.journals import journal, lines
 
 ENERGY_KWH = 0.03  # 3 minutes at 600 W
@@ -45,7 +45,7 @@ def spooled(home, job_id="job-1", *, node=None, extra=(), **about):
 
 def test_a_closed_spool_is_scored_and_removed(home):
     spooled(home)
-    assert take_in(home) == ["job-1"]
+    assert ingest_home(home) == ["job-1"]
     assert document(home, "job-1")["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
     assert [path.name for path in sorted(home.iterdir())] == [
         "gramwatt.db",
@@ -77,16 +77,16 @@ def test_the_store_in_a_home_that_all_may_read_is_private(home):
 
 
 def test_without_a_closed_spool_no_store_is_made(home):
-    assert take_in(home) == []
+    assert ingest_home(home) == []
     spooled(home, end_state=None)
-    assert take_in(home) == []
+    assert ingest_home(home) == []
     assert not (home / "gramwatt.db").exists()
 
 
 def test_only_the_job_that_was_asked_for(home):
     spooled(home, "job-1")
     spooled(home, "job-2")
-    assert take_in(home, "job-2") == ["job-2"]
+    assert ingest_home(home, "job-2") == ["job-2"]
     assert (home / "spool" / "job-1").is_dir()
     assert document(home, "job-1") is None
 
@@ -95,19 +95,19 @@ def test_a_living_writer_s_folder_is_left_alone(home):
     path = spooled(home)
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert take_in(home) == []
-    assert take_in(home) == ["job-1"]
+        assert ingest_home(home) == []
+    assert ingest_home(home) == ["job-1"]
 
 
 def test_refused_lines_are_kept_and_said_once(home, capfd):
     path = spooled(home, extra=[b'{"v":1,"type":"dance"}'])
-    assert take_in(home) == ["job-1"]
+    assert ingest_home(home) == ["job-1"]
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert "1 journal lines of job job-1 were refused (first: unknown-type" in said
     kept = home / "rejected" / "job-1" / path.parent.name / path.name
     assert b"dance" in kept.read_bytes()
-    assert take_in(home) == []
+    assert ingest_home(home) == []
     assert capfd.readouterr().err == ""
 
 
@@ -123,10 +123,10 @@ def test_a_meter_that_comes_back_in_the_last_moment_keeps_its_folder(home, monke
             fcntl.flock(held[0], fcntl.LOCK_EX)
 
     monkeypatch.setattr(local_spool.os, "replace", replace_and_return)
-    take_in(home)
+    ingest_home(home)
     assert path.exists()
     held[0].close()
-    assert take_in(home) == ["job-1"]
+    assert ingest_home(home) == ["job-1"]
     assert not path.exists()
 
 
@@ -140,7 +140,7 @@ def test_lines_that_arrive_while_taking_in_are_not_lost(home, monkeypatch):
         return move(home_, folder)
 
     monkeypatch.setattr(local_spool, "_move_aside", write_and_move)
-    take_in(home)
+    ingest_home(home)
     service = open_store(home)
     from gramwatt.service.store.models import Writer
 
@@ -155,27 +155,27 @@ def test_what_a_crash_left_on_the_way_out_is_taken_in(home):
     left = home / "taken" / "abc" / "job-1" / path.parent.name
     left.parent.mkdir(parents=True)
     path.parent.rename(left)
-    assert take_in(home) == []
+    assert ingest_home(home) == []
     minutes_ago = time.time() - 120
     os.utime(left.parent, (minutes_ago, minutes_ago))
-    assert take_in(home) == ["job-1"]
+    assert ingest_home(home) == ["job-1"]
     assert list((home / "taken").iterdir()) == []
 
 
-def test_several_processes_take_in_the_same_spools_once(home):
+def test_several_processes_ingest_the_same_spools_once(home):
     for number in range(6):
         spooled(home, f"job-{number}")
     code = (
         "import sys; from pathlib import Path; "
-        "from gramwatt.service.usecases.local_spool import take_in; "
-        "take_in(Path(sys.argv[1]))"
+        "from gramwatt.service.usecases.local_spool import ingest_home; "
+        "ingest_home(Path(sys.argv[1]))"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(home)]
     started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     said = [process.communicate(timeout=60)[1] for process in started]
     assert said == ["", "", ""]
     assert [process.returncode for process in started] == [0, 0, 0]
-    take_in(home)
+    ingest_home(home)
     for number in range(6):
         found = document(home, f"job-{number}")
         assert found["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
@@ -187,8 +187,8 @@ def test_a_journal_that_belongs_to_a_server_is_not_taken_in(home):
     path = spooled(home)
     spooled(home, "job-2")
     assert remember_server(path.parent, "https://user:word@carbon.example:8443/x")
-    assert take_in(home) == ["job-2"]
-    assert take_in(home, "job-1") == []
+    assert ingest_home(home) == ["job-2"]
+    assert ingest_home(home, "job-1") == []
     assert path.exists()
     kept = (path.parent / "server.json").read_text()
     assert kept == '{"server": "https://carbon.example:8443/x"}\n'

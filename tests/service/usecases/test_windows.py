@@ -4,7 +4,7 @@ import pytest
 
 from gramwatt.sci.journal.records import CountRecord
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.read import job_document
+from gramwatt.service.usecases.jobs import job_document
 from tests.journals import MINUTE, journal, lines
 
 

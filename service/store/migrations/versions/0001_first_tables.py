@@ -10,19 +10,6 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-TABLES = (
-    "jobs",
-    "writers",
-    "statements",
-    "devices",
-    "intervals",
-    "counts",
-    "scores",
-    "provisionals",
-    "days",
-    "job_runs",
-    "monthly_reports",
-)
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
@@ -34,12 +21,6 @@ def upgrade() -> None:
     _scores()
     _days()
     _periodic_work()
-
-
-def downgrade() -> None:
-    """Drop every table."""
-    for name in reversed(TABLES):
-        op.drop_table(name)
 
 
 def _needed(name: str, kind: Any, **options: Any) -> sa.Column[Any]:

@@ -28,9 +28,3 @@ def upgrade() -> None:
     for job, model in found.items():
         if model:
             connection.execute(fill, {"job": job, "model": model})
-
-
-def downgrade() -> None:
-    """Drop the column."""
-    op.drop_index(INDEX, "jobs")
-    op.drop_column("jobs", "model_id")

@@ -16,11 +16,3 @@ def upgrade() -> None:
     with op.batch_alter_table("days") as table:
         for name in COLUMNS:
             table.alter_column(name, existing_type=sa.Double(), nullable=True)
-
-
-def downgrade() -> None:
-    """Ask for it again; days of unknown energy cannot stay."""
-    op.execute("DELETE FROM days WHERE energy_kwh IS NULL")
-    with op.batch_alter_table("days") as table:
-        for name in COLUMNS:
-            table.alter_column(name, existing_type=sa.Double(), nullable=False)

@@ -13,9 +13,3 @@ def upgrade() -> None:
     """Add the column, null where nothing is known."""
     with op.batch_alter_table("intervals") as table:
         table.add_column(sa.Column("profile", sa.Text(), nullable=True))
-
-
-def downgrade() -> None:
-    """Drop it; what it held is lost."""
-    with op.batch_alter_table("intervals") as table:
-        table.drop_column("profile")

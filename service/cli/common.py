@@ -1,0 +1,117 @@
+"""What the commands share: the open service, its job documents, output and exit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.service.config import ServiceConfig
+    from gramwatt.service.container import Service
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
+Project = Annotated[str | None, typer.Option(help="Only this project.")]
+
+
+def stop(code: int, message: str) -> NoReturn:
+    """Exit with a code and one line on stderr."""
+    print(f"gramwatt: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def print_json(document: object) -> None:
+    """Print a document on stdout; NaN and infinity have no place in it."""
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file and print its name; exits with 1 when it cannot be written."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        stop(1, f"cannot write {path}: {error.strerror or error}")
+    print(path)
+
+
+def service_config(database_url: str | None = None) -> ServiceConfig:
+    """The settings with a home that can be written; exits with 2 for one that cannot be used."""
+    from dataclasses import replace
+
+    from gramwatt.collectors.journal.spool import usable_home
+    from gramwatt.service.config import ConfigError, from_environment, sqlite_url
+
+    try:
+        config = from_environment()
+    except ConfigError as error:
+        stop(2, str(error))
+    home = usable_home(config.home)
+    url = database_url or config.database_url
+    if url == sqlite_url(config.home / "gramwatt.db"):
+        url = sqlite_url(home / "gramwatt.db")
+    return replace(config, home=home, database_url=url)
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Exits with 1 and one line for a database that cannot be used."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from gramwatt.sci.base.errors import StoreError
+    from gramwatt.service.store.database import failure_text
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        stop(1, failure_text(error))
+    except StoreError as error:
+        stop(1, error.message)
+
+
+@contextmanager
+def open_service(database_url: str | None = None) -> Iterator[Service]:
+    """The service over the database as it is; exits with 2 for settings that cannot be used."""
+    from gramwatt.service.container import Service
+
+    try:
+        service = Service.open(service_config(database_url))
+    except ValueError as error:
+        stop(2, str(error))
+    try:
+        with database_errors():
+            yield service
+    finally:
+        service.store.close()
+
+
+@contextmanager
+def current_service() -> Iterator[Service]:
+    """The service with up-to-date tables, and the closed journals of this machine ingested."""
+    from gramwatt.service.store.migrate import upgrade
+    from gramwatt.service.usecases.local_spool import ingest_spool
+
+    with open_service() as service:
+        upgrade(service.store)
+        ingest_spool(service)
+        yield service
+
+
+def job_document(service: Service, job_id: str) -> JobDoc:
+    """The newest document of a job; exits with 1 for one that is unknown or makes no score."""
+    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.service.usecases import jobs
+    from gramwatt.service.usecases.errors import UnknownJobError
+
+    try:
+        return jobs.job_document(service, job_id).document
+    except UnknownJobError as error:
+        stop(1, str(error))
+    except ScoreError as error:
+        stop(1, f"job {job_id!r} cannot be scored: {error.message}")

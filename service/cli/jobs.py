@@ -1,0 +1,113 @@
+"""The commands `gramwatt jobs` and `gramwatt job`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gramwatt.service.cli.common import (
+    AsJson,
+    JobId,
+    Project,
+    current_service,
+    job_document,
+    print_json,
+    stop,
+)
+
+if TYPE_CHECKING:
+    from gramwatt.sci.base.document import JobDoc
+
+
+def jobs(
+    as_json: AsJson = False,
+    project: Project = None,
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Only runs of this model, and their sums.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many, at most.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
+) -> None:
+    """List jobs, newest first."""
+    from gramwatt.service.usecases.answers import JOB_STATES
+    from gramwatt.service.usecases.errors import CursorError
+    from gramwatt.service.usecases.lists import jobs_page
+
+    if state is not None and state not in JOB_STATES:
+        stop(2, f"no state {state!r}; known: {', '.join(JOB_STATES)}")
+    with current_service() as service:
+        try:
+            page = jobs_page(service, limit, cursor, project=project, state=state, model_id=model)
+        except CursorError as error:
+            stop(2, f"--cursor: {error}")
+    if as_json:
+        print_json(page)
+        return
+    from gramwatt.service.cli.terminal import jobs_table, model_lines
+
+    if not page["jobs"] and (project or state or model or cursor):
+        print("no job matches")
+    else:
+        jobs_table(page["jobs"])
+    if "model" in page:
+        print("\n".join(["", *model_lines(page["model"])]))
+
+
+def job(
+    job_id: JobId,
+    as_json: AsJson = False,
+    explain: Annotated[
+        str | None, typer.Option(help="Show how a figure came to be, such as energy_kwh.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="OTHER", help="Compare with the score of this job.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Compare in this unit [default: the first of OTHER].")
+    ] = None,
+) -> None:
+    """Show one job, how one of its figures came to be, or what moved against another."""
+    from gramwatt.service.cli.explain import UnknownFieldError, check_field
+
+    if explain is not None and against is not None:
+        stop(2, "give --explain or --against, not both")
+    if unit is not None and against is None:
+        stop(2, "--unit says in what to compare: give --against too")
+    try:
+        if explain is not None:
+            check_field(explain)
+        with current_service() as service:
+            document = job_document(service, job_id)
+            other = job_document(service, against) if against is not None else None
+        found, lines = _output(document, explain, other, unit)
+    except UnknownFieldError as error:
+        stop(2, str(error))
+    if as_json:
+        print_json(found)
+    else:
+        print("\n".join(lines))
+
+
+def _output(
+    document: JobDoc, field: str | None, other: JobDoc | None, unit: str | None
+) -> tuple[object, list[str]]:
+    """What to print: as JSON and as lines."""
+    from gramwatt.service.cli.terminal import comparison_lines, job_lines
+
+    if field is not None:
+        from gramwatt.service.cli.explain import explain
+
+        explanation = explain(document, field)
+        return explanation, [explanation["text"]]
+    if other is None:
+        return document, job_lines(document)
+    from gramwatt.sci.analysis.compare import compare
+    from gramwatt.sci.base.errors import ScoreError
+
+    try:
+        comparison = compare(other, document, unit)
+    except ScoreError as error:
+        stop(1, error.message)
+    return comparison, comparison_lines(comparison)

@@ -1,0 +1,84 @@
+"""The commands `gramwatt report job` and `gramwatt report month`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from gramwatt.service.cli.common import (
+    JobId,
+    Project,
+    current_service,
+    job_document,
+    stop,
+    write_file,
+)
+
+Format = TypeVar("Format", bound=str)
+Formats = Annotated[
+    str, typer.Option("--format", help="Comma-separated: html, pdf, json; csv for a month.")
+]
+Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")]
+
+
+def report_job(job_id: JobId, formats: Formats = "html,pdf", output: Folder = Path()) -> None:
+    """Write the report of a job; prints the files' names."""
+    from gramwatt.service.usecases import rendering
+    from gramwatt.service.usecases.suggest import advice_beside
+
+    chosen = _chosen(formats, rendering.JOB_FORMATS)
+    with current_service() as service:
+        document = job_document(service, job_id)
+        advice = advice_beside(service, document, chosen)
+    for form in chosen:
+        _write(output / f"{job_id}.{form}", rendering.job_report(document, form, advice))
+
+
+def report_month(
+    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month, UTC.")],
+    project: Project = None,
+    formats: Formats = "html,pdf",
+    output: Folder = Path(),
+) -> None:
+    """Write the report of a month; prints the files' names."""
+    from gramwatt.service.usecases import rendering
+    from gramwatt.service.usecases.errors import NoDataError
+    from gramwatt.service.usecases.month import MONTH, month_report
+
+    if not re.fullmatch(MONTH, month):
+        stop(2, f"{month!r} is not a month; write YYYY-MM, such as 2026-05")
+    chosen = _chosen(formats, rendering.MONTH_FORMATS)
+    with current_service() as service:
+        try:
+            document = month_report(service, month, project)
+        except NoDataError as error:
+            stop(1, str(error))
+    stem = f"{month}-{_file_name(project)}" if project else month
+    for form in chosen:
+        _write(output / f"{stem}.{form}", rendering.month_report(document, form))
+
+
+def _chosen(text: str, known: Sequence[Format]) -> list[Format]:
+    """The formats in a comma-separated text; exits with 2 for an unknown one."""
+    by_name = {str(form): form for form in known}
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in by_name:
+            stop(2, f"no format {name!r}; known: {', '.join(known)}")
+    return [by_name[name] for name in names] or [known[0]]
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        stop(1, f"cannot write {path}: {error.strerror or error}")
+    write_file(path, content)

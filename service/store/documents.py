@@ -1,0 +1,97 @@
+"""Documents as the store keeps them: JSON texts, read back in today's shape.
+
+A score revision is never overwritten, so an older one keeps the shape of its release. Reading adds
+what later releases added, as empty or unknown; only a rescore fills it in.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from gramwatt.sci.base.document import JobDoc, JobHead, MonthDoc
+
+_OVER_TIME = ("series", "steps")
+"""What is long in a job document and read only by the job's own report and exports."""
+
+_HEAD_FIELDS = tuple(JobHead.__annotations__)
+_UNKNOWN_IN_HEAD = (
+    "exit_code",
+    "ended_at",
+    "duration_s",
+    "zone",
+    "region",
+    "energy_kwh",
+    "operational_g",
+    "embodied_g",
+    "total_g",
+)
+_LISTS = (
+    "devices",
+    "notices",
+    "series",
+    "embodied_terms",
+    "lifetime_sensitivity",
+    "windows",
+    "days",
+)
+_UNKNOWN = ("memo", "model_id", "framework", "precision")
+_DEVICE = ("hardware", "energy_j", "embodied_g", "mean_utilisation", "peak_memory_b", "max_power_w")
+
+
+def to_text(document: object) -> str:
+    """The document as compact JSON; NaN and infinity have no place in it."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def split_job(document: JobDoc) -> tuple[str, str]:
+    """A job document as two texts: without what changes over time, and that part alone."""
+    rest = {name: value for name, value in document.items() if name not in _OVER_TIME}
+    return to_text(rest), to_text({"series": document["series"], "steps": document["steps"]})
+
+
+def read_job(text: str, series: str = "{}") -> JobDoc:
+    """The job document of two texts; empty over time without the second."""
+    return _complete_job({**json.loads(text), **json.loads(series)})
+
+
+def head_text(document: JobDoc) -> str:
+    """The fields of a job document that lists show."""
+    return to_text({name: value for name, value in document.items() if name in _HEAD_FIELDS})
+
+
+def read_head(text: str) -> JobHead:
+    """The head of a job as lists show it."""
+    return _complete_head(json.loads(text))
+
+
+def read_month(text: str) -> MonthDoc | None:
+    """The kept document of a month; None for one of an older shape, which is made anew."""
+    document = json.loads(text)
+    return document if set(MonthDoc.__annotations__) <= set(document) else None
+
+
+def _complete_job(document: dict[str, Any]) -> JobDoc:
+    added: dict[str, Any] = {name: [] for name in _LISTS}
+    added |= dict.fromkeys(_UNKNOWN) | {"tags": {}}
+    added["steps"] = {"edges": [], "reserved_s": [], "devices": []}
+    whole = {**added, **_complete_head(document), "method": _complete_method(document["method"])}
+    whole["devices"] = [
+        {**dict.fromkeys(_DEVICE), "meter": "unknown", "kinds": {}, "profile": {}, **device}
+        for device in whole["devices"]
+    ]
+    return cast(JobDoc, whole)
+
+
+def _complete_head(head: dict[str, Any]) -> JobHead:
+    added: dict[str, Any] = {**dict.fromkeys(_UNKNOWN_IN_HEAD), "sci": [], "deviations": []}
+    return cast(JobHead, {**added, "provisional": False, **head})
+
+
+def _complete_method(method: dict[str, Any]) -> dict[str, Any]:
+    declared = ("persona", "unit_rationale", "unit_values", "tokeniser")
+    ai: dict[str, Any] = {**dict.fromkeys(declared), "named_units": {}, "statement": ""}
+    meter = dict.fromkeys(("largest_uncertainty", "meter_cpu_s", "meter_rss_b", "meter_energy_j"))
+    lists: dict[str, Any] = {"zones": [], "conversions": [], "inputs": []}
+    known = {**meter, **lists, "supply": "grid", **method}
+    return {**known, "sci_for_ai": {**ai, **(method.get("sci_for_ai") or {})}}

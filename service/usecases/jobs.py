@@ -1,0 +1,114 @@
+"""One job: find it, bring its score up to date, give its document, score it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.service.container import Service
+from gramwatt.service.store.documents import read_head, read_job
+from gramwatt.service.store.models import Job, Provisional, Score
+from gramwatt.service.usecases.errors import (
+    StillRunsError,
+    UnknownJobError,
+    UnknownRevisionError,
+)
+from gramwatt.service.usecases.score_job import score_job, score_provisionally
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job as lists show it; the grade of its data is None before it is scored."""
+
+    head: JobHead
+    grade: str | None
+    notices: int
+
+    @classmethod
+    def from_row(cls, job: Job) -> JobSummary:
+        """The summary in a job's row."""
+        return cls(read_head(job.head), job.grade, job.notices)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A job document as stored: its texts identify it, `document` parses them."""
+
+    text: str
+    series: str
+
+    @property
+    def document(self) -> JobDoc:
+        """The whole document."""
+        return read_job(self.text, self.series)
+
+
+def find_job(session: Session, job_id: str) -> Job:
+    """The job's row; raises UnknownJobError."""
+    job = session.scalars(sa.select(Job).where(Job.job_id == job_id)).one_or_none()
+    if job is None:
+        raise UnknownJobError(job_id, _close_ids(session, job_id))
+    return job
+
+
+def job_summary(service: Service, job_id: str) -> JobSummary:
+    """A job with its score brought up to date; raises UnknownJobError or ScoreError."""
+    return JobSummary.from_row(_scored_job(service, job_id))
+
+
+def job_document(service: Service, job_id: str, revision: int | None = None) -> StoredDocument:
+    """The newest document of a job, or that of a revision.
+
+    Raises UnknownJobError, UnknownRevisionError or ScoreError.
+    """
+    job = _scored_job(service, job_id)
+    with service.store.read() as session:
+        if revision is None and job.state == "running":
+            provisional = session.get_one(Provisional, job.id)
+            return StoredDocument(provisional.doc, provisional.series)
+        wanted = sa.select(Score).where(
+            Score.job == job.id, Score.revision == (revision or job.revision)
+        )
+        score = session.scalars(wanted).one_or_none()
+    if score is None:
+        raise UnknownRevisionError(
+            f"job {job_id!r} has revisions 1 to {job.revision}, not {revision}"
+        )
+    return StoredDocument(score.doc, score.series)
+
+
+def rescore(service: Service, job_id: str, reason: str) -> JobSummary:
+    """Make a new revision of a job that has ended.
+
+    Raises UnknownJobError, StillRunsError or ScoreError.
+    """
+    with service.store.read() as session:
+        job = find_job(session, job_id)
+    if job.state == "running":
+        raise StillRunsError(f"job {job_id!r} still runs; it is scored when it ends")
+    score_job(service, job.id, reason, force=True)
+    with service.store.read() as session:
+        return JobSummary.from_row(find_job(session, job_id))
+
+
+def _scored_job(service: Service, job_id: str) -> Job:
+    with service.store.read() as session:
+        job = find_job(session, job_id)
+    if job.state == "running":
+        score_provisionally(service, job.id)
+    elif job.scored_version != job.version:
+        score_job(service, job.id, "late-records" if job.revision else "ended")
+    with service.store.read() as session:
+        return find_job(session, job_id)
+
+
+def _close_ids(session: Session, job_id: str) -> list[str]:
+    from difflib import get_close_matches
+
+    newest = session.scalars(sa.select(Job.job_id).order_by(Job.id.desc()).limit(1000))
+    known = list(newest)
+    starting = [name for name in known if name.startswith(job_id)]
+    return list(dict.fromkeys([*starting, *get_close_matches(job_id, known, n=3, cutoff=0.5)]))[:3]
