@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gramwatt.sci.advice import AdviceDoc
+from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 
 MEDIA = {
