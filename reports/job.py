@@ -30,7 +30,7 @@ from gramwatt.reports.sections.scoring import score_blocks
 from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
 from gramwatt.reports.sections.timeseries import timeseries_blocks
 from gramwatt.reports.sections.windows import window_blocks
-from gramwatt.sci.advice import AdviceDoc
+from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration, number, percent, text
 from gramwatt.sci.base.units import mib_from_bytes

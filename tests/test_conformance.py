@@ -10,7 +10,7 @@ from typing import get_type_hints
 import pytest
 
 from gramwatt.sci.base import document
-from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.journal.records import TYPES
 from tests.packages import ROOT
 
@@ -56,7 +56,7 @@ def test_the_counts_it_gives_are_those_of_the_data():
 
 def test_no_field_takes_a_market_figure():
     """Offsets, certificates and contracts have no way into a record, a question or a score."""
-    names = {spec.name for shape in (*TYPES.values(), EstimateQuestion) for spec in fields(shape)}
+    names = {spec.name for shape in (*TYPES.values(), EstimateRequest) for spec in fields(shape)}
     shapes = [shape for name, shape in vars(document).items() if name.endswith(("Doc", "Head"))]
     names |= {name for shape in shapes for name in get_type_hints(shape)}
     assert {"energy_j", "intensity_g_per_kwh", "te_g"} <= names

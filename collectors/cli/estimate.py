@@ -13,11 +13,11 @@ from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.document import SourceDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 OTHER = ("source", "intensity", "unit", "as_json")
-"""Parameters of the command that are no field of the question by that name."""
+"""Parameters of the command that are no field of the request by that name."""
 
 
 def add_estimate(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def add_estimate(app: typer.Typer) -> None:
 
 def command(
     source: Annotated[
-        str | None, typer.Option("--input", help="The question as JSON: a file, or - for stdin.")
+        str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
     ] = None,
     hardware: Annotated[str | None, typer.Option(help="Catalog id or name.")] = None,
     instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
@@ -78,7 +78,7 @@ def command(
 def _answer(document: dict[str, Any], *, as_json: bool) -> EstimateDoc:
     try:
         catalog = user_catalog()
-        return estimate(parse_question(document), catalog, AnnualIntensity(catalog))
+        return estimate(parse_estimate_request(document), catalog, AnnualIntensity(catalog))
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""Questions to the engine from the command line: one JSON document beside flags."""
+"""Requests to the engine from the command line: one JSON document, and flags that win over it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_document(source: str | None) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         refuse(f"--input {source}: {error}")
     if not isinstance(document, dict):
-        refuse(f"--input {source}: a question is a JSON object")
+        refuse(f"--input {source}: a request is a JSON object")
     return document
 
 
@@ -50,13 +50,13 @@ def counts(pairs: list[str] | None) -> dict[str, float] | None:
 
 
 def refuse(message: str) -> NoReturn:
-    """Say what is wrong on stderr and end with exit 2."""
+    """Report on stderr what is wrong and end with exit 2."""
     typer.echo(f"gramwatt: {message}", err=True)
     raise typer.Exit(2)
 
 
 def refuse_error(error: GramwattError, *, as_json: bool) -> NoReturn:
-    """End with exit 2 for a question the engine refuses; as JSON with choices or close names."""
+    """End with exit 2 for a request the engine refuses; as JSON with choices or close names."""
     if as_json:
         document: dict[str, Any] = {"code": error.code, "detail": error.message}
         if isinstance(error, AmbiguousName):

@@ -11,12 +11,15 @@ import typer
 from gramwatt.collectors.cli.options import counts, read_document, refuse, refuse_error, with_flags
 from gramwatt.collectors.cli.summary import mass_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
-from gramwatt.sci.advice import AdviceDoc, SuggestionDoc, own_rows, parse_suggestion, suggest
+from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
+from gramwatt.sci.advice.engine import suggest
+from gramwatt.sci.advice.prediction.calibration import read_own_rows
+from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import QuantityDoc
 
 OTHER = ("source", "candidate", "unit", "own_file", "workload", "as_json")
-"""Parameters of the command that are no field of the question by that name."""
+"""Parameters of the command that are no field of the request by that name."""
 
 
 FIRST = ("hardware-unstated", "memory-disagrees")
@@ -30,7 +33,7 @@ def add_suggest(app: typer.Typer) -> None:
 
 def command(
     source: Annotated[
-        str | None, typer.Option("--input", help="The question as JSON: a file, or - for stdin.")
+        str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
     ] = None,
     hardware: Annotated[str | None, typer.Option(help="Present part: catalog id or name.")] = None,
     instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
@@ -84,8 +87,8 @@ def _answer(
 ) -> AdviceDoc:
     try:
         catalog = user_catalog()
-        rows = own_rows(_json_lines(own_file), catalog) if own_file else []
-        return suggest(parse_suggestion(document), catalog, rows, workload)
+        rows = read_own_rows(_json_lines(own_file), catalog) if own_file else []
+        return suggest(parse_suggest_request(document), catalog, rows, workload)
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
 
@@ -127,8 +130,8 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
         figures.append(f"saves {mass_text(suggestion['saved_g'])}")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
-    told = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]
-    return shown + [f"    - {reason}" for reason in told]
+    reasons = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]
+    return shown + [f"    - {reason}" for reason in reasons]
 
 
 def _ratio(figure: QuantityDoc) -> str:

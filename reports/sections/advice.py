@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.advice import AdviceDoc, SuggestionDoc, for_job, report_lines
-from gramwatt.sci.advice.jobs import JOBS_LOOKED_AT, software_of
+from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
+from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_job, report_lines, software_of
 from gramwatt.sci.base.document import JobDoc, SavingDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import QuantityDoc
@@ -24,7 +24,7 @@ COLUMNS = (
     Column("Why", weight=3.0),
 )
 MONTH_NOTE = (
-    f"Out of the {JOBS_LOOKED_AT} jobs with the most carbon; figures are those of whole jobs. A "
+    f"Out of the {JOBS_EXAMINED} jobs with the most carbon; figures are those of whole jobs. A "
     "saving is named only where the whole range of the carbon ratio lies below 1."
 )
 NOTE = "Ranges hold eight times in ten; a saving is named only where the whole range lies below 1."

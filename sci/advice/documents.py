@@ -1,4 +1,4 @@
-"""The shapes of the answer to a suggestion's question (design section 9)."""
+"""The answer to a request for suggestions: its words, and the shape of its JSON document."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SuggestionDoc(TypedDict):
 
 
 class AdviceDoc(TypedDict):
-    """The answer: suggestions by expected saving, an estimate where the question allows one."""
+    """The answer: suggestions by expected saving, an estimate where the request allows one."""
 
     suggestions: list[SuggestionDoc]
     estimate: EstimateDoc | None

@@ -1,36 +1,37 @@
-"""The suggestion engine: one question in, ranked suggestions with their evidence out."""
+"""The suggestion engine: one request in, ranked suggestions with their evidence out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from gramwatt.sci.advice.actions.feasible import best_measured, with_effort
+from gramwatt.sci.advice.actions.present import keep, memory_disagreement
 from gramwatt.sci.advice.actions.regions import other_regions
+from gramwatt.sci.advice.actions.rules import policies
 from gramwatt.sci.advice.actions.running import checkpoint, fewer_nodes, power_cap, spot
 from gramwatt.sci.advice.actions.sharing import share, stop_idle
-from gramwatt.sci.advice.actions.swap import compared
+from gramwatt.sci.advice.actions.swap import compare
 from gramwatt.sci.advice.actions.tuning import batching, mixed_precision, quantise
-from gramwatt.sci.advice.actions.warnings import flags
+from gramwatt.sci.advice.actions.warnings import warnings
 from gramwatt.sci.advice.constraints.availability import in_house, rented_only
-from gramwatt.sci.advice.constraints.memory_fit import listed, told
-from gramwatt.sci.advice.constraints.present import disagreement, keep, lacking
-from gramwatt.sci.advice.documents import AdviceDoc, Suggestion
+from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.calibration import OwnRow
-from gramwatt.sci.advice.request import SuggestQuestion
-from gramwatt.sci.advice.rules import policies
-from gramwatt.sci.advice.work import Work, full_region, resolve
+from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.work import Work, resolve
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.zones import AnnualIntensity
 
-SHOWN_CERTAIN = 10
+CERTAIN_SHOWN = 10
 """Certain savings that are listed when nobody asked for certain parts."""
-SHOWN_UNDECIDED = 5
+UNDECIDED_SHOWN = 5
 """Parts without a reliable difference that are listed when nobody asked for certain parts."""
-WAYS: tuple[Callable[[Work], Suggestion | None], ...] = (
+BUILDERS: tuple[Callable[[Work], Suggestion | None], ...] = (
     stop_idle,
     batching,
     mixed_precision,
@@ -41,103 +42,120 @@ WAYS: tuple[Callable[[Work], Suggestion | None], ...] = (
     checkpoint,
     spot,
 )
-_ORDER = ("lower", "no-reliable-difference", "unknown", "higher", "not-feasible")
+"""Changes other than hardware and region; None where one does not apply."""
+_ORDER: tuple[Verdict, ...] = (
+    "lower",
+    "no-reliable-difference",
+    "unknown",
+    "higher",
+    "not-feasible",
+)
 
 
 def suggest(
-    question: SuggestQuestion,
+    request: SuggestRequest,
     catalog: Catalog,
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
-    ran: bool = False,
+    measured: bool = False,
 ) -> AdviceDoc:
-    """The answer to a question.
+    """The answer to a request.
 
     `own` are the organisation's calibration rows, used before the public table; `workload` names
-    the job's work in them; `ran` says that a measured job asks. Raises LookupFailed for unknown
-    names, ScoreError for what means nothing.
+    the job's work in them; `measured` says that a meter saw the job run. Raises LookupFailed for
+    unknown names, ScoreError for what means nothing.
     """
-    work = resolve(question, catalog, own, workload, ran=ran)
-    guess = _estimate(work)
-    swaps = [compared(work, part) for part in _candidates(work)]
-    found = [*_shown(work, swaps), *_ways(work), *keep(work, swaps)]
-    found.sort(key=_rank)
-    about = [*_class_notices(work), *disagreement(work)]
-    notices = [*work.notices, *flags(work), *about]
-    notices += [Notice("advice-policy", text) for text in policies(work.question)]
+    work = resolve(request, catalog, own, workload, measured=measured)
+    notices = work.notices
+    score: EstimateDoc | None = None
+    try:
+        score = _estimate(work)
+    except ScoreError as error:
+        notices.append(Notice("estimate-unavailable", error.message, "estimate"))
+    if work.hours is None and score is not None and score["device_hours"] is not None:
+        work = replace(work, hours=score["device_hours"]["value"] / work.count)
+    compared = [compare(work, part) for part in _candidates(work)]
+    shown, shortened = _shown(work, compared)
+    suggestions = sorted([*shown, *_actions(work), *keep(work, compared)], key=_rank)
+    notices += [*shortened, *warnings(work), *_class_notices(work), *memory_disagreement(work)]
+    notices += policies(work.request)
     return {
-        "suggestions": [suggestion.to_doc() for suggestion in found],
-        "estimate": guess,
+        "suggestions": [suggestion.to_doc() for suggestion in suggestions],
+        "estimate": score,
         "notices": [notice.to_doc() for notice in notices],
     }
 
 
-def _rank(found: Suggestion) -> tuple[int, float]:
+def _rank(suggestion: Suggestion) -> tuple[int, float]:
     """Certain savings first, by expected grams, then by ratio; the rest by verdict."""
-    saved = found.saved_g.value if found.saved_g else 0.0
-    gain = 1 - found.carbon_ratio.value if found.carbon_ratio else 0.0
-    # Without hours no grams are known, and the ratio tells the order alone.
-    if found.action == "keep" and found.verdict == "not-feasible":
+    if suggestion.action == "keep" and suggestion.verdict == "not-feasible":
         return -1, 0.0  # said first: there is nothing to compare the rest with
-    return _ORDER.index(found.verdict), -(saved or gain)
+    saved = suggestion.saved_g.value if suggestion.saved_g else 0.0
+    gain = 1 - suggestion.carbon_ratio.value if suggestion.carbon_ratio else 0.0
+    # Without hours no grams are known, and the ratio tells the order alone.
+    return _ORDER.index(suggestion.verdict), -(saved or gain)
 
 
 def _candidates(work: Work) -> list[Hardware]:
-    names = work.question.candidates
-    if names is None:
+    """The parts that are asked for; else all that can be had and are not legacy."""
+    if work.request.candidates is None:
         every = work.catalog.all_hardware()
-        return [part for part in every if part is work.part or _looked_at(work, part)]
-    parts = (work.catalog.hardware(name) for name in names)
+        return [part for part in every if part is work.part or _is_option(work, part)]
+    parts = (work.catalog.hardware(name) for name in work.request.candidates)
     return list({part.id: part for part in parts}.values())
 
 
-def _looked_at(work: Work, part: Hardware) -> bool:
+def _is_option(work: Work, part: Hardware) -> bool:
     """Legacy parts only when they are named; parts that cannot be bought only for who rents."""
     if part.status.startswith("legacy") or in_house(part):
         return False
     return work.part is None or work.rented or not rented_only(part)
 
 
-def _comparable(work: Work) -> bool:
+def _is_comparable(work: Work) -> bool:
     """Whether there is a present run, and one that can be."""
-    return work.part is not None and not lacking(work)
+    return work.part is not None and not work.misfit
 
 
-def _shown(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
-    named = work.question.candidates is not None
-    if not _comparable(work):
-        return told(work, swaps) if named else listed(work, swaps)
-    return swaps if named else _shortened(work, swaps)
+def _shown(work: Work, compared: list[Suggestion]) -> tuple[list[Suggestion], list[Notice]]:
+    """The compared parts that are listed, and a notice where not all are."""
+    if work.request.candidates is not None:
+        return compared if _is_comparable(work) else with_effort(work, compared), []
+    listed = _best_certain if _is_comparable(work) else best_measured
+    shown, notice = listed(work, compared)
+    return shown, [notice]
 
 
-def _shortened(work: Work, swaps: list[Suggestion]) -> list[Suggestion]:
-    """The best certain savings and undecided parts; a notice says how many were compared."""
-    assert work.part is not None
-    lower = [found for found in swaps if found.verdict == "lower"]
-    others = [found for found in swaps if found.verdict == "no-reliable-difference"]
-    others = [found for found in others if found.target != work.part.id]
-    for found in (lower, others):
-        found.sort(key=lambda one: one.carbon_ratio.value if one.carbon_ratio else 1.0)
-    shown = lower[:SHOWN_CERTAIN] + others[:SHOWN_UNDECIDED]
-    counts = {name: sum(found.verdict == name for found in swaps) for name in _ORDER}
-    sums = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    text = f"{len(swaps)} parts compared ({sums}); {len(shown)} shown. Name candidates to see them."
+def _best_certain(work: Work, compared: list[Suggestion]) -> tuple[list[Suggestion], Notice]:
+    """The best certain savings and undecided parts; the notice says how many were compared."""
+
+    def by_ratio(verdict: Verdict) -> list[Suggestion]:
+        others = [one for one in compared if one.verdict == verdict]
+        return sorted(others, key=lambda one: one.carbon_ratio.value if one.carbon_ratio else 1.0)
+
+    present = work.part.id if work.part else None
+    undecided = [one for one in by_ratio("no-reliable-difference") if one.target != present]
+    shown = by_ratio("lower")[:CERTAIN_SHOWN] + undecided[:UNDECIDED_SHOWN]
+    counts = Counter(one.verdict for one in compared)
+    sums = ", ".join(f"{counts[name]} {name}" for name in _ORDER if counts[name])
+    text = (
+        f"{len(compared)} parts compared ({sums}); {len(shown)} shown. Name candidates to see them."
+    )
     if not shown and counts["unknown"]:
-        why = Counter(one.reasons[0] for one in swaps if one.verdict == "unknown" and one.reasons)
+        why = Counter(one.reasons[0] for one in compared if one.verdict == "unknown")
         text += f" Most often not known: {why.most_common(1)[0][0]}."
     if not work.rented:
         text += " Parts that can only be rented were left out: name provider to compare them."
-    work.notices.append(Notice("candidates-shortened", text, "suggestions"))
-    return shown
+    return shown, Notice("candidates-shortened", text, "suggestions")
 
 
-def _ways(work: Work) -> list[Suggestion]:
-    if not _comparable(work):
+def _actions(work: Work) -> list[Suggestion]:
+    """What else would change the present run."""
+    if not _is_comparable(work):
         return []
-    found = [way(work) for way in WAYS]
-    known = [suggestion for suggestion in found if suggestion is not None]
-    return [*known, *other_regions(work)]
+    built = (build(work) for build in BUILDERS)
+    return [*(one for one in built if one is not None), *other_regions(work)]
 
 
 def _class_notices(work: Work) -> list[Notice]:
@@ -152,37 +170,29 @@ def _class_notices(work: Work) -> list[Notice]:
     if classified.name is None:
         text = f"The class of work is not known ({classified.reason}): ranges cover all classes."
         return [Notice("class-unknown", text, "workload_class")]
-    if work.question.workload_class:
+    if work.request.workload_class:
         return []
     text = f"Taken for class {classified.name}: {classified.reason}."
     return [Notice("class-inferred", text, "workload_class")]
 
 
 def _estimate(work: Work) -> EstimateDoc | None:
-    """The score of the present run, where the question says enough; its hours serve the advice."""
-    question = work.question
-    training = question.model_parameters is not None and question.tokens is not None
-    if work.part is None or (question.hours is None and not training):
+    """The score of the present run, where the request says enough; its hours serve the advice."""
+    request = work.request
+    training = request.model_parameters is not None and request.tokens is not None
+    if work.part is None or (request.hours is None and not training):
         return None
-    asked = EstimateQuestion(
+    asked = EstimateRequest(
         hardware=work.part.id,
         count=work.count,
-        hours=question.hours,
-        power_w=question.mean_power_w,
-        zone=question.zone,
-        region=full_region(question),
-        lifetime_years=question.lifetime_years,
-        units=question.units,
-        model_parameters=question.model_parameters if training else None,
-        tokens=question.tokens if training else None,
-        precision=None if question.precision == "int4" else question.precision,
+        hours=request.hours,
+        power_w=request.mean_power_w,
+        zone=request.zone,
+        region=request.full_region,
+        lifetime_years=request.lifetime_years,
+        units=request.units,
+        model_parameters=request.model_parameters if training else None,
+        tokens=request.tokens if training else None,
+        precision=None if request.precision == "int4" else request.precision,
     )
-    try:
-        answer = estimate(asked, work.catalog, AnnualIntensity(work.catalog))
-    except ScoreError as error:
-        work.notices.append(Notice("estimate-unavailable", error.message, "estimate"))
-        return None
-    hours = answer["device_hours"]
-    if work.hours is None and hours is not None:
-        work.hours = hours["value"] / work.count
-    return answer
+    return estimate(asked, work.catalog, AnnualIntensity(work.catalog))

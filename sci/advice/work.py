@@ -1,18 +1,17 @@
-"""The job of a question with everything resolved: part, place, power, carbon an hour."""
+"""The job of a request with everything resolved: part, place, power, carbon an hour."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from gramwatt.sci.advice.constraints.availability import rented_only
+from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
-from gramwatt.sci.advice.constraints.support import offers, one_provider, provider_of
 from gramwatt.sci.advice.prediction.calibration import OwnRow, Run, recognised
-from gramwatt.sci.advice.prediction.rows import table
-from gramwatt.sci.advice.prediction.workload import Classified, classify
-from gramwatt.sci.advice.request import SuggestQuestion
+from gramwatt.sci.advice.prediction.predict import Workload
+from gramwatt.sci.advice.prediction.workload import Classified, classify, power_share
+from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import HOURS_PER_YEAR, s_from_h
@@ -23,7 +22,7 @@ from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
 from gramwatt.sci.score.location import Place, locate
 
-EXACT_ZERO = Quantity.exact(0.0, "1", "derived", "no host beside the device")
+NO_HOST = Quantity.exact(0.0, "1", "derived", "no host beside the device")
 WHOLE_HOST = Quantity.exact(1.0, "1", "derived", "a host beside the device")
 MODULE_HOST = Quantity(
     0.5,
@@ -35,14 +34,16 @@ MODULE_HOST = Quantity(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Work:
-    """One job, its part and its place; figures are None where not known.
+    """One job, its part and its place; None where not known.
 
-    `need` is the memory that it takes, `ran` whether a measured job asks.
+    `hours` is wall time [h], `need` the memory that it takes, `offered` the parts that its provider
+    rents out, `workload` the name of its work in the organisation's `own` rows. `measured` says
+    that a meter saw the job run.
     """
 
-    question: SuggestQuestion
+    request: SuggestRequest
     catalog: Catalog
     part: Hardware | None
     count: float
@@ -51,30 +52,72 @@ class Work:
     place: Place
     intensity: Quantity
     lifetime: Quantity
-    offered: frozenset[str] | None = None
-    own: Sequence[OwnRow] = ()
-    workload: str | None = None
-    notices: list[Notice] = field(default_factory=list)
-    need: Need | None = None
-    ran: bool = False
+    offered: frozenset[str] | None
+    own: Sequence[OwnRow]
+    workload: str | None
+    need: Need | None
+    measured: bool
+
+    @property
+    def device_hours(self) -> float:
+        """Hours of all devices together [h], 0 where not known."""
+        return (self.hours or 0.0) * self.count
 
     @property
     def rented(self) -> bool:
         """Whether the hardware is a provider's, so that nothing is bought."""
-        hired = self.part is not None and rented_only(self.part)
-        return hired or provider_of(self.question) is not None
+        only_rented = self.part is not None and rented_only(self.part)
+        return only_rented or self.request.cloud is not None
 
     @property
+    def notices(self) -> list[Notice]:
+        """What the place and the provider leave open."""
+        provider = self.request.cloud
+        if provider is None or self.offered is not None:
+            return list(self.place.notices)
+        text = f"The catalog lists no instances of {provider}: which parts it has is not checked."
+        return [*self.place.notices, Notice("provider-unlisted", text, "provider")]
+
+    @cached_property
+    def described(self) -> Workload:
+        """What of the job decides its time on other parts."""
+        return Workload(
+            workload_class=self.classified.name,
+            framework=self.request.framework,
+            precision=self.request.precision,
+            batch=self.request.batch_size,
+            count=self.count,
+            name=self.workload,
+        )
+
+    @cached_property
+    def misfit(self) -> list[str]:
+        """Why the present part cannot hold the job, with the arithmetic; empty where it may.
+
+        A measured peak within its memory shows that it does, margin or not; so does a job that ran.
+        """
+        part, peak = self.part, self.request.peak_memory_gb
+        if part is None or part.memory_gb is None or self.measured:
+            return []
+        if peak is None:
+            return shortfall(self.need, part, self.count)
+        if peak <= part.memory_gb:
+            return []
+        return [
+            f"memory: a peak of {peak:g} GiB a device is more than the {part.memory_gb:g} GiB of "
+            f"{part.id}: check peak_memory_gb and hardware"
+        ]
+
+    @cached_property
     def host_share(self) -> Quantity:
         """Host power over device power; zero for whole systems."""
-        if self.part is None:
-            return EXACT_ZERO
-        return HOST_SHARE.times(host_beside(self.part), "1")
+        return HOST_SHARE.times(host_beside(self.part), "1") if self.part else NO_HOST
 
+    @cached_property
     def power_w(self) -> Quantity | None:
         """Mean power of a device now [W]: declared, else a usual share of its rated power."""
-        if self.question.mean_power_w is not None:
-            return Quantity.exact(self.question.mean_power_w, "W", "declared", DECLARED)
+        if self.request.mean_power_w is not None:
+            return Quantity.exact(self.request.mean_power_w, "W", "declared", DECLARED)
         if self.part is None or not self.part.tdp_w:
             return None
         share = power_share(self.classified.name)
@@ -82,120 +125,85 @@ class Work:
             f"{share.source} x rated power of {self.part.id}"
         )
 
+    @cached_property
     def operational_g_h(self) -> Quantity | None:
         """Operational carbon of a device and its host share, an hour [gCO2e/h]."""
-        power = self.power_w()
-        if power is None:
+        if self.power_w is None:
             return None
-        devices = power.scaled(1e-3, "kW")
-        total = devices + devices.times(self.host_share, "kW")
-        return total.times(self.intensity, "gCO2e/h").times(self.place.pue, "gCO2e/h")
+        device = self.power_w.scaled(1e-3, "kW")
+        both = device + device.times(self.host_share, "kW")
+        return both.times(self.intensity, "gCO2e/h").times(self.place.pue, "gCO2e/h")
 
-    def embodied_g_h(self, part: Hardware) -> Quantity | None:
-        """Embodied carbon of a device of that part and its host share, an hour [gCO2e/h]."""
-        te = te_g(part)
+    @cached_property
+    def embodied_g_h(self) -> Quantity | None:
+        """Embodied carbon of a device of the present part and its host share, an hour [gCO2e/h]."""
+        te = te_g(self.part) if self.part else None
         return te.over(self.lifetime.scaled(HOURS_PER_YEAR, "h"), "gCO2e/h") if te else None
 
-    def carbon_g_h(self) -> Quantity | None:
-        """All carbon of the present run, an hour of all its devices [gCO2e/h]."""
-        embodied = self.embodied_g_h(self.part) if self.part else None
-        operational = self.operational_g_h()
-        if operational is None or embodied is None:
+    @cached_property
+    def run_g(self) -> Quantity | None:
+        """All carbon of the present run [gCO2e]; None without hours, power or embodied carbon."""
+        operational, embodied = self.operational_g_h, self.embodied_g_h
+        if operational is None or embodied is None or self.hours is None:
             return None
-        return (operational + embodied).scaled(self.count)
+        return (operational + embodied).scaled(self.count).scaled(self.hours, "gCO2e")
 
     def saved_g(self, carbon_ratio: Quantity | None) -> Quantity | None:
         """What a ratio saves over the whole run [gCO2e]; None without hours or carbon."""
-        now = self.carbon_g_h()
-        if carbon_ratio is None or now is None or self.hours is None:
+        whole = self.run_g
+        if carbon_ratio is None or whole is None:
             return None
-        whole = now.scaled(self.hours, "gCO2e")
-        parts = [1 - end for end in (carbon_ratio.value, carbon_ratio.low, carbon_ratio.high)]
-        ends = [total * part for total in (whole.low, whole.high) for part in parts]
+        shares = [1 - end for end in (carbon_ratio.low, carbon_ratio.high)]
+        ends = [total * share for total in (whole.low, whole.high) for share in shares]
+        middle = whole.value * (1 - carbon_ratio.value)
         source = f"present carbon of the run ({whole.source}) x (1 - carbon ratio)"
-        middle = whole.value * parts[0]
         return Quantity(middle, min(ends), max(ends), "gCO2e", carbon_ratio.kind, source)
 
 
 def resolve(
-    question: SuggestQuestion,
+    request: SuggestRequest,
     catalog: Catalog,
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
-    ran: bool = False,
+    measured: bool = False,
 ) -> Work:
-    """The job behind a question; raises LookupFailed for unknown names."""
-    name, count = question.hardware, question.count
-    if question.instance:
-        instance = catalog.instance(question.instance)
-        name, count = instance.hardware, instance.devices(count)
-        question = replace(question, instance=instance.id)
+    """The job behind a request; raises LookupFailed for unknown names."""
+    name, count = request.hardware, request.count or 1.0
+    if request.instance:
+        instance = catalog.instance(request.instance)
+        name, count = instance.hardware, instance.devices(request.count)
+        request = replace(request, instance=instance.id)
     part = catalog.hardware(name) if name else None
-    if question.zone:
-        catalog.zone(question.zone)
-    region = full_region(question)
-    if region:
-        catalog.region(region)
-    one_provider(question)
-    place = locate(question.zone, region, None, catalog)
+    if request.zone:
+        catalog.zone(request.zone)
+    if request.full_region:
+        catalog.region(request.full_region)
+    request.check_one_provider()
+    place = locate(request.zone, request.full_region, None, catalog)
     grid = catalog.zone(place.zone) if place.zone else catalog.world()
-    life = lifetime_years()
-    if question.lifetime_years is not None:
-        life = Quantity.exact(question.lifetime_years, "years", "declared", DECLARED)
-    notices = [*place.notices, *_unlisted(question, catalog)]
-    classified = classify(question, part)
+    lifetime = lifetime_years()
+    if request.lifetime_years is not None:
+        lifetime = Quantity.exact(request.lifetime_years, "years", "declared", DECLARED)
+    classified = classify(request, part)
     if workload is None and part is not None:
-        workload = recognised(own, _run(question, part, classified, count or 1.0))
+        workload = recognised(own, _run(request, part, classified, count))
     return Work(
-        question=question,
+        request=request,
         catalog=catalog,
         part=part,
-        count=count or 1.0,
-        hours=question.hours,
+        count=count,
+        hours=request.hours,
         classified=classified,
         place=place,
         intensity=grid.intensity,
-        lifetime=life,
-        offered=offers(catalog, provider_of(question)),
+        lifetime=lifetime,
+        offered=offered_parts(catalog, request.cloud),
         own=own,
         workload=workload,
-        notices=notices,
-        need=_need(question, part, count or 1.0, ran=ran),
-        ran=ran,
+        need=_need(request, part, count, measured=measured),
+        measured=measured,
     )
-
-
-def _need(
-    question: SuggestQuestion, part: Hardware | None, count: float, *, ran: bool
-) -> Need | None:
-    """The memory needed; an estimate that a measured run has refuted tells nothing."""
-    need = memory_need(question)
-    refuted = ran and question.peak_memory_gb is None and part is not None
-    return None if refuted and part and shortfall(need, part, count) else need
-
-
-def _run(question: SuggestQuestion, part: Hardware, classified: Classified, count: float) -> Run:
-    """The present run as its own measurements would show it; without hours no rate is known."""
-    seconds = s_from_h(question.hours or 0.0) * count
-    rates = {unit: amount / seconds for unit, amount in question.units.items() if seconds}
-    return Run(part.id, classified.name, rates)
-
-
-def _unlisted(question: SuggestQuestion, catalog: Catalog) -> list[Notice]:
-    """A remark where the catalog cannot tell what the provider has."""
-    provider = provider_of(question)
-    if provider is None or offers(catalog, provider) is not None:
-        return []
-    text = f"The catalog lists no instances of {provider}: which parts it has is not checked."
-    return [Notice("provider-unlisted", text, "provider")]
-
-
-def full_region(question: SuggestQuestion) -> str | None:
-    """The region as PROVIDER:REGION."""
-    if not question.region or ":" in question.region:
-        return question.region
-    return f"{provider_of(question)}:{question.region}"
 
 
 def host_beside(part: Hardware) -> Quantity:
@@ -204,7 +212,7 @@ def host_beside(part: Hardware) -> Quantity:
         return WHOLE_HOST
     alone = accelerator_te(part)
     whole = alone is None or alone.includes_host
-    return EXACT_ZERO if whole else MODULE_HOST
+    return NO_HOST if whole else MODULE_HOST
 
 
 def te_g(part: Hardware) -> Quantity | None:
@@ -218,18 +226,18 @@ def te_g(part: Hardware) -> Quantity | None:
     return alone.te_g + gpu_host_te_per_accelerator().te_g.times(beside, "gCO2e")
 
 
-def power_share(name: str | None) -> Quantity:
-    """Mean over rated board power by class, 80 % of the measured runs."""
-    key = name if name in _power_shares() else "recsys" if name == "small" else "other"
-    return _power_shares()[key or "other"]
+def _need(
+    request: SuggestRequest, part: Hardware | None, count: float, *, measured: bool
+) -> Need | None:
+    """The memory needed; None for an estimate that a measured run has refuted."""
+    need = memory_need(request)
+    if part is None or request.peak_memory_gb is not None or not measured:
+        return need
+    return None if shortfall(need, part, count) else need
 
 
-@cache
-def _power_shares() -> Mapping[str, Quantity]:
-    found = {}
-    for row in table("power.csv"):
-        name, runs = row.text("class"), row.text("rows")
-        ends = (row.known("value"), row.known("low"), row.known("high"))
-        source = f"mean over rated board power of {runs} measured runs ({name})"
-        found[name] = Quantity(*ends, "1", "derived", source)
-    return found
+def _run(request: SuggestRequest, part: Hardware, classified: Classified, count: float) -> Run:
+    """The present run as its own measurements would show it; without hours no rate is known."""
+    seconds = s_from_h(request.hours or 0.0) * count
+    rates = {unit: amount / seconds for unit, amount in request.units.items() if seconds}
+    return Run(part.id, classified.name, rates)

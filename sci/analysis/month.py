@@ -31,7 +31,7 @@ from gramwatt.sci.score.score import per_unit
 TOP = 10
 HEAD_FIELDS = tuple(JobHead.__annotations__)
 Advise = Callable[[Sequence[JobDoc]], list[SavingDoc]]
-"""What would save most in these jobs (`gramwatt.sci.advice.for_month`)."""
+"""What would save most in these jobs (`gramwatt.sci.advice.jobs.for_month`)."""
 
 
 def month_document(

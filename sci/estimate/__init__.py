@@ -1,4 +1,4 @@
-"""A score without measuring: `estimate.estimate` answers the checked request of `request`.
+"""A score without measuring: `estimate.estimate` answers a checked request (`request`).
 
 Imports `score` and what lies below it.
 """

@@ -1,6 +1,6 @@
-"""A score without measuring: the estimate of design section 9, every assumption in the open.
+"""A score without measuring, every assumption in the open.
 
-Energy comes from what the question declares, else from the catalog's rated power times the share of
+Energy comes from what the request declares, else from the catalog's rated power times the share of
 it that such jobs draw; training time may come from 6 x N x D floating-point operations.
 """
 
@@ -17,7 +17,7 @@ from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.catalog.catalog import Catalog, Instance
 from gramwatt.sci.estimate.model import DECLARED, Assumptions
-from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.location import Place, locate, reused
@@ -50,7 +50,7 @@ class EstimateMethod(TypedDict):
 
 
 class EstimateDoc(TypedDict):
-    """The answer to an estimate's question (design section 9)."""
+    """The answer to a request for an estimate."""
 
     device_hours: QuantityDoc | None
     energy_kwh: QuantityDoc | None
@@ -66,22 +66,20 @@ class EstimateDoc(TypedDict):
     method: EstimateMethod
 
 
-def estimate(
-    question: EstimateQuestion, catalog: Catalog, intensity: IntensityLookup
-) -> EstimateDoc:
+def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLookup) -> EstimateDoc:
     """The estimate; raises LookupFailed for unknown names, ScoreError where nothing is meant."""
-    machine = catalog.instance(question.instance) if question.instance else None
-    name = machine.hardware if machine else question.hardware
+    machine = catalog.instance(request.instance) if request.instance else None
+    name = machine.hardware if machine else request.hardware
     hardware = catalog.hardware(name) if name else None
-    question = placed(question, machine)
-    place = _place(question, catalog)
-    grid = _grid(question, place, intensity)
-    work = Assumptions(question, hardware, catalog, machine)
+    request = placed(request, machine)
+    place = _place(request, catalog)
+    grid = _grid(request, place, intensity)
+    work = Assumptions(request, hardware, catalog, machine)
     hours = work.device_hours()
     energy, embodied = work.energy_kwh(hours), work.embodied_g(hours)
     operational = energy.times(grid, "gCO2e").times(place.pue, "gCO2e") if energy else None
     emitted = operational + embodied if operational and embodied else None
-    status = _status(question, place, energy, embodied)
+    status = _status(request, place, energy, embodied)
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     return {
@@ -90,13 +88,13 @@ def estimate(
         "operational_g": doc(operational),
         "embodied_g": doc(embodied),
         "total_g": doc(emitted),
-        "sci": _scores(question, emitted),
+        "sci": _scores(request, emitted),
         "pue": place.pue.to_doc(),
         "intensity_g_per_kwh": grid.to_doc(),
         "conformance": status.status,
         "deviations": list(status.deviations),
         "notices": [
-            *_place_notices(question, place, catalog),
+            *_place_notices(request, place, catalog),
             *(
                 notice.to_doc()
                 for notice in (*work.notices, *overlay_notices(_inputs(inputs), catalog))
@@ -119,64 +117,64 @@ def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod
     }
 
 
-def placed(question: EstimateQuestion, machine: Instance | None) -> EstimateQuestion:
-    """The question with its region under the instance's provider.
+def placed(request: EstimateRequest, machine: Instance | None) -> EstimateRequest:
+    """The request with its region under the instance's provider.
 
     Raises ScoreError when the region is another cloud's than the instance.
     """
-    if machine is None or question.region is None:
-        return question
-    provider, colon, _ = question.region.partition(":")
+    if machine is None or request.region is None:
+        return request
+    provider, colon, _ = request.region.partition(":")
     cloud = machine.provider in REGION_PROVIDERS
     if not colon:
-        return replace(question, region=f"{machine.provider}:{question.region}")
+        return replace(request, region=f"{machine.provider}:{request.region}")
     if cloud and provider.lower() in REGION_PROVIDERS and provider.lower() != machine.provider:
-        text = f"{machine.id} does not run in {question.region}: name a region of the same cloud"
+        text = f"{machine.id} does not run in {request.region}: name a region of the same cloud"
         raise ScoreError(text, code="conflicting-fields")
-    return question
+    return request
 
 
-def _place(question: EstimateQuestion, catalog: Catalog) -> Place:
+def _place(request: EstimateRequest, catalog: Catalog) -> Place:
     """Where it would run; a zone or region that the catalog does not know is an error here."""
-    if question.zone:
-        catalog.zone(question.zone)
-    if question.region:
-        catalog.region(question.region)
-    return locate(question.zone, question.region, question.pue, catalog)
+    if request.zone:
+        catalog.zone(request.zone)
+    if request.region:
+        catalog.region(request.region)
+    return locate(request.zone, request.region, request.pue, catalog)
 
 
-def _grid(question: EstimateQuestion, place: Place, intensity: IntensityLookup) -> Quantity:
+def _grid(request: EstimateRequest, place: Place, intensity: IntensityLookup) -> Quantity:
     """Intensity [gCO2e/kWh]: declared, else the annual mean of the zone."""
-    if question.intensity_g_per_kwh is not None:
-        return Quantity.exact(question.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
-    # A question does not say when the job runs, so the span is only there for form.
+    if request.intensity_g_per_kwh is not None:
+        return Quantity.exact(request.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
+    # A request does not say when the job runs, so the span is only there for form.
     start = datetime(2000, 1, 1, tzinfo=UTC)
     return intensity.points(place.zone, start, start + timedelta(hours=1))[0].intensity
 
 
 def _status(
-    question: EstimateQuestion,
+    request: EstimateRequest,
     place: Place,
     energy: Quantity | None,
     embodied: Quantity | None,
 ) -> Conformance:
-    faults = list(place.faults) if question.intensity_g_per_kwh is None else []
+    faults = list(place.faults) if request.intensity_g_per_kwh is None else []
     named = {"energy": energy, "embodied carbon": embodied}
     faults += [f"{name} is not known" for name, figure in named.items() if figure is None]
     deviations = list(place.deviations)
-    if not question.host:
+    if not request.host:
         deviations.append("the host is left out of energy and embodied carbon, as asked")
     return conformance(faults, deviations)
 
 
-def _place_notices(question: EstimateQuestion, place: Place, catalog: Catalog) -> list[NoticeDoc]:
-    if question.intensity_g_per_kwh is not None:
+def _place_notices(request: EstimateRequest, place: Place, catalog: Catalog) -> list[NoticeDoc]:
+    if request.intensity_g_per_kwh is not None:
         return [n.to_doc() for n in place.notices if n.code != "zone-unknown"]
     return [n.to_doc() for n in (*place.notices, *reused(place.zone, catalog))]
 
 
-def _scores(question: EstimateQuestion, emitted: Quantity | None) -> list[SciDoc]:
-    units = dict(question.units) or {"job": 1.0}
+def _scores(request: EstimateRequest, emitted: Quantity | None) -> list[SciDoc]:
+    units = dict(request.units) or {"job": 1.0}
     return [
         {
             "unit": unit,

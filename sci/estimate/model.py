@@ -15,10 +15,10 @@ from gramwatt.sci.base.units import S_PER_HOUR, flop_per_s_from_tflops, g_from_k
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, instance_host_te
-from gramwatt.sci.estimate.request import EstimateQuestion
+from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.score.allocation import embodied_share_g
 
-DECLARED = "declared in the question"
+DECLARED = "declared in the request"
 FLOP_PER_PARAMETER_TOKEN = 6.0
 """Forward and backward pass of dense training, per parameter and token (arXiv:2001.08361, 2.1)."""
 RATED_SHARE = Quantity(
@@ -56,9 +56,9 @@ def training_device_hours(
 
 @dataclass(slots=True)
 class Assumptions:
-    """One question and its hardware worked out; figures are None where not known."""
+    """One request and its hardware worked out; figures are None where not known."""
 
-    question: EstimateQuestion
+    request: EstimateRequest
     hardware: Hardware | None
     catalog: Catalog
     instance: Instance | None = None
@@ -69,7 +69,7 @@ class Assumptions:
     def with_host(self) -> bool:
         """Whether a host stands beside the device: modules and whole systems are their own."""
         beside = self.hardware is None or self.hardware.device_class in ("gpu", "accelerator")
-        return self.question.host and beside
+        return self.request.host and beside
 
     @property
     def share(self) -> float:
@@ -79,15 +79,15 @@ class Assumptions:
     def devices(self) -> float:
         """How many devices are asked for: those of the instance, else `count`, else one."""
         if self.instance is None:
-            return self.question.count or 1.0
-        count = self.instance.devices(self.question.count)
+            return self.request.count or 1.0
+        count = self.instance.devices(self.request.count)
         source = f"{self.instance.cited}, {self.share:.4g} of each"
         self.inputs["devices"] = Quantity.exact(count, "1", "catalog", source)
         return count
 
     def device_hours(self) -> Quantity | None:
         """Device hours [h]: declared, count x hours, or out of parameters and tokens."""
-        asked = self.question
+        asked = self.request
         if asked.device_hours is not None:
             return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
         if asked.hours is not None:
@@ -115,8 +115,8 @@ class Assumptions:
 
     def energy_kwh(self, hours: Quantity | None) -> Quantity | None:
         """IT energy [kWh]: declared, else power x device hours, with the host's beside it."""
-        if self.question.energy_kwh is not None:
-            return Quantity.exact(self.question.energy_kwh, "kWh", "declared", DECLARED)
+        if self.request.energy_kwh is not None:
+            return Quantity.exact(self.request.energy_kwh, "kWh", "declared", DECLARED)
         power = self._power()
         if power is None or hours is None:
             name = self.hardware.id if self.hardware else "the hardware"
@@ -138,8 +138,8 @@ class Assumptions:
             self.notices.append(Notice("embodied-unknown", text, "embodied_g"))
             return None
         life = self.catalog.lifetime(self.hardware.id if self.hardware else None)
-        if self.question.lifetime_years is not None:
-            given = self.question.lifetime_years
+        if self.request.lifetime_years is not None:
+            given = self.request.lifetime_years
             life = Quantity.exact(given, "years", "declared", DECLARED)
         self.inputs["EL, expected lifetime"] = life
         an_hour = embodied_share_g(te, S_PER_HOUR, life, 1.0)
@@ -158,7 +158,7 @@ class Assumptions:
             "fp8": peak.fp8,
             "int8": peak.int8_tops,
         }
-        asked = self.question.precision
+        asked = self.request.precision
         wanted = (asked,) if asked else ("bf16", "fp16", "fp32")
         for name in wanted:
             rate = rates[name]
@@ -170,14 +170,14 @@ class Assumptions:
 
     def _power(self) -> Quantity | None:
         """Mean power of a device [W]: declared, else from rated power by use or a usual share."""
-        if self.question.power_w is not None:
-            return Quantity.exact(self.question.power_w, "W", "declared", DECLARED)
+        if self.request.power_w is not None:
+            return Quantity.exact(self.request.power_w, "W", "declared", DECLARED)
         if self.hardware is None or self.hardware.tdp_w is None:
             return None
         rated = Quantity.exact(
             self.hardware.tdp_w * self.share, "W", "catalog", f"rated power of {self._cited()}"
         )
-        used = self.question.utilisation
+        used = self.request.utilisation
         if used is None:
             return rated.times(RATED_SHARE, "W")
         idle = self.hardware.idle_w.value * self.share if self.hardware.idle_w else 0.0
@@ -190,8 +190,8 @@ class Assumptions:
         """TE of a device and its share of a host [gCO2e]; None where the catalog has none."""
         part = accelerator_te(self.hardware) if self.hardware else None
         te = part.te_g.scaled(self.share) if part else None
-        if self.question.embodied_kg_per_device is not None:
-            grams = g_from_kg(self.question.embodied_kg_per_device)
+        if self.request.embodied_kg_per_device is not None:
+            grams = g_from_kg(self.request.embodied_kg_per_device)
             te = Quantity.exact(grams, "gCO2e", "declared", DECLARED)
         if te is None:
             return None

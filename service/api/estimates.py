@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from pydantic import Field
 
@@ -10,44 +10,22 @@ from gramwatt.sci.base.errors import AmbiguousName, GramwattError, LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
 from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.service.api.problems import Problem
+from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
 
 routes = Routes("estimates")
-Amount = Field(None, gt=0, le=1e30)
-Name = Field(None, min_length=1, max_length=200)
 
 
-class EstimateBody(Strict):
+class EstimateBody(body_of(EstimateRequest)):  # type: ignore[misc]
     """A score without measuring: what would run, for how long, where.
 
     Energy [kWh] is that of all IT equipment, power [W] that of one device; `count` counts devices
     as the driver lists them.
     """
-
-    hardware: str | None = Name
-    instance: str | None = Name
-    count: float | None = Amount
-    hours: float | None = Amount
-    device_hours: float | None = Amount
-    power_w: float | None = Amount
-    energy_kwh: float | None = Amount
-    utilisation: float | None = Field(None, ge=0, le=1)
-    zone: str | None = Name
-    region: str | None = Name
-    intensity_g_per_kwh: float | None = Field(None, ge=0, le=5000)
-    pue: float | None = Field(None, ge=1, le=5)
-    lifetime_years: float | None = Field(None, gt=0, le=50)
-    embodied_kg_per_device: float | None = Field(None, gt=0, le=1e6)
-    host: bool = True
-    units: dict[str, float] | None = None
-    model_parameters: float | None = Amount
-    tokens: float | None = Amount
-    model_flop_utilisation: float | None = Field(None, gt=0, le=1)
-    precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"] | None = None
 
 
 KINDS = ("hardware", "cpus", "instances", "regions", "intensity")
@@ -62,7 +40,7 @@ class CatalogPath(Strict):
 class CatalogQuery(Strict):
     """A name to look up; every row without it."""
 
-    name: str | None = Name
+    name: str | None = Field(None, min_length=1, max_length=200)
 
 
 class CatalogAnswer(TypedDict):
@@ -80,8 +58,8 @@ def make_estimate(body: EstimateBody) -> EstimateDoc:
     """A score of hardware, time and place, with every assumption and its source."""
     try:
         catalog = service().catalog
-        question = parse_question(body.model_dump(exclude_none=True))
-        return estimate(question, catalog, AnnualIntensity(catalog))
+        request = parse_estimate_request(body.model_dump(exclude_none=True))
+        return estimate(request, catalog, AnnualIntensity(catalog))
     except GramwattError as error:
         raise unanswerable(error) from None
 
@@ -101,7 +79,7 @@ def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
 
 
 def unanswerable(error: GramwattError) -> Problem:
-    """A question the engine refuses, with choices or close names where a name is the reason."""
+    """A request the engine refuses, with choices or close names where a name is the reason."""
     members: dict[str, Any] = {"reason": error.code}
     if isinstance(error, AmbiguousName):
         members["choices"] = list(error.choices)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.advice import for_month
+from gramwatt.sci.advice.jobs import for_month
 from gramwatt.sci.analysis.month import month_document, previous_month
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.container import Service

@@ -9,7 +9,7 @@ from gramwatt.sci.base.document import JobDoc, MonthDoc
 
 if TYPE_CHECKING:
     from gramwatt.reports.model import Document
-    from gramwatt.sci.advice import AdviceDoc
+    from gramwatt.sci.advice.documents import AdviceDoc
 
 JobFormat = Literal["json", "html", "pdf"]
 MonthFormat = Literal["json", "html", "pdf", "csv"]

@@ -1,4 +1,4 @@
-"""Suggestions: for a question, for a stored job, and what the stored jobs teach about hardware."""
+"""Suggestions: for a request, for a stored job, and what the stored jobs teach about hardware."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Collection
 
 import sqlalchemy as sa
 
-from gramwatt.sci.advice import AdviceDoc, OwnRow, SuggestQuestion, for_job, rows_of, suggest
+from gramwatt.sci.advice.documents import AdviceDoc
+from gramwatt.sci.advice.engine import suggest
+from gramwatt.sci.advice.jobs import for_job
+from gramwatt.sci.advice.prediction.calibration import OwnRow, own_rows
+from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_job
@@ -17,9 +21,9 @@ JOBS_READ = 200
 """Newest completed jobs whose measurements are used; older ones tell of older software."""
 
 
-def answer(service: Service, question: SuggestQuestion) -> AdviceDoc:
-    """Suggestions for a question; raises GramwattError for what the engine refuses."""
-    return suggest(question, service.catalog, calibration_rows(service))
+def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
+    """Suggestions for a request; raises GramwattError for what the engine refuses."""
+    return suggest(request, service.catalog, calibration_rows(service))
 
 
 def answer_for_job(service: Service, job_id: str) -> AdviceDoc:
@@ -38,7 +42,7 @@ def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) ->
     return for_job(document, service.catalog, calibration_rows(service))
 
 
-def calibration_rows(service: Service, most: int = JOBS_READ) -> list[OwnRow]:
+def calibration_rows(service: Service) -> list[OwnRow]:
     """The organisation's own rows: each of the newest completed jobs with R is one.
 
     They are read from the score documents, so that a new revision of a score is a new row.
@@ -48,8 +52,8 @@ def calibration_rows(service: Service, most: int = JOBS_READ) -> list[OwnRow]:
         .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
         .where(Job.state == "completed")
         .order_by(Job.started_us.desc(), Job.id.desc())
-        .limit(most)
+        .limit(JOBS_READ)
     )
     with service.store.read() as session:
         texts = list(session.scalars(wanted))
-    return rows_of(read_job(text) for text in texts)
+    return own_rows(read_job(text) for text in texts)

@@ -1,1 +1,6 @@
-"""The suggestions themselves: other hardware, sharing, tuning, ways of running, other regions."""
+"""The suggestions themselves, each built for a resolved job (`sci.advice.work.Work`).
+
+`swap.compare` for other hardware, `feasible` where there is no present run, `present.keep`,
+`regions.other_regions`; `tuning`, `running` and `sharing` hold the other actions; `warnings` and
+`rules.policies` what is said beside them. Imports `sci.advice.work` and what lies below it.
+"""

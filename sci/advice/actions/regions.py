@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from gramwatt.sci.advice.constraints.support import provider_of
 from gramwatt.sci.advice.documents import Suggestion, verdict_of
-from gramwatt.sci.advice.prediction.ratio_range import one, ratio_of
+from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import Quantity
@@ -19,17 +16,21 @@ LIMITS = "check latency, data residency and transfer; which regions are permitte
 
 def other_regions(work: Work) -> list[Suggestion]:
     """The provider's regions of least annual intensity, best first; none outside one provider."""
-    provider = provider_of(work.question)
-    if provider is None or work.question.constraint != "none" or work.place.zone is None:
+    provider = work.request.cloud
+    if provider is None or work.request.constraint != "none" or work.place.zone is None:
         return []
-    found = []
-    for region in work.catalog.all_regions():
-        if region.provider == provider and region is not work.place.region:
-            grid = _intensity(work, region)
-            if grid is not None and grid.value < work.intensity.value:
-                found.append((grid.value, region.id, region, grid))
-    found.sort(key=lambda item: item[:2])
-    return [_moved(work, region, grid) for _, _, region, grid in found[:REGIONS_SHOWN]]
+    grids = [
+        (region, _intensity(work, region))
+        for region in work.catalog.all_regions()
+        if region.provider == provider and region is not work.place.region
+    ]
+    cleaner = [
+        (region, grid)
+        for region, grid in grids
+        if grid is not None and grid.value < work.intensity.value
+    ]
+    cleaner.sort(key=lambda item: (item[1].value, item[0].id))
+    return [_moved(work, region, grid) for region, grid in cleaner[:REGIONS_SHOWN]]
 
 
 def _intensity(work: Work, region: Region) -> Quantity | None:
@@ -43,9 +44,8 @@ def _intensity(work: Work, region: Region) -> Quantity | None:
 
 def _moved(work: Work, region: Region, grid: Quantity) -> Suggestion:
     pue = region.pue or UNDECLARED_PUE
-    same = one("the same hardware does the same work")
-    operational = work.operational_g_h()
-    embodied = work.embodied_g_h(work.part) if work.part else None
+    same = unchanged("the same hardware does the same work")
+    operational, embodied = work.operational_g_h, work.embodied_g_h
     ratio = None
     if operational is not None and embodied is not None:
         inputs = {
@@ -53,7 +53,7 @@ def _moved(work: Work, region: Region, grid: Quantity) -> Suggestion:
             "there": grid.times(pue, "gCO2e/kWh"),
             "M/O": embodied.scaled(1 / operational.value, "1"),
         }
-        ratio = ratio_of(_formula, inputs, f"{work.intensity.source}; {grid.source}")
+        ratio = ratio_of(_carbon, inputs, f"{work.intensity.source}; {grid.source}")
     reasons = [
         f"{region.id}: {grid.value:.0f} instead of {work.intensity.value:.0f} gCO2e/kWh, annual "
         "means of the grid zones",
@@ -75,5 +75,5 @@ def _moved(work: Work, region: Region, grid: Quantity) -> Suggestion:
     )
 
 
-def _formula(at: Mapping[str, float]) -> float:
+def _carbon(at: Values) -> float:
     return (at["there"] / at["here"] + at["M/O"]) / (1 + at["M/O"])

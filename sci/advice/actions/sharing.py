@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from gramwatt.sci.advice.actions.builders import Values
-from gramwatt.sci.advice.documents import Action, Suggestion, verdict_of
-from gramwatt.sci.advice.prediction.ratio_range import ratio_of
+from gramwatt.sci.advice.documents import Suggestion, verdict_of
+from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
@@ -24,20 +23,18 @@ RELEASED_BUSY = 0.9
 
 def share(work: Work) -> Suggestion | None:
     """A small job with another one on the same device, by MIG or by processes."""
-    part, busy = work.part, work.question.utilisation
+    part, busy = work.part, work.request.utilisation
     if work.classified.name not in ("small", "recsys") or part is None or busy is None:
         return None
-    if part.idle_w is None or not 0 < busy <= SHARED_BUSY or work.question.mean_power_w is None:
+    if not 0 < busy <= SHARED_BUSY or work.request.mean_power_w is None:
         return None
-    jobs = min(MIG_MOST, math.floor(1 / busy), _by_memory(work, part))
-    if jobs < 2:
-        return None
-    return _shared(work, part, jobs, busy)
+    jobs = min(MIG_MOST, math.floor(1 / busy), _jobs_by_memory(work, part))
+    return _shared(work, part, jobs, busy) if jobs >= 2 else None
 
 
 def _shared(work: Work, part: Hardware, jobs: float, busy: float) -> Suggestion | None:
-    power, idle = work.power_w(), part.idle_w
-    operational, embodied = work.operational_g_h(), work.embodied_g_h(part)
+    power, idle = work.power_w, part.idle_w
+    operational, embodied = work.operational_g_h, work.embodied_g_h
     if power is None or idle is None or operational is None or embodied is None:
         return None
     text = f"{idle.source}; shared by 2 to {jobs:g} such jobs"
@@ -59,9 +56,8 @@ def _shared(work: Work, part: Hardware, jobs: float, busy: float) -> Suggestion 
         "counted with two jobs that both finish as before; measure what sharing costs each",
         "MIG slices, MPS or several processes; idle power and embodied carbon are then shared",
     ]
-    action: Action = "consolidate" if work.count > 1 else "share"
     return Suggestion(
-        action=action,
+        action="consolidate" if work.count > 1 else "share",
         verdict=verdict_of(ratio),
         basis="rule",
         count=work.count,
@@ -74,6 +70,13 @@ def _shared(work: Work, part: Hardware, jobs: float, busy: float) -> Suggestion 
     )
 
 
+def _jobs_by_memory(work: Work, part: Hardware) -> float:
+    need = work.need
+    if need is None or need.each_gib is None or part.memory_gb is None:
+        return 1.0
+    return float(math.floor(part.memory_gb / need.each_gib))
+
+
 def stop_idle(work: Work) -> Suggestion | None:
     """Release devices while nothing runs on them.
 
@@ -81,10 +84,10 @@ def stop_idle(work: Work) -> Suggestion | None:
     counted. No device idles at more than its mean power, so at most the idle share of the time can
     be saved: the ratio is never below the busy share.
     """
-    part, busy, power = work.part, work.question.utilisation, work.power_w()
+    part, busy = work.part, work.request.utilisation
+    power, embodied = work.power_w, work.embodied_g_h
     if part is None or part.idle_w is None or busy is None or busy >= RELEASED_BUSY:
         return None
-    embodied = work.embodied_g_h(part)
     if power is None or embodied is None:
         return None
     inputs = {
@@ -118,10 +121,3 @@ def stop_idle(work: Work) -> Suggestion | None:
         reasons=reasons,
         sources=(part.idle_w.source, "rule 63"),
     )
-
-
-def _by_memory(work: Work, part: Hardware) -> float:
-    need = work.need
-    if need is None or need.each_gib is None or part.memory_gb is None:
-        return 1.0
-    return float(math.floor(part.memory_gb / need.each_gib))

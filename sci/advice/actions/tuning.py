@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from gramwatt.sci.advice.actions.builders import figure, measured, untold
-from gramwatt.sci.advice.constraints.memory import memory_need
+from gramwatt.sci.advice.actions.builders import with_ratios, without_ratios
+from gramwatt.sci.advice.constraints.memory import estimated_need
 from gramwatt.sci.advice.documents import Action, Suggestion
 from gramwatt.sci.advice.prediction.evidence import Evidence, evidence
 from gramwatt.sci.advice.prediction.ratio_range import ratio_of
-from gramwatt.sci.advice.work import Work, power_share
+from gramwatt.sci.advice.prediction.workload import power_share
+from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 
@@ -26,93 +27,99 @@ ACCURACY = "check the accuracy on your own task first: fewer bits can cost quali
 def mixed_precision(work: Work) -> Suggestion | None:
     """Half precision for a job that still runs in single."""
     name, part = work.classified.name, work.part
-    if part is None or name is None or work.question.precision not in ("fp32", "tf32"):
+    if part is None or work.request.precision not in ("fp32", "tf32"):
         return None
     if name not in ("training", "recsys") or not part.peak.fp16_tensor:
         return None
-    found = evidence(f"mixed-precision:{name}:{'tf32' if part.peak.tf32 else 'fp32'}", "time")
-    if found is None:
+    time = evidence(f"mixed-precision:{name}:{'tf32' if part.peak.tf32 else 'fp32'}", "time")
+    if time is None:
         return None
     precision = "bf16" if part.peak.bf16_tensor else "fp16"
     reasons = [
-        f"mixed precision ({precision}) instead of {work.question.precision}",
+        f"mixed precision ({precision}) instead of {work.request.precision}",
         "power may rise to the rated power: the range holds that",
         "rule 62: how much faster depends on the kind of model",
     ]
-    return faster(work, "mixed-precision", found, reasons, f"same part, {precision}")
+    return _faster(work, "mixed-precision", time, reasons, f"same part, {precision}")
 
 
 def quantise(work: Work) -> Suggestion | None:
     """Four- or eight-bit weights for inference in 16 or 32 bits."""
-    name, question = work.classified.name, work.question
-    if name not in INFERENCE or question.kind in TRAINING:
+    name, request = work.classified.name, work.request
+    if name not in INFERENCE or request.kind in TRAINING:
         return None
-    if question.precision not in (None, "fp32", "tf32", "fp16", "bf16"):
+    if request.precision not in (None, "fp32", "tf32", "fp16", "bf16"):
         return None
-    wide = question.precision in ("fp32", "tf32")
+    wide = request.precision in ("fp32", "tf32")
     size = "4x smaller in 8 bits" if wide else "2x smaller in 8 bits, 4x in 4 bits"
     reasons = [ACCURACY, f"weights become {size} (rule 44)"]
-    found = evidence(f"quantise:{name}:fp16", "time") if not wide else None
-    if found is None:
+    time = None if wide else evidence(f"quantise:{name}:fp16", "time")
+    if time is None:
         reasons.append("no measured pair of this class tells what it saves")
-        return untold(work, "quantise", reasons)
-    return faster(work, "quantise", found, reasons, "same part, 4-bit weights")
+        return without_ratios(work, "quantise", reasons)
+    return _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
 
 
 def batching(work: Work) -> Suggestion | None:
     """More concurrent sequences for language models."""
-    name, batch, part = work.classified.name, work.question.batch_size, work.part
-    if part is None or name not in INFERENCE or work.question.kind in TRAINING:
+    name, batch, part = work.classified.name, work.request.batch_size, work.part
+    if part is None or name not in INFERENCE or work.request.kind in TRAINING:
         return None
-    if name != "llm-serving" or batch is None:
-        if batch is not None and batch > 1:
-            return None
-        text = "requests answered together share each reading of the weights (rule 43)"
-        hint = "for the measured saving give workload_class llm-serving and batch_size from 8 on"
-        return untold(work, "batching", [text, hint])
-    near = [level for level in SERVING_LEVELS if level <= batch]
-    if batch >= SERVING_LEVELS[-1] or not near:
+    if name == "llm-serving" and batch is not None:
+        return _more_sequences(work, part, batch)
+    if batch is not None and batch > 1:
         return None
-    few = near[-1]
-    at = SERVING_LEVELS.index(few)
-    many = SERVING_LEVELS[min(at + BATCH_STEPS, len(SERVING_LEVELS) - 1)]
+    text = "requests answered together share each reading of the weights (rule 43)"
+    hint = "for the measured saving give workload_class llm-serving and batch_size from 8 on"
+    return without_ratios(work, "batching", [text, hint])
+
+
+def _more_sequences(work: Work, part: Hardware, batch: float) -> Suggestion | None:
+    reached = [level for level in SERVING_LEVELS if level <= batch]
+    if batch >= SERVING_LEVELS[-1] or not reached:
+        return None
+    few = reached[-1]
+    many = SERVING_LEVELS[min(len(reached) - 1 + BATCH_STEPS, len(SERVING_LEVELS) - 1)]
     key = f"batching:llm-serving:{few:g}:{many:g}"
     time, energy = evidence(key, "time"), evidence(key, "energy")
-    if time is None or energy is None or not _room(work, part, many):
+    if time is None or energy is None or not _has_room(work, part, many):
         return None
     reasons = [
         f"{many:g} concurrent sequences instead of {few:g}, as far as latency allows (rule 43)",
         f"measured on {energy.pairs} pairs of model, task and part; memory for them must be free",
     ]
-    figures = (figure(time), figure(energy))
-    return measured(work, "batching", figures, reasons, f"{many:g} sequences")
+    return with_ratios(
+        work,
+        "batching",
+        time=time.ratio(),
+        energy=energy.ratio(),
+        reasons=reasons,
+        point=f"{many:g} sequences",
+    )
 
 
-def faster(
-    work: Work, action: Action, found: Evidence, reasons: list[str], point: str
+def _faster(
+    work: Work, action: Action, measured: Evidence, reasons: list[str], point: str
 ) -> Suggestion:
     """A measured time ratio; energy between no change of power and a rise to the rated one."""
-    time = figure(found)
-    energy = ratio_of(lambda at: at["time"] * at["power"], {"time": time, "power": _rise(work)})
-    told = [*reasons, f"measured on {found.pairs} pairs of runs on the same part"]
-    return measured(work, action, (time, energy), told, point)
+    time = measured.ratio()
+    inputs = {"time": time, "power": _power_rise(work)}
+    energy = ratio_of(lambda at: at["time"] * at["power"], inputs)
+    told = [*reasons, f"measured on {measured.pairs} pairs of runs on the same part"]
+    return with_ratios(work, action, time=time, energy=energy, reasons=told, point=point)
 
 
-def _rise(work: Work) -> Quantity:
+def _power_rise(work: Work) -> Quantity:
     """Power then over power now: from no change to the rated power."""
-    part, power = work.part, work.power_w()
-    share = power_share(work.classified.name).value
-    most = 1 / share
+    part, power = work.part, work.power_w
+    most = 1 / power_share(work.classified.name).value
     if part is not None and part.tdp_w and power is not None:
         most = max(1.0, part.tdp_w / power.value)
     text = "power between that of now and the rated power"
     return Quantity(math.sqrt(most), 1.0, most, "1", "estimated", text)
 
 
-def _room(work: Work, part: Hardware, batch: float) -> bool:
+def _has_room(work: Work, part: Hardware, batch: float) -> bool:
     """Whether the larger batch fits by the low estimate of memory; unknown counts as yes."""
-    question = work.question
-    if question.model_parameters is None or part.memory_gb is None:
-        return True
-    need = memory_need(replace(question, batch_size=batch, peak_memory_gb=None))
-    return need is None or need.fits(part.memory_gb, work.count)
+    need = estimated_need(replace(work.request, batch_size=batch))
+    return need is None or part.memory_gb is None or need.fits(part.memory_gb, work.count)

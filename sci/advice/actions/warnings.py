@@ -1,11 +1,15 @@
-"""Red flags of a job: what its measurements say before any prediction (rules 54 to 58 and 63)."""
+"""What the measurements of a job say before any prediction (rules 54 to 58 and 63)."""
 
 from __future__ import annotations
 
 from gramwatt.sci.advice.actions.running import LONG_JOB_DEVICE_HOURS
 from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.support import refusals
-from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE, SMALL_UTILISATION
+from gramwatt.sci.advice.prediction.workload import (
+    SMALL_POWER_SHARE,
+    SMALL_UTILISATION,
+    mean_power_share,
+)
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.catalog.catalog import Hardware
@@ -16,28 +20,23 @@ MUCH_SMALLER = 0.5
 """Rated power of a part that counts as smaller, over that of the present one."""
 
 
-def flags(work: Work) -> list[Notice]:
-    """The flags that fly, in the order of the rules."""
+def warnings(work: Work) -> list[Notice]:
+    """Warnings that apply to the job, in the order of the rules (docs/suggestions.md)."""
     if work.part is None:
         return []
-    found = [
-        _over(work, work.part),
-        _under(work, work.part),
-        _long(work, work.part),
+    notices = [
+        _over_provisioned(work, work.part),
+        _under_provisioned(work, work.part),
+        _long_inefficient(work, work.part),
         _outdated(work, work.part),
         _idle(work),
     ]
-    return [notice for notice in found if notice is not None]
+    return [notice for notice in notices if notice is not None]
 
 
-def _power_share(work: Work, part: Hardware) -> float | None:
-    power = work.question.mean_power_w
-    return power / part.tdp_w if power is not None and part.tdp_w else None
-
-
-def _lazy(work: Work, part: Hardware) -> str | None:
+def _little_used(work: Work, part: Hardware) -> str | None:
     """Why the part does little; None where it works or nothing was measured."""
-    share, busy = _power_share(work, part), work.question.utilisation
+    share, busy = mean_power_share(work.request, part), work.request.utilisation
     if share is not None and share < SMALL_POWER_SHARE:
         return f"mean power is {share:.0%} of rated power"
     if busy is not None and busy < SMALL_UTILISATION:
@@ -45,39 +44,39 @@ def _lazy(work: Work, part: Hardware) -> str | None:
     return None
 
 
-def _over(work: Work, part: Hardware) -> Notice | None:
-    peak, lazy = work.question.peak_memory_gb, _lazy(work, part)
-    if peak is None or lazy is None or not part.tdp_w:
+def _over_provisioned(work: Work, part: Hardware) -> Notice | None:
+    peak, reason = work.request.peak_memory_gb, _little_used(work, part)
+    if peak is None or reason is None or not part.tdp_w:
         return None
     smaller = [
-        other
+        (other.tdp_w, other)
         for other in work.catalog.all_hardware()
         if other.tdp_w and other.tdp_w <= MUCH_SMALLER * part.tdp_w
         if other.vendor == part.vendor and "current" in other.status
         if (other.memory_gb or 0) >= 1.1 * peak
         if work.rented or not rented_only(other)
-        if not refusals(work.question, other, work.offered)
+        if not refusals(work.request, other, work.offered)
     ]
     if not smaller:
         return None
-    best = min(smaller, key=lambda other: other.tdp_w or 0)
-    text = f"{part.id} is more than this job uses: {lazy}, and {peak:g} GiB would fit {best.id}."
+    _, best = min(smaller, key=lambda item: item[0])
+    text = f"{part.id} is more than this job uses: {reason}, and {peak:g} GiB would fit {best.id}."
     return Notice("flag-over-provisioned", text, "hardware")
 
 
-def _under(work: Work, part: Hardware) -> Notice | None:
-    peak = work.question.peak_memory_gb
+def _under_provisioned(work: Work, part: Hardware) -> Notice | None:
+    peak = work.request.peak_memory_gb
     if peak is None or not part.memory_gb or peak <= FULL_MEMORY * part.memory_gb:
         return None
     text = f"The peak of {peak:g} GiB fills {part.id} ({part.memory_gb:g} GiB): swapping is near."
     return Notice("flag-under-provisioned", text, "hardware")
 
 
-def _long(work: Work, part: Hardware) -> Notice | None:
-    hours, lazy = (work.hours or 0.0) * work.count, _lazy(work, part)
-    if hours < LONG_JOB_DEVICE_HOURS or lazy is None:
+def _long_inefficient(work: Work, part: Hardware) -> Notice | None:
+    reason = _little_used(work, part)
+    if work.device_hours < LONG_JOB_DEVICE_HOURS or reason is None:
         return None
-    text = f"{hours:.0f} device hours at little use: {lazy}."
+    text = f"{work.device_hours:.0f} device hours at little use: {reason}."
     return Notice("flag-long-inefficient", text, "energy_kwh")
 
 
@@ -97,9 +96,8 @@ def _outdated(work: Work, part: Hardware) -> Notice | None:
 
 
 def _idle(work: Work) -> Notice | None:
-    busy = work.question.utilisation
+    busy = work.request.utilisation
     if busy is None or busy >= SMALL_UTILISATION:
         return None
-    return Notice(
-        "flag-idle", f"The devices were busy {busy:.0%} of the reserved time.", "utilisation"
-    )
+    text = f"The devices were busy {busy:.0%} of the reserved time."
+    return Notice("flag-idle", text, "utilisation")

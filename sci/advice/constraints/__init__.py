@@ -1,4 +1,4 @@
-"""What rules a suggestion out or makes it pay.
+"""What rules a part out: memory (`memory`), software and use (`support`), `availability`.
 
-Memory, software support, availability, break-even.
+Imports the request of `sci.advice` and the catalog.
 """

@@ -30,45 +30,82 @@ def discontinued(part: Hardware) -> bool:
     return part.status.startswith("legacy") or "out of production" in part.status
 
 
-def had(catalog: Catalog, part: Hardware, *, placed: bool) -> list[str]:
-    """Where a part stands that cannot be bought, and hosts that need other software.
+def offered_parts(catalog: Catalog, provider: str | None) -> frozenset[str] | None:
+    """Parts in the provider's instances of the catalog; None where it lists none of them."""
+    if provider is None:
+        return None
+    return frozenset(one.hardware for one in _instances(catalog, provider=provider)) or None
 
-    `placed` says that the provider is known, so that figures are those of its grid.
+
+def availability_notes(catalog: Catalog, part: Hardware, *, provider_known: bool) -> list[str]:
+    """Notes on parts that can only be rented, and on hosts that need software built for Arm.
+
+    `provider_known` says that a provider is named, so that figures are those of its grid.
     """
-    found = [one for one in catalog.all_instances() if one.hardware == part.id]
-    told = [_rented(found, placed=placed)] if rented_only(part) else []
-    hosts = {_host(catalog, one) for one in found}
+    instances = _instances(catalog, part=part)
+    notes = [_rented(instances, provider_known=provider_known)] if rented_only(part) else []
+    hosts = {_host(catalog, instance) for instance in instances}
     arm = [host for host in hosts if host and "Arm" in host]
     if arm and len(arm) == len(hosts):
-        told.append(f"its host is {arm[0]}: the software must be built for Arm")
+        notes.append(f"its host is {arm[0]}: the software must be built for Arm")
     elif "Grace" in part.form_factor:
-        told.append("its host processor is NVIDIA Grace: the software must be built for Arm")
-    return told
+        notes.append("its host processor is NVIDIA Grace: the software must be built for Arm")
+    return notes
 
 
-def whole_machines(catalog: Catalog, provider: str, part: Hardware, count: float) -> str | None:
-    """A remark where the provider rents out more devices at once than the job takes."""
-    found = [
-        one
-        for one in catalog.all_instances()
-        if (one.provider, one.hardware) == (provider, part.id)
+def rental_notes(catalog: Catalog, provider: str, part: Hardware, count: float) -> list[str]:
+    """The provider's list price, and a note where it rents out more devices than the job takes."""
+    instances = _instances(catalog, provider=provider, part=part)
+    notes = [_price(instances), _whole_machines(instances, provider, count)]
+    return [note for note in notes if note]
+
+
+def _instances(
+    catalog: Catalog, *, provider: str | None = None, part: Hardware | None = None
+) -> list[Instance]:
+    return [
+        instance
+        for instance in catalog.all_instances()
+        if part is None or instance.hardware == part.id
+        if provider is None or instance.provider == provider
     ]
-    least = min(found, key=lambda one: one.count or one.count_low or 1, default=None)
-    devices = (least.count or least.count_low or 1) if least else 1
-    if least is None or devices <= count:
+
+
+def _price(instances: list[Instance]) -> str | None:
+    """The cheapest dated list price of a whole device, as a sentence."""
+    prices = [
+        (one.price.usd_per_hour / one.count, one.id, one.price)
+        for one in instances
+        if one.price and one.count and one.share == 1
+    ]
+    if not prices:
         return None
+    dollars, name, price = min(prices, key=lambda item: item[0])
     return (
-        f"{provider} rents it out {devices} at a time ({least.id}): the figures hold where all of "
-        "them are used"
+        f"money, apart from carbon: {dollars:.2f} USD/h a device on demand ({name}, "
+        f"{price.region}, {price.date})"
     )
 
 
-def _rented(found: list[Instance], *, placed: bool) -> str:
-    if not found:
+def _whole_machines(instances: list[Instance], provider: str, count: float) -> str | None:
+    def devices(instance: Instance) -> float:
+        return instance.count or instance.count_low or 1
+
+    smallest = min(instances, key=devices, default=None)
+    if smallest is None or devices(smallest) <= count:
+        return None
+    return (
+        f"{provider} rents it out {devices(smallest)} at a time ({smallest.id}): the figures hold "
+        "where all of them are used"
+    )
+
+
+def _rented(instances: list[Instance], *, provider_known: bool) -> str:
+    if not instances:
         return "only rented from its vendor; the catalog lists no instance with it"
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    text = f"not sold, only rented: {found[0].id}{more}"
-    if placed:
+    more = f" and {len(instances) - 1} more" if len(instances) > 1 else ""
+    text = f"not sold, only rented: {instances[0].id}{more}"
+    if provider_known:
         return text
     return (
         f"{text}. The figures take the present grid zone; name provider and region for those of "

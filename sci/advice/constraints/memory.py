@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from gramwatt.sci.advice.request import SuggestQuestion
+from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.base.units import BYTES_PER_GIB
 from gramwatt.sci.catalog.catalog import Hardware
 
@@ -21,7 +21,7 @@ TRAINING_BYTES = 16.0
 ADAPTER_SHARE = 0.01
 """Trained share of weights in low-rank adaptation, an upper value (arXiv:2106.09685)."""
 MARGIN = 1.1
-"""On measured peaks and on sums: what the framework holds besides (survey, section 5)."""
+"""On measured peaks and on sums: what the framework holds besides (an estimate)."""
 CONTEXT_TOKENS = 2048.0
 """Context taken for the attention cache where none is known."""
 CACHE_BYTES_PER_LAYER_WIDTH = 4.0
@@ -43,33 +43,31 @@ class Need:
 
     def fits(self, memory_gb: float, count: float) -> bool:
         """Whether that many devices of that memory hold it; marketed GB are GiB."""
-        return (
-            self.devices(memory_gb) <= count
-            if self.each_gib is None
-            else (self.each_gib <= memory_gb)
-        )
+        if self.each_gib is not None:
+            return self.each_gib <= memory_gb
+        return self.devices(memory_gb) <= count
 
     def devices(self, memory_gb: float) -> int:
         """The least number of devices, where the need can be split among them."""
         return math.ceil((self.total_gib or 0.0) / memory_gb) or 1
 
 
-def memory_need(question: SuggestQuestion) -> Need | None:
+def memory_need(request: SuggestRequest) -> Need | None:
     """The need: the measured peak before arithmetic on parameters; None where neither is known."""
-    if question.peak_memory_gb is not None:
-        need = question.peak_memory_gb * MARGIN
-        text = f"measured peak {question.peak_memory_gb:g} GiB x {MARGIN} = {need:.1f} GiB a device"
+    if request.peak_memory_gb is not None:
+        need = request.peak_memory_gb * MARGIN
+        text = f"measured peak {request.peak_memory_gb:g} GiB x {MARGIN} = {need:.1f} GiB a device"
         return Need(None, need, text)
-    if question.model_parameters is None:
+    if request.model_parameters is None:
         return None
-    if question.kind in ("training", "fine-tuning") or question.method or question.tokens:
-        return _training(question, question.model_parameters)
-    return _inference(question, question.model_parameters)
+    if request.trains:
+        return _training(request, request.model_parameters)
+    return _inference(request, request.model_parameters)
 
 
-def estimated_need(question: SuggestQuestion) -> Need | None:
+def estimated_need(request: SuggestRequest) -> Need | None:
     """The need by arithmetic on parameters alone, whatever was measured."""
-    return memory_need(replace(question, peak_memory_gb=None))
+    return memory_need(replace(request, peak_memory_gb=None))
 
 
 def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:
@@ -83,7 +81,7 @@ def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:
     return [text]
 
 
-def fitting(need: Need | None, target: Hardware, count: float) -> list[str]:
+def fit_notes(need: Need | None, target: Hardware, count: float) -> list[str]:
     """The arithmetic where the memory suffices, or what is not known."""
     if need is None:
         return ["whether the job fits its memory is not known: give peak_memory_gb"]
@@ -92,9 +90,9 @@ def fitting(need: Need | None, target: Hardware, count: float) -> list[str]:
     return [f"memory: {need.arithmetic}, within {count:g} x {target.memory_gb:g} GiB"]
 
 
-def _training(question: SuggestQuestion, parameters: float) -> Need:
-    if question.method in ("lora", "qlora"):
-        weight = 0.5 if question.method == "qlora" else _weight(question)
+def _training(request: SuggestRequest, parameters: float) -> Need:
+    if request.method in ("lora", "qlora"):
+        weight = 0.5 if request.method == "qlora" else _weight(request)
         size = weight + ADAPTER_SHARE * TRAINING_BYTES
         how = f"{weight:g} B weights + {ADAPTER_SHARE:.0%} adapters at {TRAINING_BYTES:g} B"
     else:
@@ -108,9 +106,9 @@ def _training(question: SuggestQuestion, parameters: float) -> Need:
     return Need(total, None, text)
 
 
-def _inference(question: SuggestQuestion, parameters: float) -> Need:
-    weight = _weight(question)
-    cache = _cache_gib(parameters) * (question.batch_size or 1.0)
+def _inference(request: SuggestRequest, parameters: float) -> Need:
+    weight = _weight(request)
+    cache = _cache_gib(parameters) * (request.batch_size or 1.0)
     total = (parameters * weight / BYTES_PER_GIB + cache) * MARGIN
     text = (
         f"({parameters:.3g} parameters x {weight:g} B + attention cache {cache:.2g} GiB) "
@@ -127,5 +125,5 @@ def _cache_gib(parameters: float) -> float:
     return each * CONTEXT_TOKENS / BYTES_PER_GIB
 
 
-def _weight(question: SuggestQuestion) -> float:
-    return BYTES[question.precision or ASSUMED_PRECISION]
+def _weight(request: SuggestRequest) -> float:
+    return BYTES[request.precision or ASSUMED_PRECISION]

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import product
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog
 
 ACCELERATORS = ("gpu", "accelerator", "module")
+MEASURED = ("measured", "integrated", "attributed")
+"""Kinds of energy that teach."""
 SINGLE_RUN = 1.1
 """x/÷ factor of a ratio of two single runs; an estimate until runs repeat."""
 OTHER_WORKLOADS = 1.3
@@ -23,6 +26,19 @@ OTHER_WORKLOADS = 1.3
 WORKLOADS_LEAST = 2
 """Own workloads of a class that ran on both parts, to speak for another workload of that class."""
 CLASS_OF_KIND = {"training": "training", "fine-tuning": "training"}
+
+
+class CalibrationRow(TypedDict):
+    """One measured job: work a second and power [W] of one device."""
+
+    job_id: str
+    workload: str
+    workload_class: str | None
+    hardware: str
+    count: int
+    unit: str
+    units_per_s: float
+    power_w: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,36 +54,53 @@ class OwnRow:
     units_per_s: float
     power_w: float
 
-    def to_doc(self) -> dict[str, Any]:
+    def to_doc(self) -> CalibrationRow:
         """This row as JSON-ready data, for export."""
-        return asdict(self)
+        return {
+            "job_id": self.job_id,
+            "workload": self.workload,
+            "workload_class": self.workload_class,
+            "hardware": self.hardware,
+            "count": self.count,
+            "unit": self.unit,
+            "units_per_s": self.units_per_s,
+            "power_w": self.power_w,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a question says of the present run: part, class, and rates [unit/s] of one device."""
+    """What a request says of the present run: part, class, and rates [unit/s] of one device."""
 
     hardware: str
     workload_class: str | None
     units_per_s: Mapping[str, float]
 
 
-def row_of(document: JobDoc) -> OwnRow | None:
+class OwnRatios(NamedTuple):
+    """Time and energy ratio of two parts, and what they were measured on."""
+
+    time: Quantity
+    energy: Quantity
+    point: str
+
+
+def own_row(document: JobDoc) -> OwnRow | None:
     """The calibration row of a job document; None where the job cannot teach.
 
     It must have ended well, counted a declared unit, run on devices of one known part and measured
     their energy with a real meter.
     """
     devices = accelerators_of(document)
-    names = {device["hardware"] for device in devices}
+    name = only_part(document)
     counted = [score for score in document["sci"] if score["count"] > 0 and score["unit"] != "job"]
-    seconds = document["duration_s"]
-    known = document["state"] == "completed" and len(names) == 1 and counted and seconds
-    power = mean_power_w(document)
-    name = next(iter(names), None)
-    if not known or is_synthetic(document) or power is None or name is None or not seconds:
+    seconds, power = document["duration_s"], mean_power_w(document)
+    energies = [device["energy_j"] for device in devices]
+    if any(energy["kind"] not in MEASURED for energy in energies if energy):
         return None
-    if any(device["energy_j"]["kind"] not in MEASURED for device in devices if device["energy_j"]):
+    if document["state"] != "completed" or is_synthetic(document) or not counted:
+        return None
+    if name is None or power is None or not seconds:
         return None
     return OwnRow(
         job_id=document["job_id"],
@@ -81,7 +114,17 @@ def row_of(document: JobDoc) -> OwnRow | None:
     )
 
 
-MEASURED = ("measured", "integrated", "attributed")
+def own_rows(documents: Iterable[JobDoc]) -> list[OwnRow]:
+    """The calibration rows of those jobs that can teach."""
+    return [row for row in map(own_row, documents) if row is not None]
+
+
+def read_own_rows(documents: Iterable[Mapping[str, Any]], catalog: Catalog) -> list[OwnRow]:
+    """Rows that `OwnRow.to_doc` wrote; hardware names are looked up (raises LookupFailed)."""
+    return [
+        OwnRow(**{**document, "hardware": catalog.hardware(document["hardware"]).id})
+        for document in documents
+    ]
 
 
 def is_synthetic(document: JobDoc) -> bool:
@@ -99,6 +142,12 @@ def accelerators_of(document: JobDoc) -> list[DeviceDoc]:
     return [device for device in document["devices"] if device["class"] in ACCELERATORS]
 
 
+def only_part(document: JobDoc) -> str | None:
+    """The catalog id of a job's accelerators; None where unknown, or of several kinds."""
+    names = {device["hardware"] for device in accelerators_of(document)}
+    return names.pop() if len(names) == 1 else None
+
+
 def mean_power_w(document: JobDoc) -> float | None:
     """Mean power of one accelerator over the job [W]; None where an energy is not known."""
     devices, seconds = accelerators_of(document), document["duration_s"]
@@ -109,46 +158,28 @@ def mean_power_w(document: JobDoc) -> float | None:
     return sum(known) / len(devices) / seconds
 
 
-def rows_of(documents: Iterable[JobDoc]) -> list[OwnRow]:
-    """The calibration rows of those jobs that can teach."""
-    found = (row_of(document) for document in documents)
-    return [row for row in found if row is not None]
-
-
-def own_rows(documents: Iterable[Mapping[str, Any]], catalog: Catalog) -> list[OwnRow]:
-    """Rows that `OwnRow.to_doc` wrote; hardware names are looked up (raises LookupFailed)."""
-    return [
-        OwnRow(**{**document, "hardware": catalog.hardware(document["hardware"]).id})
-        for document in documents
-    ]
-
-
-Learnt = tuple[Quantity, Quantity, str]
-"""Time ratio, energy ratio and operating point."""
-
-
-def own_ratio(
+def own_ratios(
     rows: Sequence[OwnRow], now: str, target: str, name: str | None, workload: str | None
-) -> Learnt | None:
+) -> OwnRatios | None:
     """Own ratios of two parts: of this very workload, else of several others of its class."""
-    pairs = _pairs(rows, now, target)
-    if workload is not None and workload in pairs:
+    by_workload = _pairs(rows, now, target)
+    if workload is not None and workload in by_workload:
         text = f"own measurements of {workload} on both parts"
-        return _learnt(pairs[workload], text, SINGLE_RUN)
-    same = {key: found for key, found in pairs.items() if _class(rows, key) == name}
-    if name is None or len(same) < WORKLOADS_LEAST:
+        return _ratios(by_workload[workload], text, SINGLE_RUN)
+    classes = {row.workload: row.workload_class for row in reversed(rows)}
+    same_class = [found for key, found in by_workload.items() if classes[key] == name]
+    if name is None or len(same_class) < WORKLOADS_LEAST:
         return None
-    every = [pair for found in same.values() for pair in found]
-    text = f"own measurements of {len(same)} other workloads of class {name}"
-    return _learnt(every, text, OTHER_WORKLOADS)
+    text = f"own measurements of {len(same_class)} other workloads of class {name}"
+    return _ratios([pair for found in same_class for pair in found], text, OTHER_WORKLOADS)
 
 
 def recognised(rows: Sequence[OwnRow], run: Run) -> str | None:
-    """The own workload that a run is, told by part, class, unit and rate; None where not one alone.
+    """The own workload of a run, by part, class, unit and rate; None unless exactly one matches.
 
     Runs of one workload on one part differ by less than `SINGLE_RUN`, with which they are compared.
     """
-    found = {
+    matching = {
         row.workload
         for row in rows
         if row.hardware == run.hardware and row.unit in run.units_per_s
@@ -156,36 +187,34 @@ def recognised(rows: Sequence[OwnRow], run: Run) -> str | None:
         or row.workload_class == run.workload_class
         if abs(math.log(row.units_per_s / run.units_per_s[row.unit])) <= math.log(SINGLE_RUN)
     }
-    return found.pop() if len(found) == 1 else None
+    return matching.pop() if len(matching) == 1 else None
 
 
-Logs = tuple[float, float]
+def _pairs(rows: Sequence[OwnRow], now: str, target: str) -> dict[str, list[tuple[OwnRow, OwnRow]]]:
+    """Every run on one part with every run of the same work on the other, by workload."""
+    by_workload: dict[str, list[tuple[OwnRow, OwnRow]]] = {}
+    runs_now = [row for row in rows if row.hardware == now]
+    runs_target = [row for row in rows if row.hardware == target]
+    for run, other in product(runs_now, runs_target):
+        if run.workload == other.workload and run.unit == other.unit:
+            by_workload.setdefault(run.workload, []).append((run, other))
+    return by_workload
 
 
-def _pairs(rows: Sequence[OwnRow], now: str, target: str) -> dict[str, list[Logs]]:
-    """Logarithms of time and energy ratio by workload, every run against every run."""
-    found: dict[str, list[Logs]] = {}
-    here = [row for row in rows if row.hardware == now]
-    there = [row for row in rows if row.hardware == target]
-    for one in here:
-        for other in there:
-            if (one.workload, one.unit) == (other.workload, other.unit):
-                time = math.log(one.units_per_s / other.units_per_s)
-                energy = time + math.log(other.power_w / one.power_w)
-                found.setdefault(one.workload, []).append((time, energy))
-    return found
+def _ratios(pairs: Sequence[tuple[OwnRow, OwnRow]], text: str, least: float) -> OwnRatios:
+    times = [math.log(run.units_per_s / other.units_per_s) for run, other in pairs]
+    powers = [math.log(other.power_w / run.power_w) for run, other in pairs]
+    energies = [time + power for time, power in zip(times, powers, strict=True)]
+    return OwnRatios(
+        time=_ratio(times, text, least),
+        energy=_ratio(energies, text, least),
+        point=f"{text}, per device",
+    )
 
 
-def _class(rows: Sequence[OwnRow], workload: str) -> str | None:
-    return next(row.workload_class for row in rows if row.workload == workload)
-
-
-def _learnt(pairs: Sequence[Logs], text: str, least: float) -> Learnt:
-    figures = []
-    for which in (0, 1):
-        logs = [pair[which] for pair in pairs]
-        middle, room = median(logs), math.log(least)
-        low, high = min(*logs, middle - room), max(*logs, middle + room)
-        ends = (math.exp(middle), math.exp(low), math.exp(high))
-        figures.append(Quantity(*ends, "1", "measured", text))
-    return figures[0], figures[1], f"{text}, per device"
+def _ratio(logs: Sequence[float], text: str, least: float) -> Quantity:
+    """The median with a range that holds every run, and at least x/÷ `least`."""
+    middle, margin = median(logs), math.log(least)
+    low, high = min(*logs, middle - margin), max(*logs, middle + margin)
+    ends = (math.exp(middle), math.exp(low), math.exp(high))
+    return Quantity(*ends, "1", "measured", text)

@@ -11,25 +11,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gramwatt.sci.advice.constraints.support import STACKS
 from gramwatt.sci.advice.documents import Basis
-from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratio
+from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratios
+from gramwatt.sci.advice.prediction.measurements import (
+    Pair,
+    measurements,
+    pairs,
+    table,
+    title,
+)
 from gramwatt.sci.advice.prediction.ratio_range import within
-from gramwatt.sci.advice.prediction.regression import FITTED_CLASSES
-from gramwatt.sci.advice.prediction.replay import Pair, pairs
-from gramwatt.sci.advice.prediction.rows import WorkloadClass, cited, measurements, table
 from gramwatt.sci.advice.prediction.serving import direct, serving_rows
 from gramwatt.sci.advice.prediction.specs import RATES, Specs, specs_of
-from gramwatt.sci.advice.prediction.time_model import Setting, shipped_model
+from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
+from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 
+STACKS: Mapping[str, str] = {
+    "pytorch": "pytorch",
+    "torch": "pytorch",
+    "tensorrt": "tuned",
+    "tensorrt-llm": "tuned",
+    "llama.cpp": "llama.cpp",
+    "vllm": "vllm",
+}
+"""The measurements' software stack of a framework; "tuned" are vendors' own entries of MLPerf."""
 FAMILIES_MEASURED = 2
 """A part measured with fewer workloads than this in a class counts as not in the table."""
 UNKNOWN_CLASS = 1.6
-"""Least x/÷ factor where the class is not known (survey, section 5, an estimate)."""
+"""Least x/÷ factor where the class is not known (an estimate)."""
 UNKNOWN_VENDOR = 1.25
-"""Further x/÷ factor for a vendor without any row in the class (survey's widening, an estimate)."""
+"""Further x/÷ factor for a vendor without any row in the class (an estimate)."""
 UNKNOWN_CLASSES: tuple[WorkloadClass, ...] = ("training", "batch-inference", "decode")
 MODEL_SOURCE = "time model fitted to published measurements (docs/suggestions-accuracy.md)"
 
@@ -47,71 +60,80 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What of a job decides its time elsewhere; `workload` names it in the own measurements."""
+class Workload:
+    """What of a job decides its time elsewhere; `name` is that of the work in own measurements."""
 
     workload_class: WorkloadClass | None
     framework: str | None
     precision: str | None
     batch: float | None
     count: float
-    workload: str | None = None
+    name: str | None = None
 
 
-def predict(asked: Asked, now: Hardware, target: Hardware, own: Sequence[OwnRow]) -> Prediction:
-    """The prediction for one target; the same part is not asked for here."""
-    learnt = own_ratio(own, now.id, target.id, asked.workload_class, asked.workload)
+def predict(
+    workload: Workload, now: Hardware, target: Hardware, own: Sequence[OwnRow]
+) -> Prediction:
+    """The prediction for one target that is not the present part."""
+    learnt = own_ratios(own, now.id, target.id, workload.workload_class, workload.name)
     if learnt is not None:
-        time, energy, point = learnt
-        return Prediction(time, energy, "direct", point, (), (time.source,))
-    if asked.workload_class == "llm-serving":
-        return _served(asked, now, target)
-    if asked.workload_class == "small":
+        sources = (learnt.time.source,)
+        return Prediction(learnt.time, learnt.energy, "direct", learnt.point, (), sources)
+    if workload.workload_class == "llm-serving":
+        return _served(workload, now, target)
+    if workload.workload_class == "small":
         return _small(now, target)
-    if asked.workload_class is None:
-        return _unclassified(asked, now, target)
-    return _modelled(asked, asked.workload_class, now, target)
+    if workload.workload_class is None:
+        return _unclassified(workload, now, target)
+    return _modelled(workload, workload.workload_class, now, target)
 
 
-def refusal(reason: str) -> Prediction:
-    """No answer, and why."""
+def energy_factor(name: WorkloadClass | None) -> float:
+    """x/÷ factor of board energy: of its own class where measured, else of training.
+
+    Small jobs take that of recommender training, which runs at as small a share of rated power.
+    """
+    measured = "recsys" if name in ("recsys", "small") else "training"
+    return _factors()[measured, "energy", "full"]
+
+
+def families_measured(name: WorkloadClass | None) -> Mapping[str, int]:
+    """Workloads of that class, of training where it is not known, measured on each part."""
+    return _families()[name if name in FITTED_CLASSES else "training"]
+
+
+def _refusal(reason: str) -> Prediction:
     return Prediction(None, None, "none", "", (reason,), ())
 
 
-def _served(asked: Asked, now: Hardware, target: Hardware) -> Prediction:
-    found = direct(_serving().get((now.id, target.id), ()), asked.batch, asked.count)
-    if found.time is None:
-        return refusal(found.refusal or "")
-    sources = tuple(cited(key) for key in found.sources)
-    text = f"direct measurements of {found.families} model families at {found.point}"
-    low, middle, high = found.time
-    time = Quantity(middle, low, high, "1", "measured", text)
-    energy = None
-    if found.energy:
-        low, middle, high = found.energy
-        energy = Quantity(middle, low, high, "1", "measured", text)
+def _served(workload: Workload, now: Hardware, target: Hardware) -> Prediction:
+    pairs_of_parts = _serving_pairs().get((now.id, target.id), ())
+    answer = direct(pairs_of_parts, workload.batch, workload.count)
+    if answer.time is None:
+        return _refusal(answer.refusal or "")
     reason = (
-        f"{text}; the range holds all of them. Compared at equal concurrency and device count: a "
-        "larger part that is given more sequences can do better"
+        f"{answer.time.source}; the range holds all of them. Compared at equal concurrency and "
+        "device count: a larger part that is given more sequences can do better"
     )
-    return Prediction(time, energy, "direct", found.point, (reason,), sources)
+    sources = tuple(map(title, answer.sources))
+    return Prediction(answer.time, answer.energy, "direct", answer.point, (reason,), sources)
 
 
 def _small(now: Hardware, target: Hardware) -> Prediction:
     if "gpu" not in (now.device_class, target.device_class):
-        return refusal("small jobs were measured on GPUs only")
+        return _refusal("small jobs were measured on GPUs only")
     text = "small jobs take about as long on every part: their time is overhead"
     time = within(1.0, _factors()["small", "time", "plain"], f"{text} (ResNet-50, batch 1 to 8)")
     return Prediction(time, None, "class-model", "batch as now", (text,), (MODEL_SOURCE,))
 
 
-def _unclassified(asked: Asked, now: Hardware, target: Hardware) -> Prediction:
+def _unclassified(workload: Workload, now: Hardware, target: Hardware) -> Prediction:
     """The mean of the classes, as wide as all of them together."""
-    found = [_modelled(asked, name, now, target) for name in UNKNOWN_CLASSES]
-    known = [one for one in found if one.time is not None]
-    times = [one.time for one in known if one.time is not None]
+    of_classes = [_modelled(workload, name, now, target) for name in UNKNOWN_CLASSES]
+    known = [prediction for prediction in of_classes if prediction.time is not None]
+    times = [prediction.time for prediction in known if prediction.time is not None]
     if not times:
-        return found[0]
+        return of_classes[0]
     # Known to no more than the least known class.
     least = next((one for one in known if one.basis == "class-model"), known[0])
     middle = math.exp(sum(math.log(time.value) for time in times) / len(times))
@@ -122,36 +144,42 @@ def _unclassified(asked: Asked, now: Hardware, target: Hardware) -> Prediction:
     return Prediction(time, None, least.basis, least.point, (reason,), (MODEL_SOURCE,))
 
 
-def _modelled(asked: Asked, name: WorkloadClass, now: Hardware, target: Hardware) -> Prediction:
-    measured = [_families().get((name, part.id), 0) for part in (now, target)]
-    for part, count in zip((now, target), measured, strict=True):
+def _modelled(
+    workload: Workload, name: WorkloadClass, now: Hardware, target: Hardware
+) -> Prediction:
+    measured = [(part, _families()[name].get(part.id, 0)) for part in (now, target)]
+    for part, count in measured:
         if part.device_class != "gpu" and not count:
-            return refusal(f"nothing comparable was measured on {part.id} or parts of its kind")
-    setting = setting_for(name, asked.framework, asked.precision)
-    ratio = shipped_model().log_time_ratio(setting, specs_of(now), specs_of(target))
+            return _refusal(f"nothing comparable was measured on {part.id} or parts of its kind")
+    setting = _setting(workload, name)
+    specs_now, specs_target = specs_of(now), specs_of(target)
+    ratio = shipped_model().log_time_ratio(setting, specs_now, specs_target)
     if ratio is None:
-        return refusal("the catalog lacks a peak rate or the bandwidth of one of the parts")
-    in_table = min(measured) >= FAMILIES_MEASURED
-    factor = _range(setting, specs_of(now), specs_of(target), in_table)
-    reasons = _reasons(asked, setting, zip((now, target), measured, strict=True))
+        return _refusal("the catalog lacks a peak rate or the bandwidth of one of the parts")
+    in_table = min(count for _, count in measured) >= FAMILIES_MEASURED
+    factor = _range_factor(setting, specs_now, specs_target, in_table=in_table)
     if any(part.vendor not in _vendors()[name] for part in (now, target)):
         factor *= UNKNOWN_VENDOR
-    point = "same settings on each device, batch as large as now or as memory allows"
-    basis: Basis = "calibrated" if in_table else "class-model"
     source = f"{MODEL_SOURCE}, class {name}, 80 % within x/÷ {factor:.2f}"
-    time = within(math.exp(ratio), factor, source)
-    return Prediction(time, None, basis, point, tuple(reasons), (MODEL_SOURCE,))
+    return Prediction(
+        time=within(math.exp(ratio), factor, source),
+        energy=None,
+        basis="calibrated" if in_table else "class-model",
+        point="same settings on each device, batch as large as now or as memory allows",
+        reasons=tuple(_reasons(workload, setting, measured)),
+        sources=(MODEL_SOURCE,),
+    )
 
 
-def setting_for(name: WorkloadClass, framework: str | None, precision: str | None) -> Setting:
+def _setting(workload: Workload, name: WorkloadClass) -> Setting:
     """The setting as far as the table knows it: the rest counts as unknown."""
-    stack = STACKS.get((framework or "").lower())
+    precision, stack = workload.precision, STACKS.get((workload.framework or "").lower())
     if precision is None or (name, RATES[precision]) not in _rates():
         return Setting(name, None, None)
     return Setting(name, stack if (name, stack) in _stacks() else None, precision)
 
 
-def _range(setting: Setting, now: Specs, target: Specs, in_table: bool) -> float:
+def _range_factor(setting: Setting, now: Specs, target: Specs, *, in_table: bool) -> float:
     """x/÷ factor of the time ratio."""
     known, factors = setting.known, _factors()
     factor = factors[setting.workload_class, "time", known + ("" if in_table else ", new part")]
@@ -161,9 +189,11 @@ def _range(setting: Setting, now: Specs, target: Specs, in_table: bool) -> float
     return factor
 
 
-def _reasons(asked: Asked, setting: Setting, parts: Iterable[tuple[Hardware, int]]) -> list[str]:
+def _reasons(
+    workload: Workload, setting: Setting, measured: Iterable[tuple[Hardware, int]]
+) -> list[str]:
     reasons = []
-    for part, count in parts:
+    for part, count in measured:
         if count < FAMILIES_MEASURED:
             reasons.append(
                 f"{part.id} was measured with {count} workload{'' if count == 1 else 's'} of class "
@@ -175,41 +205,31 @@ def _reasons(asked: Asked, setting: Setting, parts: Iterable[tuple[Hardware, int
     }
     if setting.known in unknown:
         reasons.append(unknown[setting.known])
-    if asked.precision == "fp32":
+    if workload.precision == "fp32":
         reasons.append("fp32 is taken to run on TF32 units where the part has them")
     return reasons
 
 
 @cache
 def _factors() -> Mapping[tuple[str, str, str], float]:
+    """x/÷ factors of `ranges.csv` by class, figure and what is known of the setting."""
     return {
         (row.text("class"), row.text("figure"), row.text("known")): row.known("factor")
         for row in table("ranges.csv")
     }
 
 
-def energy_factor(name: str | None) -> float:
-    """x/÷ factor of board energy: of its own class where measured, else of training.
-
-    Small jobs take that of recommender training, which runs at as small a share of rated power.
-    """
-    own = {"recsys": "recsys", "small": "recsys"}.get(name or "", "training")
-    return _factors()[own, "energy", "full"]
-
-
 @cache
-def _families() -> Mapping[tuple[str, str], int]:
-    found: dict[tuple[str, str], set[str]] = {}
+def _families() -> Mapping[str, Mapping[str, int]]:
+    """How many workload families were measured, by fitted class and part."""
+    families: dict[str, dict[str, set[str]]] = {name: {} for name in FITTED_CLASSES}
     for row in measurements():
-        if row.use == "time" and row.workload_class in FITTED_CLASSES:
-            found.setdefault((row.workload_class, row.hardware), set()).add(row.family)
-    return {key: len(names) for key, names in found.items()}
-
-
-def families_measured(name: str | None) -> Mapping[str, int]:
-    """Workloads of that class, of training where it is not known, measured on each part."""
-    wanted = name if name in FITTED_CLASSES else "training"
-    return {part: count for (group, part), count in _families().items() if group == wanted}
+        if row.use == "time" and row.workload_class in families:
+            families[row.workload_class].setdefault(row.hardware, set()).add(row.family)
+    return {
+        name: {part: len(names) for part, names in parts.items()}
+        for name, parts in families.items()
+    }
 
 
 @cache
@@ -224,16 +244,18 @@ def _rates() -> frozenset[tuple[str, str]]:
 
 @cache
 def _vendors() -> Mapping[str, frozenset[str]]:
+    """Vendors with measured parts, by class."""
     names = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "google": "Google"}
-    found: dict[str, set[str]] = {}
-    for name, part in _families():
-        found.setdefault(name, set()).add(names[part.split("-")[0]])
-    return {name: frozenset(vendors) for name, vendors in found.items()}
+    return {
+        name: frozenset(names[part.split("-")[0]] for part in parts)
+        for name, parts in _families().items()
+    }
 
 
 @cache
-def _serving() -> Mapping[tuple[str, str], Sequence[Pair]]:
-    found: dict[tuple[str, str], list[Pair]] = {}
+def _serving_pairs() -> Mapping[tuple[str, str], Sequence[Pair]]:
+    """Pairs of serving rows by present and target part."""
+    by_parts: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs(serving_rows(measurements())):
-        found.setdefault((pair.now.hardware, pair.target.hardware), []).append(pair)
-    return found
+        by_parts.setdefault((pair.now.hardware, pair.target.hardware), []).append(pair)
+    return by_parts

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 from gramwatt.sci.base.quantity import Quantity, join_sources, weakest
 
-Formula = Callable[[Mapping[str, float]], float]
+Values = Mapping[str, float]
+Formula = Callable[[Values], float]
 
 
 def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "") -> Quantity:
@@ -21,7 +22,7 @@ def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "")
     middle = formula(middles)
     down = up = 0.0
     for name, figure in inputs.items():
-        ends = [formula({**middles, name: end}) for end in (figure.low, figure.high)]
+        ends = (formula({**middles, name: end}) for end in (figure.low, figure.high))
         moves = [math.log(end / middle) for end in ends]
         down += min(0.0, *moves) ** 2
         up += max(0.0, *moves) ** 2
@@ -36,6 +37,6 @@ def within(value: float, factor: float, source: str) -> Quantity:
     return Quantity(value, value / factor, value * factor, "1", "estimated", source)
 
 
-def one(source: str) -> Quantity:
+def unchanged(source: str) -> Quantity:
     """Exactly 1: the present run over itself."""
     return Quantity.exact(1.0, "1", "derived", source)

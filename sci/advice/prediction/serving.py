@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gramwatt.sci.advice.prediction.replay import Pair
-from gramwatt.sci.advice.prediction.rows import Measurement
+from gramwatt.sci.advice.prediction.measurements import Measurement, Pair
+from gramwatt.sci.base.quantity import Quantity
 
 FAMILIES_LEAST = 3
 """Fewer model families than this are anecdotes."""
@@ -20,19 +20,18 @@ ENERGY_FAMILIES_LEAST = 5
 """Energy differs less between parts than time, so that chance misleads more easily."""
 UNSEEN = 1.1
 """x/÷ on both ends of the direct rows: the next model may lie just outside them (estimate)."""
-SPREAD_MOST = 4.0
+RANGE_MOST = 4.0
 """Largest over smallest ratio beyond which rows of one operating point contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Direct ratios of two parts [target over now]: middle and range, or why there is none."""
+    """Direct ratios of two parts, target over now, or why there is none."""
 
-    time: tuple[float, float, float] | None
-    energy: tuple[float, float, float] | None
+    time: Quantity | None
+    energy: Quantity | None
     point: str
     refusal: str | None
-    families: int
     sources: tuple[str, ...]
 
 
@@ -48,24 +47,26 @@ def direct(every: Sequence[Pair], batch: float | None, count: float) -> Direct:
     preferred. Without a batch only rows at full load (offline) count.
     """
     chosen = _nearest(every, batch)
-    same = [pair for pair in chosen if pair.now.count == count]
-    chosen = same if _families(same) >= FAMILIES_LEAST else chosen
-    point = _point(chosen)
-    families = _families(chosen)
+    same_count = [pair for pair in chosen if pair.now.count == count]
+    if _families(same_count) >= FAMILIES_LEAST:
+        chosen = same_count
+    point, families = _point(chosen), _families(chosen)
     sources = tuple(dict.fromkeys(pair.now.source for pair in chosen))
     times = sorted(math.exp(pair.log_time) for pair in chosen)
     refusal = _refusal(times, families, point, batch)
     if refusal:
-        return Direct(None, None, point, refusal, families, sources)
+        return Direct(None, None, point, refusal, sources)
+    text = f"direct measurements of {families} model families at {point}"
     metered = [pair for pair in chosen if pair.log_energy is not None]
-    joules = sorted(math.exp(pair.log_energy or 0.0) for pair in metered)
-    enough = _families(metered) >= ENERGY_FAMILIES_LEAST
-    energy = _widened(joules) if enough else None
-    return Direct(_widened(times), energy, point, None, families, sources)
+    energy = None
+    if _families(metered) >= ENERGY_FAMILIES_LEAST:
+        energy = _ratio(sorted(math.exp(pair.log_energy or 0.0) for pair in metered), text)
+    return Direct(_ratio(times, text), energy, point, None, sources)
 
 
-def _widened(ratios: Sequence[float]) -> tuple[float, float, float]:
-    return (ratios[0] / UNSEEN, median(ratios), ratios[-1] * UNSEEN)
+def _ratio(ratios: Sequence[float], source: str) -> Quantity:
+    ends = (ratios[0] / UNSEEN, ratios[-1] * UNSEEN)
+    return Quantity(median(ratios), *ends, "1", "measured", source)
 
 
 def _refusal(times: Sequence[float], families: int, point: str, batch: float | None) -> str | None:
@@ -75,7 +76,7 @@ def _refusal(times: Sequence[float], families: int, point: str, batch: float | N
             f"LLM serving is answered from direct measurements only, and {families} model "
             f"families were measured on both parts at a comparable point{hint}"
         )
-    if times[-1] / times[0] > SPREAD_MOST:
+    if times[-1] / times[0] > RANGE_MOST:
         return (
             f"the direct measurements at {point} contradict each other: time ratios from "
             f"{times[0]:.2f} to {times[-1]:.2f}; the serving software decides, not the part"
@@ -86,13 +87,13 @@ def _refusal(times: Sequence[float], families: int, point: str, batch: float | N
 def _nearest(every: Sequence[Pair], batch: float | None) -> list[Pair]:
     if batch is None:
         return [pair for pair in every if pair.now.batch is None]
-    limits = {pair.now.batch for pair in every if pair.now.batch}
+    limits = sorted({pair.now.batch for pair in every if pair.now.batch})
     if not limits:
         return []
-    near = min(sorted(limits), key=lambda limit: abs(math.log2(limit / batch)))
-    if abs(math.log2(near / batch)) > 1:
+    nearest = min(limits, key=lambda limit: abs(math.log2(limit / batch)))
+    if abs(math.log2(nearest / batch)) > 1:
         return []
-    return [pair for pair in every if pair.now.batch == near]
+    return [pair for pair in every if pair.now.batch == nearest]
 
 
 def _families(chosen: Iterable[Pair]) -> int:

@@ -19,8 +19,6 @@ RATES: Mapping[str, str] = {
 """Which peak rate a precision runs at. Four-bit weights compute in half precision; FP4 results are
 few and count with the 8-bit rate. FP32 counts with TF32 where the part has it, as frameworks do;
 so do rows whose source does not state the precision (the Zeus trace)."""
-
-
 TENSOR_ONLY = 4.0
 """Half over single peak rate above which the single rate is that of plain cores: TF32 is half."""
 
@@ -35,7 +33,6 @@ class Specs:
     single: float | None
     bandwidth_gbs: float | None
     tdp_w: float | None
-    memory_gb: float | None
 
     @property
     def has_tf32(self) -> bool:
@@ -62,7 +59,6 @@ def specs_of(part: Hardware) -> Specs:
         rates.tf32 or rates.fp32,
         part.memory_bandwidth_gbs,
         part.tdp_w,
-        part.memory_gb,
     )
 
 

@@ -6,13 +6,38 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
-from gramwatt.sci.advice.prediction.regression import Term, model_terms
-from gramwatt.sci.advice.prediction.rows import WorkloadClass, table
+from gramwatt.sci.advice.prediction.measurements import table
 from gramwatt.sci.advice.prediction.specs import RATES, Specs
+from gramwatt.sci.advice.request import WorkloadClass
 
+FITTED_CLASSES = frozenset(("training", "batch-inference", "decode", "prefill", "recsys"))
+"""Small jobs do not follow specifications; LLM serving follows its software (direct rows only)."""
 ASSUMED_PRECISION = "fp16"
 """What a job of unknown precision is taken to run at; its range is that of unknown precision."""
+
+
+class Term(NamedTuple):
+    """A coefficient, as a line of `fit.csv` names it: its kind and what it belongs to.
+
+    `within` is the software stack or the peak rate of a departure that holds for these only.
+    """
+
+    kind: str
+    workload_class: str = ""
+    within: str = ""
+    part: str = ""
+
+
+def departures(name: str, stack: str | None, rate: str | None, part: str) -> list[Term]:
+    """Departures of a part from its specifications, those of an unknown stack or rate left out."""
+    terms = [Term("part", "", "", part), Term("part-class", name, "", part)]
+    if stack is not None:
+        terms.append(Term("part-stack", name, stack, part))
+    if rate is not None:
+        terms.append(Term("part-rate", name, rate, part))
+    return terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,39 +66,40 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class TimeModel:
-    """Coefficients by term, as `gramwatt.sci.advice.prediction.regression` makes them."""
+    """Coefficients by term."""
 
     terms: Mapping[Term, float]
 
     def log_time_ratio(self, setting: Setting, now: Specs, target: Specs) -> float | None:
         """ln(time on target / time now) for the same work; None where a figure is missing."""
-        ends = [self._log_rate(setting, part) for part in (now, target)]
-        if ends[0] is None or ends[1] is None:
+        rate_now, rate_target = self._log_rate(setting, now), self._log_rate(setting, target)
+        if rate_now is None or rate_target is None:
             return None
-        return ends[0] - ends[1]
-
-    def measured(self, name: str, part: str) -> bool:
-        """Whether the table holds measurements of that part in that class of work."""
-        return ("part-class", name, part) in self.terms
+        return rate_now - rate_target
 
     def _log_rate(self, setting: Setting, part: Specs) -> float | None:
+        """ln(rate) of a part but for the level of the work, which a ratio does not need."""
         name, precision = setting.workload_class, setting.precision
         peak = part.peak(precision or ASSUMED_PRECISION)
-        if not peak or not part.bandwidth_gbs or ("peak", name) not in self.terms:
+        slope = self.terms.get(Term("peak", name))
+        if not peak or not part.bandwidth_gbs or slope is None:
             return None
+        level = slope * math.log(peak)
+        level += self.terms[Term("bandwidth", name)] * math.log(part.bandwidth_gbs)
         rate = RATES[precision] if precision else None
         stack = setting.stack if setting.known == "full" else None
-        level = self.terms["peak", name] * math.log(peak)
-        level += self.terms["bandwidth", name] * math.log(part.bandwidth_gbs)
-        departures = model_terms(name, stack, rate, part.id)
-        return level + sum(self.terms.get(term, 0.0) for term, _ in departures)
+        return level + sum(
+            self.terms.get(term, 0.0) for term in departures(name, stack, rate, part.id)
+        )
 
 
 @cache
 def shipped_model() -> TimeModel:
-    """The model of `fit.csv`, which scripts/fit_throughput.py makes from `measurements.csv`."""
-    terms: dict[Term, float] = {}
-    for row in table("fit.csv"):
-        cells = (row.text("term"), row.text("class"), row.text("within"), row.text("part"))
-        terms[tuple(cell for cell in cells if cell)] = row.known("value")
-    return TimeModel(terms)
+    """The model of `fit.csv`, which benchmarks/advice makes from `measurements.csv`."""
+    columns = ("term", "class", "within", "part")
+    return TimeModel(
+        {
+            Term(*(row.text(column) for column in columns)): row.known("value")
+            for row in table("fit.csv")
+        }
+    )

@@ -22,8 +22,8 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.journal import records_of
 from gramwatt.service.usecases.jobs import find_job
+from gramwatt.service.usecases.journal import records_of
 from tests.collectors.rig import energy_j
 from tests.collectors.story import RAM_W, Story
 

@@ -3,7 +3,8 @@
 from gramwatt.reports.job import build
 from gramwatt.reports.model import Heading, Table, Text
 from gramwatt.reports.sections.advice import advice_blocks
-from gramwatt.sci.advice import for_job, own_rows
+from gramwatt.sci.advice.jobs import for_job
+from gramwatt.sci.advice.prediction.calibration import read_own_rows
 from gramwatt.sci.catalog.catalog import load_catalog
 from tests.documents import steady_job, unread_job
 
@@ -43,7 +44,7 @@ def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_referenc
         {**base, "job_id": "2", "hardware": "nvidia-b200", "units_per_s": 50},
     ]
     catalog = load_catalog()
-    own = own_rows([{**row, "power_w": 500} for row in rows], catalog)
+    own = read_own_rows([{**row, "power_w": 500} for row in rows], catalog)
     answer = for_job(document, catalog, own)
     table = advice_blocks(document, answer)[-1]
     assert table.rows[0][0] == "Change hardware to nvidia-b200"

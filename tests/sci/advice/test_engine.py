@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.advice import parse_suggestion
 from gramwatt.sci.advice.documents import verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import ratio_of
-from gramwatt.sci.advice.prediction.rows import CLASSES
-from gramwatt.sci.advice.request import PRECISIONS
+from gramwatt.sci.advice.request import CLASSES, PRECISIONS, parse_suggest_request
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.embodied.accelerators import accelerator_te
-from tests.sci.advice.asking import A100, B200, CATALOG, H100, L4, T4, V100, ask, judged, way
+from tests.sci.advice.requests import A100, B200, CATALOG, H100, L4, T4, V100, action, ask, judged
 
 TRAINED = {
     "hardware": H100,
@@ -170,9 +168,9 @@ def test_a_module_without_its_host_is_never_a_certain_saving_for_that():
 
 def test_fewer_nodes_are_not_promised_beyond_what_was_measured():
     wide = {**TRAINED, "count": 1024, "model_parameters": 7e9, "method": "lora"}
-    said = way("fewer-nodes", **wide)
+    said = action("fewer-nodes", **wide)
     assert (said["verdict"], said["carbon_ratio"]) == ("unknown", None)
-    assert way("fewer-nodes", **{**wide, "count": 72})["verdict"] == "lower"
+    assert action("fewer-nodes", **{**wide, "count": 72})["verdict"] == "lower"
 
 
 def test_providers_go_by_their_other_names_and_are_one():
@@ -191,11 +189,11 @@ def test_providers_go_by_their_other_names_and_are_one():
 
 
 def test_what_is_already_used_is_not_suggested():
-    assert way("mixed-precision", **TRAINED) is None
+    assert action("mixed-precision", **TRAINED) is None
     served = {"hardware": H100, "kind": "inference", "model_parameters": 8e9, "zone": "DE"}
-    assert way("quantise", **served, precision="int8", batch_size=64) is None
-    assert way("batching", **served, precision="bf16", batch_size=256) is None
-    assert way("stop-idle", **TRAINED, utilisation=0.95) is None
+    assert action("quantise", **served, precision="int8", batch_size=64) is None
+    assert action("batching", **served, precision="bf16", batch_size=256) is None
+    assert action("stop-idle", **TRAINED, utilisation=0.95) is None
 
 
 def test_sharing_needs_room_in_time_and_memory():
@@ -207,23 +205,23 @@ def test_sharing_needs_room_in_time_and_memory():
         "zone": "DE",
         "hours": 10,
     }
-    said = way("share", **small, peak_memory_gb=10)
+    said = action("share", **small, peak_memory_gb=10)
     idle = CATALOG.hardware(A100).idle_w.value
     assert said["energy_ratio"]["value"] == pytest.approx(1 - idle / 100 / 2)
-    assert way("share", **small, peak_memory_gb=60) is None
-    assert way("share", **{**small, "utilisation": 0.6}, peak_memory_gb=10) is None
-    assert way("consolidate", **small, peak_memory_gb=10, count=4)["count"] == 4
+    assert action("share", **small, peak_memory_gb=60) is None
+    assert action("share", **{**small, "utilisation": 0.6}, peak_memory_gb=10) is None
+    assert action("consolidate", **small, peak_memory_gb=10, count=4)["count"] == 4
 
 
 def test_fewer_nodes_by_the_measured_runs():
     wide = {**TRAINED, "count": 64, "model_parameters": 7e9, "method": "lora"}
-    said = way("fewer-nodes", **wide)
+    said = action("fewer-nodes", **wide)
     # 8 against 64 or 72 H100: 12 to 42 % more energy at scale.
     assert (said["count"], said["verdict"]) == (8, "lower")
     assert said["energy_ratio"]["low"] == pytest.approx(1 / 1.4246, abs=0.001)
     assert said["energy_ratio"]["high"] == pytest.approx(1 / 1.121, abs=0.001)
-    assert way("fewer-nodes", **{**wide, "count": 8}) is None
-    assert way("fewer-nodes", **{**wide, "model_parameters": 70e9, "method": "full"}) is None
+    assert action("fewer-nodes", **{**wide, "count": 8}) is None
+    assert action("fewer-nodes", **{**wide, "model_parameters": 70e9, "method": "full"}) is None
 
 
 def test_regions_stay_with_the_provider():
@@ -232,9 +230,9 @@ def test_regions_stay_with_the_provider():
     assert len(moved) == 3
     assert all(one["target"].startswith("gcp:") for one in moved)
     assert all(one["verdict"] == "lower" for one in moved)
-    assert way("shift-region", **TRAINED) is None  # no provider: nothing is permitted
+    assert action("shift-region", **TRAINED) is None  # no provider: nothing is permitted
     offline = {"hardware": H100, "region": "gcp:europe-west3", "constraint": "offline"}
-    assert way("shift-region", **offline) is None
+    assert action("shift-region", **offline) is None
 
 
 def test_a_small_job_is_told_by_its_power():
@@ -267,7 +265,7 @@ def test_serving_is_refused_where_measurements_contradict_each_other():
     assert judged(T4, **served, batch_size=8)["basis"] == "none"
 
 
-def test_the_question_without_hardware_tells_what_fits():
+def test_the_request_without_hardware_tells_what_fits():
     asked = {"model_parameters": 70e9, "kind": "inference", "precision": "fp16"}
     answer = ask(**asked, count=1)
     targets = {one["target"] for one in answer["suggestions"]}
@@ -281,7 +279,7 @@ def test_the_question_without_hardware_tells_what_fits():
 
 
 @pytest.mark.parametrize(
-    ("question", "code"),
+    ("document", "code"),
     [
         ({}, "missing-field"),
         ({"hardware": H100, "colour": "red"}, "unknown-field"),
@@ -299,9 +297,9 @@ def test_the_question_without_hardware_tells_what_fits():
         ({"hardware": H100, "region": "eu-west-1"}, "missing-field"),
     ],
 )
-def test_a_wrong_question_is_refused(question, code):
+def test_a_wrong_request_is_refused(document, code):
     with pytest.raises(ScoreError) as refused:
-        parse_suggestion(question)
+        parse_suggest_request(document)
     assert refused.value.code == code
 
 
@@ -370,8 +368,8 @@ ANY_QUESTION = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(ANY_QUESTION)
-def test_any_meaningful_question_gets_an_answer_whose_verdicts_hold(question):
-    for one in ask(**question)["suggestions"]:
+def test_any_meaningful_request_gets_an_answer_whose_verdicts_hold(request):
+    for one in ask(**request)["suggestions"]:
         ratio = one["carbon_ratio"]
         assert (one["verdict"] == "lower") == (ratio is not None and ratio["high"] < 1)
         assert json.loads(json.dumps(one, allow_nan=False)) == one

@@ -1,11 +1,11 @@
-"""Present parts that cannot hold the job, parts that are not sold, questions without a part."""
+"""Present parts that cannot hold the job, parts that are not sold, requests without a part."""
 
 from __future__ import annotations
 
 import pytest
 
 from gramwatt.sci.embodied.accelerators import accelerator_te
-from tests.sci.advice.asking import A100, B200, CATALOG, H100, L4, ask, codes, judged, way
+from tests.sci.advice.requests import A100, B200, CATALOG, H100, L4, action, ask, codes, judged
 
 T4G, A10, A10G = "nvidia-t4g", "nvidia-a10", "nvidia-a10g"
 FULL = {
@@ -76,8 +76,8 @@ def test_a_measured_peak_wins_over_the_estimate_and_the_two_disagree():
 
 
 def test_nothing_is_said_of_hours():
-    for question in (FULL, SMALL, {**SMALL, "zone": None, "region": "gcp:europe-west3"}):
-        answer = ask(**question)
+    for request in (FULL, SMALL, {**SMALL, "zone": None, "region": "gcp:europe-west3"}):
+        answer = ask(**request)
         assert "shift-time" not in {one["action"] for one in answer["suggestions"]}
         assert "gramwatt plan" not in str(answer)
 
@@ -125,13 +125,13 @@ def test_a_card_for_the_present_host_and_one_that_needs_another():
 @pytest.mark.parametrize("busy", [0.0, 0.1, 0.5, 0.8])
 @pytest.mark.parametrize("power", [40, 110, 400])
 def test_idle_time_never_saves_more_than_its_share(busy, power):
-    said = way("stop-idle", **{**SMALL, "utilisation": busy, "mean_power_w": power})
+    said = action("stop-idle", **{**SMALL, "utilisation": busy, "mean_power_w": power})
     ratio = said["carbon_ratio"]
     assert busy <= ratio["low"] <= ratio["value"] <= ratio["high"] <= 1
 
 
 def test_idle_time_by_hand():
-    ratio = way("stop-idle", **SMALL)["carbon_ratio"]
+    ratio = action("stop-idle", **SMALL)["carbon_ratio"]
     grid = CATALOG.zone("PL").intensity.value
     part = CATALOG.hardware(H100)
     made = (accelerator_te(part).te_g.value + 5_700_000 / 8) / 35_040

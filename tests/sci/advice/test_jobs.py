@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gramwatt.sci.advice import for_job, for_month, jobs, own_rows, report_lines, row_of, suggest
-from gramwatt.sci.advice.jobs import question_of
-from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratio
-from gramwatt.sci.advice.request import parse_suggestion
+from gramwatt.sci.advice import jobs
+from gramwatt.sci.advice.engine import suggest
+from gramwatt.sci.advice.jobs import for_job, for_month, report_lines, request_of
+from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratios, own_row, read_own_rows
+from gramwatt.sci.advice.request import parse_suggest_request
 from tests.documents import steady_job, unread_job
-from tests.sci.advice.asking import A100, CATALOG, H100, V100
+from tests.sci.advice.requests import A100, CATALOG, H100, V100
 
 NAMES = {A100: "NVIDIA A100-SXM4-80GB", H100: "NVIDIA H100 80GB HBM3"}
 
@@ -30,8 +33,8 @@ def own(job_id, hardware, units_per_s, power_w, workload="vision/resnet", **cell
     )
 
 
-def test_a_job_document_becomes_the_question_it_asks():
-    asked = question_of(steady_job(kind="training"))
+def test_a_job_document_becomes_the_request_it_asks():
+    asked = request_of(steady_job(kind="training"))
     # Four H100 at 500 W for two hours.
     assert (asked.hardware, asked.count, asked.hours) == (H100, 4, 2)
     assert asked.mean_power_w == pytest.approx(500)
@@ -41,7 +44,7 @@ def test_a_job_document_becomes_the_question_it_asks():
 
 
 def test_tags_say_what_the_meter_cannot_see():
-    asked = question_of(
+    asked = request_of(
         steady_job(
             tags={"framework": "pytorch", "precision": "bf16", "batch_size": "64", "method": "lora"}
         )
@@ -54,19 +57,19 @@ def test_a_tag_wins_over_what_the_record_says_and_the_record_over_nothing():
     tags = {"framework": "jax", "precision": "float32"}
     document = steady_job(framework="pytorch", precision="BFloat16", tags=tags)
     assert (document["framework"], document["precision"]) == ("pytorch", "BFloat16")
-    asked = question_of(document)
+    asked = request_of(document)
     assert (asked.framework, asked.precision) == ("jax", "fp32")
-    asked = question_of(steady_job(framework="pytorch", precision="BFloat16"))
+    asked = request_of(steady_job(framework="pytorch", precision="BFloat16"))
     assert (asked.framework, asked.precision) == ("pytorch", "bf16")
-    asked = question_of(steady_job(framework="pytorch", tags={"framework": " ", "precision": "??"}))
+    asked = request_of(steady_job(framework="pytorch", tags={"framework": " ", "precision": "??"}))
     assert (asked.framework, asked.precision) == ("pytorch", None)
-    assert question_of(steady_job(precision="posit")).precision is None
+    assert request_of(steady_job(precision="posit")).precision is None
 
 
 def test_tags_that_mean_nothing_here_do_not_cost_the_advice():
     tags = {"workload_class": "magic", "method": "prayer", "precision": "??", "batch_size": "many"}
     tags |= {"model_parameters": "inf", "framework": "x" * 300}
-    asked = question_of(steady_job(tags=tags))
+    asked = request_of(steady_job(tags=tags))
     assert (asked.workload_class, asked.method, asked.precision) == (None, None, None)
     assert (asked.batch_size, asked.model_parameters, asked.framework) == (None, None, None)
 
@@ -95,7 +98,7 @@ def test_a_job_without_accelerator_gets_a_notice():
     assert [notice["code"] for notice in answer["notices"]] == ["advice-not-applicable"]
 
 
-def test_a_month_shows_the_largest_certain_savings_first():
+def test_a_month_shows_the_largest_certain_savings_first(monkeypatch):
     measured = [
         steady_job("short", hours=1, kind="inference", tags=served()),
         steady_job("long", hours=3, kind="inference", tags=served()),
@@ -108,11 +111,12 @@ def test_a_month_shows_the_largest_certain_savings_first():
     assert found[0]["reason"].startswith("32 concurrent sequences instead of 8")
     saved = [saving["saved_g"]["value"] for saving in found]
     assert saved[0] == pytest.approx(3 * saved[1])
-    assert for_month(measured, CATALOG, most=1) == found[:1]
+    monkeypatch.setattr(jobs, "SAVINGS_MOST", 1)
+    assert for_month(measured, CATALOG) == found[:1]
 
 
 def test_a_month_looks_at_the_dearest_jobs_only(monkeypatch):
-    monkeypatch.setattr(jobs, "JOBS_LOOKED_AT", 1)
+    monkeypatch.setattr(jobs, "JOBS_EXAMINED", 1)
     two = [
         steady_job(name, hours=h, kind="inference", tags=served())
         for name, h in (("a", 1), ("b", 2))
@@ -122,10 +126,10 @@ def test_a_month_looks_at_the_dearest_jobs_only(monkeypatch):
 
 def test_synthetic_readings_neither_teach_nor_promise():
     made_up = steady_job(kind="inference", tags=served())
-    assert row_of(made_up) is not None
+    assert own_row(made_up) is not None
     notice = {"code": "meter-synthetic", "message": "x", "field": None}
     made_up["notices"].append(notice)
-    assert row_of(made_up) is None
+    assert own_row(made_up) is None
     assert for_month([made_up], CATALOG) == []
 
 
@@ -134,7 +138,7 @@ def served():
 
 
 def test_a_measured_job_with_units_is_a_calibration_row():
-    row = row_of(steady_job("job-7", kind="training"))
+    row = own_row(steady_job("job-7", kind="training"))
     assert (row.hardware, row.count, row.unit) == (H100, 4, "image")
     assert row.units_per_s == pytest.approx(1_281_167 / 7200 / 4)
     assert row.power_w == pytest.approx(500)
@@ -143,25 +147,25 @@ def test_a_measured_job_with_units_is_a_calibration_row():
 
 
 def test_only_complete_measured_jobs_with_units_teach():
-    assert row_of(unread_job()) is None
+    assert own_row(unread_job()) is None
     uncounted = {"sci": [{"unit": "job", "count": 1.0, "g_per_unit": None}]}
-    assert row_of({**steady_job(), **uncounted}) is None
+    assert own_row({**steady_job(), **uncounted}) is None
     document = steady_job()
-    assert row_of({**document, "state": "killed"}) is None
+    assert own_row({**document, "state": "killed"}) is None
     document["devices"][0]["energy_j"]["kind"] = "estimated"
-    assert row_of(document) is None
+    assert own_row(document) is None
 
 
 def test_own_measurements_come_before_the_public_table():
     rows = [own("a", V100, 100, 250), own("b", A100, 400, 350)]
-    question = parse_suggestion(
+    request = parse_suggest_request(
         {"hardware": V100, "kind": "training", "zone": "DE", "candidates": [A100]}
     )
-    [said] = swaps(suggest(question, CATALOG, rows, "vision/resnet"))
+    [said] = swaps(suggest(request, CATALOG, rows, "vision/resnet"))
     assert said["basis"] == "direct"
     assert said["time_ratio"]["value"] == pytest.approx(0.25)
     assert said["verdict"] == "lower"
-    [public] = swaps(suggest(question, CATALOG, rows, "other/work"))
+    [public] = swaps(suggest(request, CATALOG, rows, "other/work"))
     assert public["basis"] == "calibrated"
 
 
@@ -169,13 +173,13 @@ def swaps(answer):
     return [one for one in answer["suggestions"] if one["action"] == "change-hardware"]
 
 
-def test_a_question_recognises_own_work_by_part_class_unit_and_rate():
+def test_a_request_recognises_own_work_by_part_class_unit_and_rate():
     rows = [own("a", V100, 100, 250), own("b", A100, 400, 350)]
     base = {"hardware": V100, "kind": "training", "zone": "DE", "candidates": [A100], "count": 2}
 
     def basis(hours=1.0, images=2 * 3600 * 105.0, unit="image", more=(), **change):
-        question = parse_suggestion({**base, "hours": hours, "units": {unit: images}, **change})
-        [said] = swaps(suggest(question, CATALOG, [*rows, *more]))
+        request = parse_suggest_request({**base, "hours": hours, "units": {unit: images}, **change})
+        [said] = swaps(suggest(request, CATALOG, [*rows, *more]))
         return said["basis"], said["operating_point"]
 
     assert basis() == ("direct", "own measurements of vision/resnet on both parts, per device")
@@ -189,32 +193,33 @@ def test_a_question_recognises_own_work_by_part_class_unit_and_rate():
 
 def test_own_ratios_hold_every_run_and_name_the_work():
     rows = [own("a", V100, 100, 250), own("b", A100, 400, 350), own("c", A100, 200, 350)]
-    time, energy, _ = own_ratio(rows, V100, A100, "training", "vision/resnet")
+    time, energy, _ = own_ratios(rows, V100, A100, "training", "vision/resnet")
     assert (time.low, time.high) == (pytest.approx(0.25), pytest.approx(0.5))
     assert energy.value == pytest.approx(time.value * 1.4)
-    assert own_ratio(rows, A100, "nvidia-l4", "training", "vision/resnet") is None
+    assert own_ratios(rows, A100, "nvidia-l4", "training", "vision/resnet") is None
     other_unit = [own("a", V100, 100, 250), own("b", A100, 400, 350, unit="step")]
-    assert own_ratio(other_unit, V100, A100, "training", "vision/resnet") is None
+    assert own_ratios(other_unit, V100, A100, "training", "vision/resnet") is None
 
 
 def test_several_own_workloads_speak_for_another_of_their_class():
     one = [own("a", V100, 100, 250), own("b", A100, 400, 350)]
-    assert own_ratio(one, V100, A100, "training", "new/work") is None
+    assert own_ratios(one, V100, A100, "training", "new/work") is None
     two = [*one, own("c", V100, 10, 250, "nlp/bert"), own("d", A100, 50, 350, "nlp/bert")]
-    time, _, _ = own_ratio(two, V100, A100, "training", "new/work")
+    time, _, _ = own_ratios(two, V100, A100, "training", "new/work")
     assert time.low < 0.2 < 0.25 < time.high
     assert time.high / time.value >= 1.29
-    assert own_ratio(two, V100, A100, "decode", "new/work") is None
+    assert own_ratios(two, V100, A100, "decode", "new/work") is None
 
 
 def test_rows_survive_export_and_import():
     row = own("a", V100, 100.5, 250.25)
-    assert own_rows([row.to_doc()], CATALOG) == [row]
+    assert read_own_rows([row.to_doc()], CATALOG) == [row]
 
 
 def test_a_job_that_ran_did_fit_whatever_its_tags_say():
     tags = {"model_parameters": "400e9", "method": "full"}
-    answer = for_job(steady_job(kind="training", tags=tags), CATALOG, candidates=[A100, H100])
+    request = replace(request_of(steady_job(kind="training", tags=tags)), candidates=(A100, H100))
+    answer = suggest(request, CATALOG, measured=True)
     told = [n["message"] for n in answer["notices"] if n["code"] == "memory-disagrees"]
     present = [one for one in answer["suggestions"] if one["target"] == H100]
     assert present[0]["time_ratio"]["value"] == 1

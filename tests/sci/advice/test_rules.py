@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import pytest
 
+from gramwatt.sci.advice.actions.rules import rules
 from gramwatt.sci.advice.constraints.memory import memory_need
 from gramwatt.sci.advice.prediction.evidence import evidence
-from gramwatt.sci.advice.request import parse_suggestion
-from gramwatt.sci.advice.rules import rules
+from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from tests.packages import ROOT
-from tests.sci.advice.asking import (
+from tests.sci.advice.requests import (
     A100,
     B200,
     CATALOG,
@@ -26,12 +26,12 @@ from tests.sci.advice.asking import (
     MI300X,
     T4,
     V100,
+    action,
     ask,
     codes,
     fits,
     judged,
     rate,
-    way,
 )
 
 TRAINED = {"hardware": H100, "kind": "training", "zone": "DE"}
@@ -60,8 +60,8 @@ def rule(number: int) -> Callable[[Callable[[], None]], Callable[[], None]]:
     return add
 
 
-def gib(parameters: float, **question: object) -> float:
-    need = memory_need(parse_suggestion({"model_parameters": parameters, **question}))
+def gib(parameters: float, **request: object) -> float:
+    need = memory_need(parse_suggest_request({"model_parameters": parameters, **request}))
     assert need is not None
     return need.total_gib or 0.0
 
@@ -74,13 +74,13 @@ def per_watt(workload: str, part: str, **cells: object) -> float:
     return rate(workload, part, **cells) / watts(part)
 
 
-def no_energy(part: str, **question: object) -> None:
-    said = judged(part, **{**TRAINED, **question})
+def no_energy(part: str, **request: object) -> None:
+    said = judged(part, **{**TRAINED, **request})
     assert (said["verdict"], said["energy_ratio"], said["carbon_ratio"]) == ("unknown", None, None)
 
 
-def policy(number: int, **question: object) -> None:
-    texts = [n["message"] for n in ask(**question)["notices"] if n["code"] == "advice-policy"]
+def policy(number: int, **request: object) -> None:
+    texts = [n["message"] for n in ask(**request)["notices"] if n["code"] == "advice-policy"]
     [text] = [text for text in texts if f"rule {number})" in text]
     assert rules()[number].seed in text
 
@@ -290,7 +290,7 @@ def _() -> None:
 @rule(27)
 def _() -> None:
     need = memory_need(
-        parse_suggestion({"model_parameters": 70e9, "kind": "inference", "precision": "bf16"})
+        parse_suggest_request({"model_parameters": 70e9, "kind": "inference", "precision": "bf16"})
     )
     assert need.devices(CATALOG.hardware("google-tpu-v5e").memory_gb) == 10  # cache included
     assert need.devices(CATALOG.hardware(H100).memory_gb) == 2
@@ -398,13 +398,13 @@ def _() -> None:
     few = per_token("8 sequences, 1 device", **cells)
     many = per_token("64 sequences, 1 device", **cells)
     assert few / many == pytest.approx(3.8, abs=0.05)
-    said = way("batching", **SERVED, model_parameters=8e9, batch_size=16, hours=10)
+    said = action("batching", **SERVED, model_parameters=8e9, batch_size=16, hours=10)
     assert said["verdict"] == "lower"
     assert 1 / 10 < said["energy_ratio"]["low"] < said["energy_ratio"]["high"] < 1 / 1.5
 
 
 def per_token(point: str, hardware: str) -> float:
-    from tests.sci.advice.asking import row
+    from tests.sci.advice.requests import row
 
     found = row("Llama-3.1-8B-Instruct lm-arena-chat", hardware, point=point)
     return found.power_w / found.units_per_s
@@ -480,7 +480,7 @@ def _() -> None:
 
 @rule(53)
 def _() -> None:
-    assert way("batching", **TRAINED, batch_size=8) is None
+    assert action("batching", **TRAINED, batch_size=8) is None
 
 
 @rule(54)
@@ -506,7 +506,7 @@ def _() -> None:
 
 @rule(57)
 def _() -> None:
-    said = way("spot", **TRAINED, provider="gcp", hours=100)
+    said = action("spot", **TRAINED, provider="gcp", hours=100)
     assert said["verdict"] == "no-reliable-difference"
     assert (said["carbon_ratio"]["low"], said["carbon_ratio"]["high"]) == (1.0, 1.0)
     assert said["saved_g"] is None
@@ -531,7 +531,7 @@ def _() -> None:
 
 
 def joules_an_epoch(part: str) -> float:
-    from tests.sci.advice.asking import row
+    from tests.sci.advice.requests import row
 
     found = row("movielens-1m/ncf", part, batch=1024)
     return found.power_w / found.units_per_s
@@ -561,13 +561,13 @@ def _() -> None:
     for name, most in (("tf32", 2.1), ("fp32", 4.8)):
         found = evidence(f"mixed-precision:training:{name}", "time")
         assert 1.0 < 1 / found.high < 1 / found.value < 1 / found.low < most
-    assert way("mixed-precision", **TRAINED, precision="fp32")["verdict"] != "unknown"
-    assert way("mixed-precision", **TRAINED, precision="bf16") is None
+    assert action("mixed-precision", **TRAINED, precision="fp32")["verdict"] != "unknown"
+    assert action("mixed-precision", **TRAINED, precision="bf16") is None
 
 
 @rule(63)
 def _() -> None:
-    said = way("stop-idle", **SMALL_JOB)
+    said = action("stop-idle", **SMALL_JOB)
     idle = CATALOG.hardware(H100).idle_w
     assert said["verdict"] == "lower"
     assert said["saved_g"]["value"] > 0.8 * 48 * idle.value / 1000 * 300  # at 342 g/kWh, with M
@@ -576,9 +576,9 @@ def _() -> None:
 
 @rule(64)
 def _() -> None:
-    said = way("checkpoint", **TRAINED, hours=30)
+    said = action("checkpoint", **TRAINED, hours=30)
     assert (said["verdict"], said["saved_g"]) == ("unknown", None)
-    assert way("checkpoint", **TRAINED, hours=20) is None
+    assert action("checkpoint", **TRAINED, hours=20) is None
 
 
 @rule(65)
@@ -603,9 +603,9 @@ def _() -> None:
 
 @rule(68)
 def _() -> None:
-    said = way("shift-region", **{**TRAINED, "zone": None}, region="gcp:europe-west3", hours=10)
+    said = action("shift-region", **{**TRAINED, "zone": None}, region="gcp:europe-west3", hours=10)
     assert said["verdict"] == "lower"
-    assert way("shift-time", **TRAINED) is None  # annual figures say nothing of hours
+    assert action("shift-time", **TRAINED) is None  # annual figures say nothing of hours
 
 
 @rule(69)
@@ -687,7 +687,7 @@ def _() -> None:
 @rule(79)
 def _() -> None:
     for precision in ("fp16", "fp32"):
-        said = way("quantise", **SERVED, model_parameters=8e9, batch_size=1, precision=precision)
+        said = action("quantise", **SERVED, model_parameters=8e9, batch_size=1, precision=precision)
         assert "check the accuracy" in said["reasons"][0]
 
 

@@ -12,14 +12,14 @@ from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
 from gramwatt.sci.embodied.hosts import instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 CATALOG = load_catalog()
 
 
 def answer(**question: Any) -> EstimateDoc:
-    return estimate(parse_question(question), CATALOG, AnnualIntensity(CATALOG))
+    return estimate(parse_estimate_request(question), CATALOG, AnnualIntensity(CATALOG))
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_a_price_changes_no_carbon_figure(catalog: Catalog) -> None:
     dear = catalog.with_overlay(
         '[instances."aws:g5.xlarge"]\nsource = "a bill"\nprice_usd_per_hour = 99\n'
     )
-    question = parse_question({"instance": "aws:g5.xlarge", "hours": 1, "zone": "FR"})
+    question = parse_estimate_request({"instance": "aws:g5.xlarge", "hours": 1, "zone": "FR"})
     figures = [
         estimate(question, c, AnnualIntensity(c))["total_g"]["value"] for c in (catalog, dear)
     ]

@@ -14,7 +14,7 @@ from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
-from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
@@ -104,7 +104,7 @@ def test_pue_of_a_published_region_and_the_life_of_one_part() -> None:
 
 def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog) -> None:
     question = {"instance": "lab:node-a", "hours": 10, "region": "lab:paris"}
-    doc = estimate(parse_question(question), catalog, AnnualIntensity(catalog))
+    doc = estimate(parse_estimate_request(question), catalog, AnnualIntensity(catalog))
     assert doc["energy_kwh"] is not None
     assert doc["energy_kwh"]["value"] == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
     assert messages(doc, "overlay-used") == [

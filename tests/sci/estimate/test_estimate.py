@@ -6,14 +6,14 @@ from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
-from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 CATALOG = load_catalog()
 
 
 def answer(**question):
-    return estimate(parse_question(question), CATALOG, AnnualIntensity(CATALOG))
+    return estimate(parse_estimate_request(question), CATALOG, AnnualIntensity(CATALOG))
 
 
 def test_declared_power_by_hand():
@@ -167,7 +167,7 @@ def test_every_input_is_shown_with_its_source():
 )
 def test_a_question_without_a_meaning_is_refused(question, code):
     with pytest.raises(ScoreError) as caught:
-        parse_question(question)
+        parse_estimate_request(question)
     assert caught.value.code == code
 
 

@@ -10,7 +10,7 @@ from gramwatt.sci.base.units import HOURS_PER_YEAR, g_from_kg, kg_from_g
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.model import training_device_hours
-from gramwatt.sci.estimate.request import parse_question
+from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
 from tests.sci.formulas import embodied_g, energy_kwh, operational_g
 
@@ -159,7 +159,7 @@ def test_estimate_reproduces_the_run(key):
     """The same inputs asked as a question: power given, host excluded, intensity given."""
     inputs = ENTRIES[key]["inputs"]
     power, hours, count = wall_time(inputs)
-    question = parse_question(
+    question = parse_estimate_request(
         {
             "hardware": "nvidia-a100-sxm4-80",
             "power_w": power,
@@ -213,7 +213,7 @@ def test_the_default_utilisation_is_the_median_of_published_runs():
     "row", [r for r in TRAINING if r["accelerator"] in PARTS], ids=lambda r: r["run"]
 )
 def test_estimate_gives_the_published_hours_at_the_implied_utilisation(row):
-    question = parse_question(
+    question = parse_estimate_request(
         {
             "hardware": PARTS[row["accelerator"]],
             "model_parameters": row["params"],
@@ -229,7 +229,7 @@ def test_estimate_gives_the_published_hours_at_the_implied_utilisation(row):
 
 def test_seven_billion_parameters_on_a_trillion_tokens():
     asked = {"hardware": "H100 SXM", "model_parameters": 7e9, "tokens": 1e12, "zone": "US"}
-    hours = estimate(parse_question(asked), CATALOG, ANNUAL)["device_hours"]
+    hours = estimate(parse_estimate_request(asked), CATALOG, ANNUAL)["device_hours"]
     # 6 x 7e9 x 1e12 / (989.4e12 x 0.35) / 3600 = 33 690 h; at 0.48 and 0.22: 24 566 and 53 598.
     assert 23_000 < hours["value"] < 40_000
     assert hours["value"] == pytest.approx(33_690, rel=1e-3)

@@ -8,7 +8,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from gramwatt.sci.advice import for_month
+from gramwatt.sci.advice.jobs import for_month
 from gramwatt.sci.analysis.month import month_document
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.service.api.openapi import document

@@ -1,28 +1,27 @@
-"""Readers of the advice data packaged in `advice/data`: measurements, fitted table, rules.
+"""The published measurements packaged in `advice/data`, and pairs of them that may be compared.
 
 docs/suggestions.md says what each file holds and where it comes from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from itertools import permutations
+from typing import cast
 
+from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.base.csv_data import Row, data_text, parse
 
-WorkloadClass = Literal[
-    "training", "batch-inference", "decode", "prefill", "llm-serving", "recsys", "small"
-]
-CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
 Group = tuple[str, ...]
 """What rows have in common that may be compared: all but the hardware."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One published (or own) measurement of a workload on a part, per device as the driver lists.
+    """One published measurement of a workload on a part, per device as the driver lists them.
 
     `units_per_s` [unit/s] and `power_w` [W] are per device; `power_w` is the board's, or with
     `energy_scope` "system" the device's share of the whole machine. `use` is "time" for rows that
@@ -39,11 +38,9 @@ class Measurement:
     point: str
     round: str
     batch: float | None
-    model_parameters: float | None
     hardware: str
     count: int
     units_per_s: float
-    unit: str
     power_w: float | None
     energy_scope: str
     source: str
@@ -56,9 +53,35 @@ class Measurement:
         return (self.source, self.round, self.workload, self.point, precision)
 
 
-def workload_class(name: str) -> WorkloadClass:
-    """The class of that name; raises KeyError."""
-    return {known: known for known in CLASSES}[name]  # type: ignore[index]
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two rows of one group: the same work on two parts, and its measured ratios."""
+
+    now: Measurement
+    target: Measurement
+
+    @property
+    def log_time(self) -> float:
+        """ln(time on target / time now)."""
+        return math.log(self.now.units_per_s / self.target.units_per_s)
+
+    @property
+    def log_energy(self) -> float | None:
+        """ln(board energy on target / now) per unit; None without board power."""
+        if self.now.power_w is None or self.target.power_w is None:
+            return None
+        return self.log_time + math.log(self.target.power_w / self.now.power_w)
+
+
+def pairs(rows: Iterable[Measurement]) -> Iterator[Pair]:
+    """Every ordered pair of rows of different parts within a group."""
+    groups: dict[Group, list[Measurement]] = {}
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    for members in groups.values():
+        for now, target in permutations(members, 2):
+            if now.hardware != target.hardware:
+                yield Pair(now, target)
 
 
 @cache
@@ -69,26 +92,25 @@ def table(name: str) -> tuple[Row, ...]:
 
 @cache
 def measurements() -> tuple[Measurement, ...]:
-    """Every public measurement, in the order of the file."""
+    """Every published measurement, in the order of the file."""
     return tuple(_measurement(row) for row in table("measurements.csv"))
 
 
 @cache
-def source_texts() -> Mapping[str, str]:
-    """What each source key of the measurements stands for, in words."""
+def _titles() -> Mapping[str, str]:
     return {row.text("key"): row.text("title") for row in table("sources.csv")}
 
 
-def cited(key: str) -> str:
-    """A source in words, or the key itself where it is the organisation's own."""
-    return source_texts().get(key, key)
+def title(source: str) -> str:
+    """The title of a source key of the measurements."""
+    return _titles()[source]
 
 
 def _measurement(row: Row) -> Measurement:
     return Measurement(
         id=row.text("id"),
         use=row.text("use"),
-        workload_class=workload_class(row.text("class")),
+        workload_class=cast(WorkloadClass, row.text("class")),
         family=row.text("family"),
         workload=row.text("workload"),
         stack=row.text("stack"),
@@ -96,11 +118,9 @@ def _measurement(row: Row) -> Measurement:
         point=row.text("point"),
         round=row.text("round"),
         batch=row.number("batch"),
-        model_parameters=row.number("model_parameters"),
         hardware=row.text("hardware"),
         count=int(row.known("count")),
         units_per_s=row.known("units_per_s"),
-        unit=row.text("unit"),
         power_w=row.number("power_w"),
         energy_scope=row.text("energy_scope"),
         source=row.text("source"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from gramwatt.sci.advice.constraints.availability import discontinued, rented_only
 from gramwatt.sci.advice.work import Work, te_g
@@ -13,45 +14,52 @@ from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.embodied.accelerators import accelerator_te
 
 
-def break_even(
-    work: Work, target: Hardware, energy: Quantity | None, reasons: list[str]
-) -> Quantity | None:
+class BreakEven(NamedTuple):
+    """Hours of the present work [h], None where there is none, and what was counted or why not."""
+
+    hours: Quantity | None
+    reasons: list[str]
+
+
+def break_even(work: Work, target: Hardware, energy: Quantity | None) -> BreakEven:
     """Hours of the present work after which a bought part has saved its embodied carbon [h].
 
     A card for the host that the present card stands in comes alone; every other part comes with
-    its share of a new host. `reasons` gets what was counted, or why nothing was.
+    its share of a new host.
     """
     if work.rented or rented_only(target):
-        reasons.append("rented: nothing is bought, so there is no break-even")
-        return None
-    operational = work.operational_g_h()
-    if energy is None or operational is None or energy.value >= 1:
-        return None
+        return BreakEven(None, ["rented: nothing is bought, so there is no break-even"])
+    if energy is None or work.operational_g_h is None or energy.value >= 1:
+        return BreakEven(None, [])
     if energy.high >= 1:
-        reasons.append(
+        text = (
             "bought, it may never pay its embodied carbon back in electricity: the range of energy "
             "holds no saving"
         )
-        return None
-    saving = operational.times(_saving(energy), "gCO2e/h")
-    card, whole = accelerator_te(target), te_g(target)
-    in_place = work.part is not None and _card(work.part) and _card(target)
-    made = (card.te_g if card else None) if in_place else whole
-    hours = _over(made, saving)
-    if made is None or whole is None or hours is None or not math.isfinite(hours.high):
-        return None
-    new = "bought used (no longer made)" if discontinued(target) else "bought new"
+        return BreakEven(None, [text])
+    saving = work.operational_g_h.times(_saved_share(energy), "gCO2e/h")
+    alone, whole = accelerator_te(target), te_g(target)
+    if alone is None or whole is None:
+        return BreakEven(None, [])
+    in_place = work.part is not None and _is_card(work.part) and _is_card(target)
+    made = alone.te_g if in_place else whole
+    hours = _payback_h(made, saving)
+    if hours is None or not math.isfinite(hours.high):
+        return BreakEven(None, [])
+    text = "bought used (no longer made)" if discontinued(target) else "bought new"
     if in_place:
-        also = _over(whole, saving)
-        more = f"; with a share of a new host, {_kg(whole)}, in {also.value:.0f} h" if also else ""
-        text = f"{new} for the present host, its {_kg(made)} are paid back in"
+        text += f" for the present host, its {_kg(made)} are paid back in"
         source = f"embodied carbon of {target.id} alone, for the present host,"
+        longer = _payback_h(whole, saving)
     else:
-        more = ""
-        text = f"{new} with its share of a host, {_kg(made)} are paid back in"
+        text += f" with its share of a host, {_kg(made)} are paid back in"
         source = f"embodied carbon of {target.id} with its share of a new host"
-    reasons.append(f"{text} {hours.value:.0f} h of the present work{more}{_too_long(work, hours)}")
-    return hours.sourced(f"{source} over operational carbon saved an hour")
+        longer = None
+    text += f" {hours.value:.0f} h of the present work"
+    if longer:
+        text += f"; with a share of a new host, {_kg(whole)}, in {longer.value:.0f} h"
+    text += _too_long(work, hours)
+    return BreakEven(hours.sourced(f"{source} over operational carbon saved an hour"), [text])
 
 
 def _too_long(work: Work, hours: Quantity) -> str:
@@ -64,14 +72,15 @@ def _too_long(work: Work, hours: Quantity) -> str:
     return ""
 
 
-def _card(part: Hardware) -> bool:
+def _is_card(part: Hardware) -> bool:
     """Whether it is a card that goes into any host with a slot."""
     return part.form_factor.startswith("PCIe") and not part.in_server
 
 
-def _over(made: Quantity | None, saving: Quantity) -> Quantity | None:
+def _payback_h(made: Quantity, saving: Quantity) -> Quantity | None:
+    """Hours until a saving [gCO2e/h] reaches embodied carbon [gCO2e]; None where it may be 0."""
     try:
-        return made.over(saving, "h") if made else None
+        return made.over(saving, "h")
     except QuantityError:
         return None
 
@@ -80,6 +89,6 @@ def _kg(made: Quantity) -> str:
     return f"{made.value / G_PER_KG:.0f} kg CO2e"
 
 
-def _saving(energy: Quantity) -> Quantity:
+def _saved_share(energy: Quantity) -> Quantity:
     ends = (1 - energy.value, 1 - energy.high, 1 - energy.low)
     return Quantity(*ends, "1", energy.kind, energy.source)

@@ -1,12 +1,13 @@
-"""Questions to the engine and figures of the measurements, for the tests of advice."""
+"""Requests to the engine and figures of the measurements, for the tests of advice."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gramwatt.sci.advice import parse_suggestion, suggest
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
-from gramwatt.sci.advice.prediction.rows import Measurement, measurements
+from gramwatt.sci.advice.engine import suggest
+from gramwatt.sci.advice.prediction.measurements import Measurement, measurements
+from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.catalog.catalog import load_catalog
 
 CATALOG = load_catalog()
@@ -20,30 +21,30 @@ L4, L40S, T4, B200, MI300X = (
 )
 
 
-def ask(**question: Any) -> AdviceDoc:
-    """The answer to a question."""
-    return suggest(parse_suggestion(question), CATALOG)
+def ask(**request: Any) -> AdviceDoc:
+    """The answer to a request."""
+    return suggest(parse_suggest_request(request), CATALOG)
 
 
-def judged(target: str, **question: Any) -> SuggestionDoc:
+def judged(target: str, **request: Any) -> SuggestionDoc:
     """What is said of one part."""
     [found] = [
         one
-        for one in ask(candidates=[target], **question)["suggestions"]
+        for one in ask(candidates=[target], **request)["suggestions"]
         if one["action"] == "change-hardware"
     ]
     return found
 
 
-def way(action: str, **question: Any) -> SuggestionDoc | None:
-    """What is said of one way to run the job; None where it is not suggested."""
-    found = [one for one in ask(candidates=[], **question)["suggestions"]]
-    return next((one for one in found if one["action"] == action), None)
+def action(name: str, **request: Any) -> SuggestionDoc | None:
+    """What is said of one action other than a change of hardware; None where not suggested."""
+    found = ask(candidates=[], **request)["suggestions"]
+    return next((one for one in found if one["action"] == name), None)
 
 
-def codes(**question: Any) -> set[str]:
+def codes(**request: Any) -> set[str]:
     """The codes of the notices."""
-    return {notice["code"] for notice in ask(**question)["notices"]}
+    return {notice["code"] for notice in ask(**request)["notices"]}
 
 
 def row(workload: str, hardware: str, **cells: Any) -> Measurement:
@@ -63,6 +64,6 @@ def rate(workload: str, hardware: str, **cells: Any) -> float:
     return row(workload, hardware, **cells).units_per_s
 
 
-def fits(target: str, **question: Any) -> bool:
+def fits(target: str, **request: Any) -> bool:
     """Whether a part is feasible."""
-    return judged(target, **question)["verdict"] != "not-feasible"
+    return judged(target, **request)["verdict"] != "not-feasible"

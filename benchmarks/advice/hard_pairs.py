@@ -1,17 +1,16 @@
 """Sixteen pairs of measurements where the ratio of peak rates misleads, and what is said of them.
 
-Found by a survey of the same tables: TF32 against plain single precision, decoding, overhead,
-immature serving software, memory that a part lacks. Used by the benchmark and the tests, never
-while answering.
+TF32 against plain single precision, decoding, overhead, immature serving software, and memory that
+a part lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gramwatt.sci.advice.prediction.predict import Asked, Prediction, predict
-from gramwatt.sci.advice.prediction.rows import Measurement, measurements
+from gramwatt.sci.advice.prediction.measurements import Measurement, measurements
+from gramwatt.sci.advice.prediction.predict import Prediction, Workload, predict
 from gramwatt.sci.catalog.catalog import Catalog
 
 FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp", "vllm": "vllm"}
@@ -21,7 +20,7 @@ H100, B200, V100 = "nvidia-h100-sxm5-80", "nvidia-b200", "nvidia-v100-sxm2-16"
 
 @dataclass(frozen=True, slots=True)
 class HardPair:
-    """Number in the survey, workload, two parts, cells that name the rows, published speed-up."""
+    """Number, workload, two parts, cells that name the rows, and the published speed-up."""
 
     number: int
     workload: str
@@ -30,30 +29,27 @@ class HardPair:
     published: float
     cells: Mapping[str, object] = field(default_factory=dict)
 
-    def rows(self) -> tuple[Measurement, Measurement]:
-        """The one row of each part; raises LookupError where there is not exactly one."""
-        return self._row(self.now), self._row(self.target)
+    def row(self, part: str) -> Measurement:
+        """The one row of a part; raises ValueError where there is not exactly one."""
+        [row] = (
+            row
+            for row in measurements()
+            if (row.workload, row.hardware) == (self.workload, part)
+            and all(getattr(row, name) == cell for name, cell in self.cells.items())
+        )
+        return row
 
-    def said(self, catalog: Catalog) -> Prediction:
+    def time_ratio(self) -> float:
+        """Time on the target over time now, as measured."""
+        return self.row(self.now).units_per_s / self.row(self.target).units_per_s
+
+    def prediction(self, catalog: Catalog) -> Prediction:
         """What is answered to somebody who runs the first row and asks for the second part."""
-        row = self.rows()[0]
-        asked = Asked(
+        row = self.row(self.now)
+        work = Workload(
             row.workload_class, FRAMEWORKS[row.stack], row.precision, row.batch, row.count
         )
-        return predict(asked, catalog.hardware(self.now), catalog.hardware(self.target), ())
-
-    def _row(self, part: str) -> Measurement:
-        found = list(self._rows(part))
-        if len(found) != 1:
-            raise LookupError(f"{len(found)} rows of {self.workload} on {part}")
-        return found[0]
-
-    def _rows(self, part: str) -> Iterator[Measurement]:
-        for row in measurements():
-            if (row.workload, row.hardware) == (self.workload, part) and all(
-                getattr(row, name) == cell for name, cell in self.cells.items()
-            ):
-                yield row
+        return predict(work, catalog.hardware(self.now), catalog.hardware(self.target), ())
 
 
 HARD_PAIRS = (
@@ -75,4 +71,4 @@ HARD_PAIRS = (
     HardPair(15, "gnn", "nvidia-h200-sxm", B200, 1.40, {"round": "v4.1"}),
     HardPair(16, "llama2-70b-99", "nvidia-l40s", B200, 24, {"use": "time"}),
 )
-"""The survey's pairs; 14 at both ends of its batch sizes."""
+"""Pair 14 stands at both ends of its batch sizes."""

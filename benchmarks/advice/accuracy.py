@@ -1,0 +1,311 @@
+"""How accurate the suggestions are: every figure of the accuracy report, computed from the rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.advice.regression import Observation, fit, observations
+from benchmarks.advice.replay import (
+    COVERAGE_AIM,
+    RULES_OF_THUMB,
+    SETTINGS,
+    Residual,
+    factor,
+    halves,
+    leave_out,
+    predicted,
+    throughput_errors,
+    thumb,
+)
+from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
+from gramwatt.sci.advice.prediction.serving import Direct, direct, serving_rows
+from gramwatt.sci.advice.prediction.specs import Specs
+from gramwatt.sci.advice.prediction.time_model import TimeModel
+from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.uncertainty import percentile
+
+ALL = "all"
+CROSSING_AIM = 0.98
+"""Share held where single precision moves between parts with and without TF32. Half the error is
+the kind of model there, which no request tells, so that the range must hold the kinds."""
+
+TIES = 1 + 1e-9
+"""A range made of a pair holds it, both ways round, however its logarithm was rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Pairs of one class by one method, median and 90th percentile of the throughput's error."""
+
+    method: str
+    workload_class: str
+    pairs: int
+    median: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An x/÷ factor that holds four errors in five."""
+
+    workload_class: str
+    figure: str
+    known: str
+    factor: float
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Share of pairs whose measured ratio lies inside the range said for them."""
+
+    workload_class: str
+    pairs: int
+    inside: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCoverage:
+    """Direct answers with the model family kept out: pairs, those answered, share inside."""
+
+    figure: str
+    pairs: int
+    answered: int
+    inside: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The verdict `lower` on pairs whose board energy was measured."""
+
+    workload_class: str
+    pairs: int
+    claims: int
+    right: int
+    true_savings: int
+
+    @property
+    def abstention(self) -> float:
+        """Share of pairs on which nothing was claimed."""
+        return 1 - self.claims / self.pairs
+
+
+@dataclass(frozen=True, slots=True)
+class PowerShare:
+    """Mean over rated board power of a class: 10th, 50th and 90th percentile of its rows."""
+
+    workload_class: str
+    low: float
+    value: float
+    high: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyPair:
+    """ln of a pair's ratio of board energy, as predicted with the workload kept out, and as is."""
+
+    predicted: float
+    measured: float
+
+
+class Replay:
+    """The residuals of all pairs, with their workload and with their target kept out."""
+
+    def __init__(self, rows: Sequence[Measurement], specs: Mapping[str, Specs]) -> None:
+        """Fit the rows once for each workload and part: some seconds for the shipped ones."""
+        self.rows, self.specs = rows, specs
+        self.fitted = observations(rows, specs)
+        self.by_workload = leave_out(self.fitted, specs, lambda row: row.family)
+        self.by_part = leave_out(self.fitted, specs, lambda row: row.hardware)
+        small = (pair for pair in pairs(rows) if pair.now.workload_class == "small")
+        self.small = [Residual(pair, 0.0) for pair in small]
+
+    def accuracies(self) -> list[Accuracy]:
+        """Errors by method and class: rules of thumb, then the model with rows kept out."""
+        every = [*pairs(one.row for one in self.fitted), *(one.pair for one in self.small)]
+        methods = {f"{rule} ratio": thumb(every, self.specs, rule) for rule in RULES_OF_THUMB}
+        methods["leave one workload out"] = self.by_workload["full"] + self.small
+        methods["leave one part out"] = self.by_part["full"] + self.small
+        methods["class only known, workload out"] = self.by_workload["plain"] + self.small
+        return [
+            Accuracy(method, name, len(group), *throughput_errors(group))
+            for method, residuals in methods.items()
+            for name, group in sorted({**by_class(residuals), ALL: residuals}.items())
+        ]
+
+    def ranges(self) -> list[Range]:
+        """The factors that answers use."""
+        ranges = []
+        for known in SETTINGS:
+            inside, across = self._split(self.by_workload[known])
+            ranges += time_ranges(known, inside)
+            ranges += time_ranges(f"{known}, crossing", across, CROSSING_AIM)
+            ranges += time_ranges(f"{known}, new part", self._split(self.by_part[known])[0])
+            ranges += time_ranges(known, self.small)
+        for name in ("training", "recsys"):
+            errors = [pair.predicted - pair.measured for pair in self.energies(name)]
+            ranges.append(Range(name, "energy", "full", factor(errors), len(errors)))
+        return sorted(ranges, key=lambda one: (one.workload_class, one.figure, one.known))
+
+    def energies(self, name: str) -> list[EnergyPair]:
+        """Pairs of a class with board energy, without the small jobs of training."""
+        found = []
+        for residual in self.by_workload["full"]:
+            pair, measured = residual.pair, residual.pair.log_energy
+            share = power_share(pair.now, self.specs)
+            if residual.workload_class != name or measured is None or share is None:
+                continue
+            now, target = (self.specs[row.hardware].tdp_w for row in (pair.now, pair.target))
+            if not now or not target or (name == "training" and share < SMALL_POWER_SHARE):
+                continue
+            found.append(EnergyPair(residual.predicted + math.log(target / now), measured))
+        return found
+
+    def serving(self) -> list[ServingCoverage]:
+        """Coverage of direct answers to LLM serving."""
+        answers = list(self._served())
+        time = [inside(found.time, pair.log_time) for pair, found in answers if found.time]
+        energy = [
+            inside(found.energy, pair.log_energy)
+            for pair, found in answers
+            if found.energy and pair.log_energy is not None
+        ]
+        return [
+            ServingCoverage(figure, len(answers), len(hits), sum(hits) / len(hits))
+            for figure, hits in (("time", time), ("energy", energy))
+        ]
+
+    def claims(self) -> list[Claims]:
+        """How often `lower` would be said of board energy, and how often it would be true."""
+        found = []
+        for name in ("training", "recsys"):
+            energies = self.energies(name)
+            width = factor(pair.predicted - pair.measured for pair in energies)
+            claimed = [pair.measured for pair in energies if math.exp(pair.predicted) * width < 1]
+            found.append(claims_of(name, [pair.measured for pair in energies], claimed))
+        measured, claimed = [], []
+        for pair, answer in self._served():
+            if pair.log_energy is not None:
+                measured.append(pair.log_energy)
+                if answer.energy and answer.energy.high < 1:
+                    claimed.append(pair.log_energy)
+        return [*found, claims_of("llm-serving", measured, claimed)]
+
+    def coverages(self) -> list[Coverage]:
+        """Coverage of the shipped ranges on the residuals of one workload kept out."""
+        residuals = self.by_workload["full"]
+        return coverages(self._hits(residuals, residuals))
+
+    def halved(self) -> list[Coverage]:
+        """Coverage on families kept out of the fit and of the ranges."""
+        one, other = halves(self.fitted)
+        return coverages(self._crossed(one, other) + self._crossed(other, one))
+
+    def _served(self) -> Iterable[tuple[Pair, Direct]]:
+        """Each serving pair with the direct answer of the other model families."""
+        every = list(pairs(serving_rows(self.rows)))
+        for pair in every:
+            others = [
+                one
+                for one in every
+                if (one.now.hardware, one.target.hardware)
+                == (pair.now.hardware, pair.target.hardware)
+                and one.now.family != pair.now.family
+            ]
+            yield pair, direct(others, pair.now.batch, pair.now.count)
+
+    def _crossed(
+        self, fitted: Sequence[Observation], asked: Sequence[Observation]
+    ) -> list[tuple[str, bool]]:
+        known = leave_out(fitted, self.specs, lambda row: row.family)["full"]
+        every = pairs(one.row for one in asked)
+        return self._hits(known, predicted(TimeModel(fit(fitted)), every, self.specs))
+
+    def _hits(self, known: Sequence[Residual], asked: Sequence[Residual]) -> list[tuple[str, bool]]:
+        """Class and hit of the asked residuals, by ranges made of the known ones."""
+        hits = []
+        groups = zip(
+            self._split(known), self._split(asked), (COVERAGE_AIM, CROSSING_AIM), strict=True
+        )
+        for given, wanted, aim in groups:
+            widths = {
+                name: math.log(factor((one.error for one in group), aim))
+                for name, group in by_class(given).items()
+            }
+            hits += [
+                (one.workload_class, abs(one.error) <= widths[one.workload_class] * TIES)
+                for one in wanted
+                if one.workload_class in widths
+            ]
+        return hits
+
+    def _split(self, residuals: Iterable[Residual]) -> tuple[list[Residual], list[Residual]]:
+        """Residuals without and with single precision moving between TF32 and plain cores."""
+        parts: tuple[list[Residual], list[Residual]] = ([], [])
+        for one in residuals:
+            now, target = (self.specs[r.hardware] for r in (one.pair.now, one.pair.target))
+            parts[SETTINGS["full"](one.pair.now).crosses(now, target)].append(one)
+        return parts
+
+
+def power_shares(rows: Iterable[Measurement], specs: Mapping[str, Specs]) -> list[PowerShare]:
+    """Mean over rated board power by class; "other" pools training and serving."""
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        share = power_share(row, specs)
+        if share is not None and row.energy_scope == "board":
+            shares.setdefault(row.workload_class, []).append(share)
+    shares["other"] = [*shares["training"], *shares["llm-serving"]]
+    return [
+        PowerShare(name, *(percentile(sorted(found), q) for q in (0.1, 0.5, 0.9)), len(found))
+        for name, found in sorted(shares.items())
+    ]
+
+
+def power_share(row: Measurement, specs: Mapping[str, Specs]) -> float | None:
+    """Mean over rated board power of a row; None where one is not known."""
+    rated = specs[row.hardware].tdp_w
+    return row.power_w / rated if row.power_w and rated else None
+
+
+def inside(ends: Quantity, log_ratio: float) -> bool:
+    """Whether a range holds a measured ratio."""
+    return ends.low <= math.exp(log_ratio) <= ends.high
+
+
+def claims_of(name: str, measured: Sequence[float], claimed: Sequence[float]) -> Claims:
+    """The claims of a class, of logarithms of measured energy ratios."""
+    right, savings = (sum(ratio < 0 for ratio in ratios) for ratios in (claimed, measured))
+    return Claims(name, len(measured), len(claimed), right, savings)
+
+
+def coverages(hits: Iterable[tuple[str, bool]]) -> list[Coverage]:
+    """Pairs and share inside by class; all classes last."""
+    groups: dict[str, list[bool]] = {}
+    for name, hit in hits:
+        groups.setdefault(name, []).append(hit)
+    every = [hit for group in groups.values() for hit in group]
+    rows = [*sorted(groups.items()), (ALL, every)]
+    return [Coverage(name, len(group), sum(group) / len(group)) for name, group in rows]
+
+
+def by_class(residuals: Iterable[Residual]) -> dict[str, list[Residual]]:
+    """Residuals by workload class."""
+    groups: dict[str, list[Residual]] = {}
+    for one in residuals:
+        groups.setdefault(one.workload_class, []).append(one)
+    return groups
+
+
+def time_ranges(
+    known: str, residuals: Iterable[Residual], share: float = COVERAGE_AIM
+) -> list[Range]:
+    """The factor of time of each class."""
+    return [
+        Range(name, "time", known, factor((one.error for one in group), share), len(group))
+        for name, group in by_class(residuals).items()
+    ]

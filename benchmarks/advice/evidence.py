@@ -1,0 +1,128 @@
+"""Measured effects of changes other than hardware: the ratios of `evidence.csv`, new over old.
+
+Ranges are the 10th to 90th percentile of the pairs, or all of a handful.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gramwatt.sci.advice.prediction.evidence import Evidence
+from gramwatt.sci.advice.prediction.measurements import Measurement
+from gramwatt.sci.advice.prediction.specs import Specs
+from gramwatt.sci.base.uncertainty import percentile
+
+HANDFUL = 10
+"""With fewer pairs than this the range is all of them."""
+
+
+class Sample(NamedTuple):
+    """A ratio of one pair: the key and figure it speaks for, and its source key."""
+
+    key: str
+    figure: str
+    ratio: float
+    source: str
+
+
+def measured_effects(rows: Sequence[Measurement], specs: Mapping[str, Specs]) -> list[Evidence]:
+    """All evidence of the rows, by key and figure."""
+    timed = [row for row in rows if row.use == "time"]
+    groups: dict[tuple[str, str], list[Sample]] = {}
+    for samples in (
+        _half_precision(timed, specs),
+        _quantised(timed),
+        _batched(timed),
+        _fewer_nodes(rows),
+        _power_capped(rows),
+    ):
+        for sample in samples:
+            groups.setdefault((sample.key, sample.figure), []).append(sample)
+    return [_evidence(group) for _, group in sorted(groups.items())]
+
+
+def _evidence(samples: Sequence[Sample]) -> Evidence:
+    ratios = sorted(sample.ratio for sample in samples)
+    tail = 0.0 if len(ratios) < HANDFUL else 0.1
+    low, middle, high = (percentile(ratios, share) for share in (tail, 0.5, 1 - tail))
+    sources = ";".join(sorted({sample.source for sample in samples}))
+    first = samples[0]
+    return Evidence(first.key, first.figure, low, middle, high, len(ratios), sources)
+
+
+def _half_precision(rows: Sequence[Measurement], specs: Mapping[str, Specs]) -> Iterator[Sample]:
+    """Half precision over single on the same part, separately for parts with and without TF32."""
+
+    def same(row: Measurement) -> tuple[str, str, str]:
+        return row.source, row.workload, row.hardware
+
+    half = {same(row): row for row in rows if row.precision == "fp16"}
+    for row in rows:
+        other = half.get(same(row))
+        if row.precision == "tf32" and other is not None:
+            name = "tf32" if specs[row.hardware].has_tf32 else "fp32"
+            key = f"mixed-precision:{row.workload_class}:{name}"
+            yield Sample(key, "time", row.units_per_s / other.units_per_s, row.source)
+
+
+def _quantised(rows: Sequence[Measurement]) -> Iterator[Sample]:
+    """Four-bit weights over half precision, llama.cpp on the same part."""
+    whole = {
+        (row.hardware, row.workload): row
+        for row in rows
+        if row.source == "llama-cpp-table" and row.precision == "fp16"
+    }
+    for row in rows:
+        other = whole.get((row.hardware, row.workload.replace("Q4_K_M", "F16")))
+        if row.precision == "q4" and other is not None:
+            key = f"quantise:{row.workload_class}:fp16"
+            yield Sample(key, "time", other.units_per_s / row.units_per_s, row.source)
+
+
+def _batched(rows: Sequence[Measurement]) -> Iterator[Sample]:
+    """More concurrent sequences over fewer, same model, task, part and device count."""
+    series: dict[tuple[str, str, int, str], dict[float, Measurement]] = {}
+    for row in rows:
+        if row.source == "ml-energy" and row.batch is not None:
+            same = (row.workload, row.hardware, row.count, row.precision)
+            series.setdefault(same, {})[row.batch] = row
+    for batches in series.values():
+        for few, one in batches.items():
+            for many, other in batches.items():
+                if few < many and one.power_w and other.power_w:
+                    key = f"batching:llm-serving:{few:g}:{many:g}"
+                    time = one.units_per_s / other.units_per_s
+                    yield Sample(key, "time", time, one.source)
+                    yield Sample(key, "energy", time * other.power_w / one.power_w, one.source)
+
+
+def _fewer_nodes(rows: Iterable[Measurement]) -> Iterator[Sample]:
+    """One node over eight or nine: whole-machine energy of a training run to target."""
+    runs: dict[tuple[str, str, bool], list[Measurement]] = {}
+    for row in rows:
+        if row.use == "power" and row.source == "mlperf-training" and row.power_w:
+            direct_current = "DC" in row.energy_scope
+            runs.setdefault((row.workload, row.hardware, direct_current), []).append(row)
+    for same in runs.values():
+        for one in same:
+            for many in same:
+                if one.count == 8 and many.count >= 64 and one.power_w and many.power_w:
+                    time = many.units_per_s * many.count / (one.units_per_s * one.count)
+                    watts = one.power_w * one.count / (many.power_w * many.count)
+                    yield Sample("fewer-nodes:8:64", "time", time, one.source)
+                    yield Sample("fewer-nodes:8:64", "energy", time * watts, one.source)
+
+
+def _power_capped(rows: Sequence[Measurement]) -> Iterator[Sample]:
+    """The power-limited mode over the best published result of the same part, offline."""
+    best = {
+        (row.workload, row.hardware): row
+        for row in rows
+        if row.source == "mlperf-inference" and row.use == "time"
+    }
+    for row in rows:
+        other = best.get((row.workload, row.hardware))
+        if row.use == "power" and row.point.startswith("MaxQ") and other is not None:
+            key = f"power-cap:{row.workload_class}"
+            yield Sample(key, "time", other.units_per_s / row.units_per_s, row.source)

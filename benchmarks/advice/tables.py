@@ -1,0 +1,170 @@
+"""Make the tables of the suggestions and their accuracy report from the shipped measurements.
+
+    python -m benchmarks.advice.tables           write the tables and docs/suggestions-accuracy.md
+    python -m benchmarks.advice.tables --check   change nothing; exit 1 when a file is not current
+
+Needs numpy. A file whose figures differ by rounding only is current and stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from pathlib import Path
+
+from benchmarks.advice.accuracy import Replay, power_shares
+from benchmarks.advice.evidence import measured_effects
+from benchmarks.advice.regression import fit
+from gramwatt.sci.advice.prediction.measurements import measurements
+from gramwatt.sci.advice.prediction.specs import all_specs
+from gramwatt.sci.catalog.catalog import load_catalog
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "sci" / "advice" / "data"
+REPORT = ROOT / "docs" / "suggestions-accuracy.md"
+HEAD = """# Accuracy of the suggestions
+
+Made by `python -m benchmarks.advice.tables` from `sci/advice/data/measurements.csv`; do not edit.
+
+{rows} rows in {groups} groups of the same work are fitted. A pair is two rows of one group on
+different parts, both ways round. Groups share source, round, workload, operating point and, except
+in MLPerf, precision. A workload is a model family within all sources and precisions, so that
+ResNet-50 of one source never helps to predict ResNet-50 of another. The error is
+|predicted / measured throughput ratio - 1|. LLM serving is answered from direct rows only and is
+not in this table; small jobs are predicted to take equally long everywhere.
+
+"""
+
+
+def main() -> int:
+    """Write or check the files; 1 when a checked file is not current."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    check = parser.parse_args().check
+    made = files(Replay(measurements(), all_specs(load_catalog())))
+    stale = [path for path in made if not is_current(path.read_text("utf-8"), made[path])]
+    for path in stale:
+        print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
+        if not check:
+            path.write_text(made[path], encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+def files(replay: Replay) -> dict[Path, str]:
+    """Every file by path."""
+    terms = sorted(fit(replay.fitted).items())
+    return {
+        DATA / "fit.csv": table(
+            ("term", "class", "within", "part", "value"),
+            ((*term, value) for term, value in terms),
+        ),
+        DATA / "ranges.csv": table(
+            ("class", "figure", "known", "factor", "pairs"), map(astuple, replay.ranges())
+        ),
+        DATA / "power.csv": table(
+            ("class", "low", "value", "high", "rows"),
+            map(astuple, power_shares(replay.rows, replay.specs)),
+        ),
+        DATA / "evidence.csv": table(
+            ("key", "figure", "low", "value", "high", "pairs", "source"),
+            map(astuple, measured_effects(replay.rows, replay.specs)),
+        ),
+        REPORT: report(replay),
+    }
+
+
+def is_current(shipped: str, made: str) -> bool:
+    """Whether two files agree in words and in numbers, but for what linear algebra rounds away."""
+    cells = [text.replace("\n", ",").split(",") for text in (shipped, made)]
+    if len(cells[0]) != len(cells[1]):
+        return False
+    return all(one == other or is_close(one, other) for one, other in zip(*cells, strict=True))
+
+
+def is_close(one: str, other: str) -> bool:
+    """Whether two cells are numbers that agree to 1e-4 of them, or to 1e-5."""
+    try:
+        return math.isclose(float(one), float(other), rel_tol=1e-4, abs_tol=1e-5)
+    except ValueError:
+        return False
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """CSV text with five significant digits a number."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for line in lines:
+        writer.writerow([f"{cell:.5g}" if isinstance(cell, float) else cell for cell in line])
+    return out.getvalue()
+
+
+def report(replay: Replay) -> str:
+    """docs/suggestions-accuracy.md."""
+    groups = {row.row.group for row in replay.fitted}
+    coverage = [
+        (kept_out, one.workload_class, one.pairs, f"{one.inside:.1%}")
+        for kept_out, found in (
+            ("one workload", replay.coverages()),
+            ("every second workload, from fit and ranges", replay.halved()),
+        )
+        for one in found
+    ]
+    return "".join(
+        (
+            HEAD.format(rows=len(replay.fitted), groups=len(groups)),
+            markdown(
+                "| method | class | pairs | median | p90 |\n|---|---|---:|---:|---:|\n",
+                (
+                    (
+                        one.method,
+                        one.workload_class,
+                        one.pairs,
+                        f"{one.median:.0%}",
+                        f"{one.p90:.0%}",
+                    )
+                    for one in replay.accuracies()
+                ),
+            ),
+            "\n## Coverage of the 80 % ranges\n\n",
+            markdown("| rows kept out | class | pairs | inside |\n|---|---|---:|---:|\n", coverage),
+            "\n## LLM serving from direct rows, model family kept out\n\n",
+            markdown(
+                "| figure | pairs | answered | inside |\n|---|---:|---:|---:|\n",
+                (
+                    (one.figure, one.pairs, one.answered, f"{one.inside:.1%}")
+                    for one in replay.serving()
+                ),
+            ),
+            "\n## The verdict `lower` on measured board energy\n\n",
+            markdown(
+                "| class | pairs | true savings | claims | right | abstained |\n"
+                "|---|---:|---:|---:|---:|---:|\n",
+                (
+                    (
+                        one.workload_class,
+                        one.pairs,
+                        one.true_savings,
+                        one.claims,
+                        one.right,
+                        f"{one.abstention:.0%}",
+                    )
+                    for one in replay.claims()
+                ),
+            ),
+        )
+    )
+
+
+def markdown(head: str, lines: Iterable[Sequence[object]]) -> str:
+    """A table under its head."""
+    return head + "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Fields of request documents: one rule a field, which command, route and engine share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from gramwatt.sci.base.errors import ScoreError
+
+LARGEST = 1e30
+"""Above every amount that means anything."""
+TEXT_MOST = 200
+"""Characters of the longest text."""
+
+
+class Rule(Protocol):
+    """What a field may hold."""
+
+    def check(self, value: Any) -> Any:
+        """The value as requests hold it; raises ValueError saying what is wrong with it."""
+
+
+class Request(Protocol):
+    """A frozen dataclass whose fields are made by `ruled`."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+
+R = TypeVar("R", bound=Request)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of 1 to 200 characters."""
+
+    def check(self, value: Any) -> str:
+        """The text."""
+        if not isinstance(value, str) or not value.strip() or len(value) > TEXT_MOST:
+            raise ValueError(f"not a text of 1 to {TEXT_MOST} characters")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number above `low`, or from it on, to `high`."""
+
+    low: float = 0
+    high: float = LARGEST
+    low_included: bool = False
+    whole: bool = False
+
+    def check(self, value: Any) -> float:
+        """The number as a float."""
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not math.isfinite(value)
+        ):
+            raise ValueError(f"not a finite number: {str(value)[:40]!r}")
+        if value < self.low or (value == self.low and not self.low_included):
+            raise ValueError(
+                f"{value:g} is {'below' if self.low_included else 'not above'} {self.low:g}"
+            )
+        if value > self.high:
+            raise ValueError(f"{value:g} is above {self.high:g}")
+        if self.whole and value != int(value):
+            raise ValueError(f"{value:g} is not a whole number")
+        return float(value)
+
+
+AMOUNT = Number()
+SHARE = Number(high=1, low_included=True)
+YEARS = Number(high=50)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several words."""
+
+    choices: tuple[str, ...]
+
+    def check(self, value: Any) -> str:
+        """The word."""
+        if value not in self.choices:
+            raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(self.choices)}")
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def check(self, value: Any) -> bool:
+        """The value."""
+        if not isinstance(value, bool):
+            raise ValueError("not true or false")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of functional units, each above 0."""
+
+    def check(self, value: Any) -> dict[str, float]:
+        """The counts by unit."""
+        if not isinstance(value, dict):
+            raise ValueError("not an object of unit: count")
+        return {Text().check(unit): AMOUNT.check(count) for unit, count in value.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A list of at most `most` names."""
+
+    most: int
+
+    def check(self, value: Any) -> tuple[str, ...]:
+        """The names."""
+        if not isinstance(value, list | tuple):
+            raise ValueError("not a list of names")
+        if len(value) > self.most:
+            raise ValueError(f"more than {self.most} names")
+        return tuple(Text().check(name) for name in value)
+
+
+def ruled(rule: Rule, **default: Any) -> Any:
+    """A dataclass field with its rule; None is its default unless dataclass options say another."""
+    return dataclasses.field(metadata={"rule": rule}, **(default or {"default": None}))
+
+
+def rules(kind: type[Request]) -> Mapping[str, Rule]:
+    """The rule of each field of a request, by name."""
+    return {field.name: field.metadata["rule"] for field in dataclasses.fields(kind)}
+
+
+def parse(kind: type[R], document: Mapping[str, Any]) -> R:
+    """The request in a JSON object, where null means "not given".
+
+    Raises ScoreError with the code `unknown-field` or `bad-field` and what to change.
+    """
+    known = rules(kind)
+    values = {}
+    for name, value in document.items():
+        if name not in known:
+            text = f"unknown field {name!r}; known: {', '.join(known)}"
+            raise ScoreError(text, code="unknown-field")
+        if value is not None:
+            try:
+                values[name] = known[name].check(value)
+            except ValueError as error:
+                raise ScoreError(f"field {name!r}: {error}", code="bad-field") from None
+    return kind(**values)
+
+
+def refuse_both(request: Request, one: str, other: str) -> None:
+    """Raise ScoreError `conflicting-fields` where both of two fields are given."""
+    if getattr(request, one) and getattr(request, other):
+        raise ScoreError(f"give {one} or {other}, not both", code="conflicting-fields")

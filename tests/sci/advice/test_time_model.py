@@ -1,0 +1,61 @@
+"""The shipped time model, by property, and the measurements it rests on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramwatt.sci.advice.prediction.measurements import measurements, title
+from gramwatt.sci.advice.prediction.specs import Specs, all_specs
+from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
+from gramwatt.sci.advice.request import CLASSES
+from tests.sci.advice.requests import CATALOG, H100, fits
+
+SPECS = all_specs(CATALOG)
+SETTINGS = st.builds(
+    Setting,
+    st.sampled_from(sorted(FITTED_CLASSES)),
+    st.sampled_from((None, "pytorch", "tuned", "llama.cpp")),
+    st.sampled_from((None, "fp16", "bf16", "tf32", "int8", "q4")),
+)
+PARTS = st.sampled_from(sorted(SPECS)).map(SPECS.__getitem__)
+MODEL = shipped_model()
+
+
+@given(SETTINGS, PARTS, PARTS, PARTS)
+def test_there_and_back_is_one_and_paths_agree(setting, a, b, c):
+    there, back = MODEL.log_time_ratio(setting, a, b), MODEL.log_time_ratio(setting, b, a)
+    assert (there is None) == (back is None)
+    if there is None:
+        return
+    assert there + back == pytest.approx(0, abs=1e-12)
+    assert MODEL.log_time_ratio(setting, a, a) == 0
+    onward = MODEL.log_time_ratio(setting, b, c)
+    if onward is not None:
+        assert there + onward == pytest.approx(MODEL.log_time_ratio(setting, a, c), abs=1e-9)
+
+
+@given(SETTINGS, st.floats(1, 2000), st.floats(50, 10_000), st.floats(1, 10), st.floats(1, 10))
+def test_a_part_with_more_of_everything_is_never_predicted_slower(setting, tflops, gbs, x, y):
+    lesser = Specs("new-a", tflops, 2 * tflops, tflops / 2, gbs, 300)
+    greater = Specs("new-b", tflops * x, 2 * tflops * x, tflops * x / 2, gbs * y, 300)
+    assert MODEL.log_time_ratio(setting, lesser, greater) <= 1e-12
+
+
+@settings(max_examples=40)
+@given(st.floats(1e8, 1e12), st.floats(1.01, 10), st.sampled_from(("inference", "training")))
+def test_a_larger_model_never_fits_where_a_smaller_does_not(size, more, kind):
+    if fits(H100, model_parameters=size * more, kind=kind):
+        assert fits(H100, model_parameters=size, kind=kind)
+
+
+def test_measurements_hold_what_their_columns_say():
+    for row in measurements():
+        assert row.workload_class in CLASSES
+        assert row.hardware in SPECS
+        assert title(row.source)
+        assert row.units_per_s > 0
+        assert row.use in ("time", "power", "none")
+    ids = [row.id for row in measurements()]
+    assert len(ids) == len(set(ids)) == 1056
