@@ -6,10 +6,22 @@ them. An unknown figure is None, never 0. docs/api.md describes the fields.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from dataclasses import fields
+from typing import Any, TypedDict
 
 from gramwatt.sci.base.notices import NoticeDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+
+
+def plain(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields of a dataclass as JSON-ready data: tuples as lists, quantities as documents."""
+    doc: dict[str, Any] = {}
+    for name in (spec.name for spec in fields(record) if spec.name not in skip):
+        value = getattr(record, name)
+        if isinstance(value, Quantity):
+            value = value.to_doc()
+        doc[name] = list(value) if isinstance(value, tuple) else value
+    return doc
 
 
 class SciDoc(TypedDict):

@@ -17,26 +17,9 @@ CLOSE_MATCHES = 5
 CUTOFF = 0.6
 """Least similarity of a close match, the default of difflib."""
 VENDORS = frozenset(
-    {
-        "nvidia",
-        "tesla",
-        "geforce",
-        "quadro",
-        "amd",
-        "instinct",
-        "radeon",
-        "intel",
-        "habana",
-        "google",
-        "aws",
-        "amazon",
-        "apple",
-        "qualcomm",
-        "microsoft",
-        "meta",
-        "cerebras",
-        "sambanova",
-    }
+    {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "intel", "habana"}
+    | {"google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"}
+    | {"cerebras", "sambanova"}
 )
 """Words that may precede a name without changing it."""
 _TAILS = (("tensor", "core", "gpu"), ("tensor", "core"), ("gpu",), ("gpus",))

@@ -6,10 +6,11 @@ Figures of accelerators are per device as the driver lists it: a board that it l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts
 
@@ -95,13 +96,13 @@ class Hardware:
 
     def to_doc(self) -> dict[str, Any]:
         """This part as JSON-ready data, without its embodied carbon."""
-        doc = _plain(self, skip=("embodied_facts", "sources", "peak", "device_class", "idle_w"))
+        doc = plain(self, skip=("embodied_facts", "sources", "peak", "device_class"))
         doc["class"] = self.device_class
-        doc["idle_w"] = self.idle_w.to_doc() if self.idle_w else None
-        doc["peak_dense_tflops"] = _plain(self.peak, skip=("int8_tops", "other"))
+        doc["idle_w"] = doc.pop("idle_w")
+        doc["peak_dense_tflops"] = plain(self.peak, skip=("int8_tops", "other"))
         doc["int8_tops"] = self.peak.int8_tops
         doc["peak_other"] = dict(self.peak.other)
-        doc["sources"] = _plain(self.sources)
+        doc["sources"] = plain(self.sources)
         return doc
 
 
@@ -126,7 +127,7 @@ class Cpu:
 
     def to_doc(self) -> dict[str, Any]:
         """This CPU as JSON-ready data, without its embodied carbon."""
-        return _plain(self)
+        return plain(self)
 
 
 def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedFacts) -> Hardware:
@@ -228,13 +229,3 @@ def _sources(row: Row) -> FigureSources:
         idle=row.listing("idle_sources"),
         all=row.listing("sources"),
     )
-
-
-def _plain(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of a frozen record as JSON-ready data, tuples as lists."""
-    doc: dict[str, Any] = {}
-    for field in fields(record):
-        if field.name not in skip:
-            value = getattr(record, field.name)
-            doc[field.name] = list(value) if isinstance(value, tuple) else value
-    return doc

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, all_words
 
@@ -97,14 +98,9 @@ class Instance:
 
     def to_doc(self) -> dict[str, Any]:
         """This instance as JSON-ready data."""
-        doc = {spec.name: getattr(self, spec.name) for spec in fields(self)}
-        price = doc.pop("price")
-        doc["sources"] = list(self.sources)
-        doc["price_usd_per_hour"] = price.usd_per_hour if price else None
-        doc["price_region"] = price.region if price else None
-        doc["price_date"] = price.date if price else None
-        doc["price_source"] = price.source if price else None
-        return doc
+        price = plain(self.price) if self.price else {}
+        names = ("usd_per_hour", "region", "date", "source")
+        return plain(self, skip=("price",)) | {f"price_{name}": price.get(name) for name in names}
 
 
 def parse_instance(row: Row) -> Instance:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.quantity import Quantity
 
@@ -41,21 +42,7 @@ class Region:
 
     def to_doc(self) -> dict[str, Any]:
         """This region as JSON-ready data."""
-        return {
-            "id": self.id,
-            "provider": self.provider,
-            "name": self.name,
-            "place": self.place,
-            "country": self.country,
-            "zone": self.zone,
-            "zone_other": self.zone_other,
-            "watttime_region": self.watttime_region,
-            "pue": self.pue.to_doc() if self.pue else None,
-            "pue_year": self.pue_year,
-            "pue_basis": self.pue_basis,
-            "sources": list(self.sources),
-            "notes": self.notes,
-        }
+        return plain(self)
 
 
 def parse_region(row: Row, highest: dict[str, float]) -> Region:

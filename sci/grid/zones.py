@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from gramwatt.sci.base.csv_data import Row, rows
+from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.quantity import Quantity
@@ -46,27 +47,15 @@ class ZoneIntensity:
     basis: Basis
     signal: Signal
     scope: Scope
+    supply: Supply = "grid"
     source: str
     licence: str
     country_fallback: bool = False
-    supply: Supply = "grid"
 
     def to_doc(self) -> dict[str, Any]:
         """This zone as JSON-ready data."""
-        return {
-            "zone": self.zone,
-            "name": self.name,
-            "country": self.country,
-            "intensity_g_per_kwh": self.intensity.to_doc(),
-            "year": self.year,
-            "basis": self.basis,
-            "signal": self.signal,
-            "scope": self.scope,
-            "supply": self.supply,
-            "source": self.source,
-            "licence": self.licence,
-            "country_fallback": self.country_fallback,
-        }
+        renamed = {"intensity": "intensity_g_per_kwh"}
+        return {renamed.get(name, name): value for name, value in plain(self).items()}
 
 
 class Zones:
@@ -151,15 +140,33 @@ class AnnualIntensity:
 
 
 def _country(row: Row) -> ZoneIntensity:
-    """A country's line of countries.csv: Ember, lifecycle, counted where it is generated."""
-    value, year = row.known("g_per_kwh"), int(row.known("year"))
-    source = f"Ember {row.text('alpha3')} {year}, annual mean, lifecycle, production-based"
+    """A country's line of countries.csv."""
+    value, alpha3 = row.known("g_per_kwh"), row.text("alpha3")
+    source = f"Ember {alpha3} {row.text('year')}, annual mean, lifecycle, production-based"
+    figure = Quantity.around(value, ANNUAL_SPREAD, UNIT, "catalog", source)
+    return _by_generation(row, row.text("alpha2"), alpha3, figure)
+
+
+def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
+    """The world mean for a zone that is not known; its range is that of the countries."""
+    figures = sorted(country.intensity.value for country in countries)
+    low, high = percentile(figures, 0.1), percentile(figures, 0.9)
+    source = (
+        f"Ember world {row.text('year')}, annual mean, lifecycle, production-based, stand-in for "
+        f"an unknown zone, range: 10th to 90th percentile of {len(figures)} countries"
+    )
+    figure = Quantity(row.known("g_per_kwh"), low, high, UNIT, "catalog", source)
+    return _by_generation(row, "WORLD", None, figure)
+
+
+def _by_generation(row: Row, zone: str, country: str | None, figure: Quantity) -> ZoneIntensity:
+    """A value of Ember: lifecycle emissions of the generation in a country."""
     return ZoneIntensity(
-        zone=row.text("alpha2"),
+        zone=zone,
         name=row.text("name"),
-        country=row.text("alpha3"),
-        intensity=Quantity.around(value, ANNUAL_SPREAD, UNIT, "catalog", source),
-        year=year,
+        country=country,
+        intensity=figure,
+        year=int(row.known("year")),
         basis="lifecycle",
         signal="average",
         scope="production",
@@ -169,9 +176,8 @@ def _country(row: Row) -> ZoneIntensity:
 
 
 def _zone(row: Row) -> ZoneIntensity:
-    """A zone's line of odbl/zones.csv: Electricity Maps, lifecycle, counted where it is used."""
-    value, year = row.known("g_per_kwh"), int(row.known("year"))
-    zone = row.text("zone")
+    """A zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced."""
+    value, zone, year = row.known("g_per_kwh"), row.text("zone"), int(row.known("year"))
     source = f"Electricity Maps {zone} {year}, annual mean, lifecycle, consumption-based (ODbL)"
     return ZoneIntensity(
         zone=zone,
@@ -184,29 +190,6 @@ def _zone(row: Row) -> ZoneIntensity:
         scope="consumption",
         source=row.text("source"),
         licence="ODbL-1.0",
-    )
-
-
-def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
-    """The world mean for a zone that is not known; its range is the spread of the countries."""
-    value, year = row.known("g_per_kwh"), int(row.known("year"))
-    figures = sorted(country.intensity.value for country in countries)
-    low, high = percentile(figures, 0.1), percentile(figures, 0.9)
-    source = (
-        f"Ember world {year}, annual mean, lifecycle, production-based, stand-in for an unknown "
-        f"zone, range: 10th to 90th percentile of {len(figures)} countries"
-    )
-    return ZoneIntensity(
-        zone="WORLD",
-        name=row.text("name"),
-        country=None,
-        intensity=Quantity(value, low, high, UNIT, "catalog", source),
-        year=year,
-        basis="lifecycle",
-        signal="average",
-        scope="production",
-        source=row.text("source"),
-        licence="CC BY 4.0",
     )
 
 
