@@ -1,8 +1,8 @@
-"""Grid carbon intensity over time: points, the lookup the engine asks, and the join with energy.
+"""Grid carbon intensity over time: points, the look-up interface, and the join with energy.
 
 Location-based only (SCI specification v1.1, "Carbon intensity"): there is no field for market-based
-instruments here, on purpose. One lookup answers with one signal (average or marginal) and one basis
-(lifecycle or direct), so the two are never mixed in a score.
+instruments. All points of a track have one signal (average or marginal) and one basis (lifecycle or
+direct), so that a score never mixes them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gramwatt.sci.base.quantity import Quantity
 
 Quality = Literal["measured", "hourly", "forecast", "profile", "annual", "world"]
 Signal = Literal["average", "marginal"]
-"""Average attributes what the grid emits; marginal answers what one more kWh would emit."""
+"""Average: emissions per kWh of the whole grid; marginal: emissions of one more kWh."""
 Basis = Literal["lifecycle", "direct"]
-"""Lifecycle counts fuel chains and making of plants, direct the stack only."""
+"""Lifecycle: with fuel chains and construction of plants; direct: from the stack only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,18 @@ class IntensityPoint:
 
 
 class IntensityLookup(Protocol):
-    """Where the engine gets intensity; implementations do the I/O, the engine does not."""
+    """The source of intensity for the engine; implementations do the input and output."""
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
-        """Points in time order that cover [start, end) without gap; `zone` None is the world."""
+        """Points in time order that cover [start, end) without a gap; None means the world."""
         ...
 
 
 class IntensityTrack:
-    """Points of one zone, checked once: in order, without gap or overlap, one signal and basis."""
+    """Points of one zone in order, without gap or overlap, of one signal and basis.
+
+    Raises ScoreError for points that are not.
+    """
 
     def __init__(self, points: Sequence[IntensityPoint]) -> None:
         if not points:
@@ -66,7 +69,7 @@ class IntensityTrack:
         self._starts = [point.start for point in self.points]
 
     def split(self, start: datetime, end: datetime) -> Iterator[tuple[int, float]]:
-        """Index of each point that [start, end) meets, with the fraction of the span it covers.
+        """Yield each point's index that [start, end) overlaps, and the share of the span in it.
 
         Raises ScoreError when the points do not cover the whole span.
         """
@@ -83,9 +86,9 @@ class IntensityTrack:
 def aligned(
     tracks: Sequence[IntensityTrack], start: datetime, end: datetime
 ) -> list[IntensityTrack]:
-    """The tracks over [start, end), each cut wherever any of them has an edge.
+    """The tracks over [start, end), each split at the edges of all of them.
 
-    They have equally many points then, with the same edges and their own intensities.
+    They then have equally many points with the same edges, and their own intensities.
     """
     edges = sorted({p.start for track in tracks for p in track.points if start < p.start < end})
     return [IntensityTrack(list(_cut(track, [start, *edges, end]))) for track in tracks]

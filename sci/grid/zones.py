@@ -1,9 +1,8 @@
-"""Annual grid intensity of countries and zones, by key: what is known without a key or a network.
+"""Annual grid intensity of countries and zones: packaged values, which need no network.
 
-The one rule for the range of an annual value. Hourly accounting differs from annual accounting by
-up to 30 to 35 % (Miller, Novan and Jenn 2022); the mean error of the annual value for jobs of 24 h
-in 12 zones was 1 to 36 % (hourly lifecycle series of 2024). Without better knowledge of the hour
-every annual value therefore gets value x (1 -+ 0.35), see docs/data-sources.md.
+The range of an annual value is value x (1 -+ 0.35). Hourly accounting differs from annual
+accounting by up to 30 to 35 % (Miller, Novan and Jenn 2022); the mean error of the annual value for
+jobs of 24 h in 12 zones was 1 to 36 % (hourly lifecycle series of 2024). See docs/data-sources.md.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ ANNUAL_SPREAD = 0.35
 """Relative half-width of an annual intensity's range; see the module's text."""
 UNIT = "gCO2e/kWh"
 RESERVED_CODES = {"UK": "GB", "EL": "GR"}
-"""Codes in wide use that ISO 3166 only reserves; they are suggested, not accepted."""
+"""Codes in wide use that ISO 3166 only reserves: not accepted, but the right code is suggested."""
 Scope = Literal["consumption", "production"]
 Supply = Literal["grid", "off-grid"]
-"""Where a zone's power comes from: a public grid, or a supply of one's own without a connection."""
+"""The supply of a zone: a public grid, or the user's own without a connection to one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class ZoneIntensity:
     """Annual mean intensity of a grid zone or country [gCO2e/kWh].
 
     `scope` is "consumption" where imports are traced, "production" where only generation counts.
-    `country_fallback`: the zone has no value of its own and its country's stands in.
+    `country_fallback` is true for a zone without a value of its own, which has its country's.
     """
 
     zone: str
@@ -59,10 +58,10 @@ class ZoneIntensity:
 
 
 class Zones:
-    """Zones and countries by key. A country's key means its zone where that has its own row."""
+    """Zones and countries by key; a zone of the same code as a country replaces it."""
 
     def __init__(self, overlay: Mapping[str, ZoneIntensity] | None = None) -> None:
-        """Read the newest value of each from the packaged data; zones of the overlay win."""
+        """Read the newest value of each; zones of the overlay replace packaged ones."""
         countries = [_country(row) for row in rows("countries.csv")]
         self._countries = {country.zone: country for country in countries}
         self._alpha2 = {country.country: country.zone for country in countries}
@@ -111,7 +110,7 @@ class Zones:
 
 
 class AnnualValues(Protocol):
-    """Whoever knows annual intensity by zone: `Zones`, or a catalog that holds them."""
+    """Anything with annual intensity by zone, such as the catalog."""
 
     def zone(self, key: str) -> ZoneIntensity:
         """Newest annual intensity of a zone; raises LookupFailed for an unknown key."""
@@ -194,7 +193,7 @@ def _zone(row: Row) -> ZoneIntensity:
 
 
 def _one_letter_off(code: str, known: Iterable[str]) -> list[str]:
-    """Codes of two letters that share one with `code` at the same place, the first letter first."""
+    """Codes of two letters that differ in one from `code`, those with its first letter first."""
     if len(code) != 2:
         return []
     first = [name for name in known if name[0] == code[0]]
