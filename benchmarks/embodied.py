@@ -2,11 +2,10 @@
 
     python benchmarks/embodied.py
 
-Each line is a board with a published study: kilograms as published, and out of the bottom-up model
-with the die factor k at 1.0 and as shipped, with their errors; below, the geometric bias and the
-spread. Sources of the studies stand in
-sci/catalog/data/embodied_studies.csv, of the boards' figures in sci/catalog/data/hardware.csv.
-The studies were used to choose k, so this is a check of consistency.
+Each line is a board with a published study: kilograms as published, and by the bottom-up model with
+the die factor k at 1.0 and as shipped, with their errors; then the geometric bias and the spread.
+The sources of the studies are in sci/catalog/data/embodied_studies.csv, those of the boards in
+hardware.csv. The studies were used to choose k, so this is a check of consistency.
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@ import pytest
 
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid import zones as grid_module
+from gramwatt.sci.grid.zones import Zones
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return load_catalog()
+def zones() -> Zones:
+    return Zones()
 
 
 @pytest.mark.parametrize(
@@ -29,43 +30,43 @@ def catalog() -> Catalog:
     ],
 )
 def test_zones_by_every_kind_of_key(
-    catalog: Catalog, key: str, zone: str, value: float, year: int, scope: str
+    zones: Zones, key: str, zone: str, value: float, year: int, scope: str
 ) -> None:
-    found = catalog.zone(key)
+    found = zones.zone(key)
     assert (found.zone, found.intensity.value, found.year) == (zone, value, year)
     assert (found.scope, found.basis, found.signal) == (scope, "lifecycle", "average")
     assert f"{scope}-based" in found.intensity.source
     assert not found.country_fallback
 
 
-def test_both_iso_codes_of_every_country_mean_the_same(catalog: Catalog) -> None:
-    countries = [zone for zone in catalog.all_zones() if "-" not in zone.zone]
+def test_both_iso_codes_of_every_country_mean_the_same(zones: Zones) -> None:
+    countries = [zone for zone in zones.newest() if "-" not in zone.zone]
     assert len(countries) == 92
     for found in countries:
         assert found.country is not None
-        assert catalog.zone(found.country) == catalog.zone(found.zone) == found
+        assert zones.zone(found.country) == zones.zone(found.zone) == found
 
 
-def test_the_range_of_an_annual_value_is_35_percent(catalog: Catalog) -> None:
+def test_the_range_of_an_annual_value_is_35_percent(zones: Zones) -> None:
     """Germany: 342.06 x 0.65 = 222.339, x 1.35 = 461.781."""
-    intensity = catalog.zone("DE").intensity
+    intensity = zones.zone("DE").intensity
     assert intensity.low == pytest.approx(222.339)
     assert intensity.high == pytest.approx(461.781)
     assert (intensity.unit, intensity.kind) == ("gCO2e/kWh", "catalog")
 
 
-def test_the_newest_value_of_a_zone_counts(catalog: Catalog) -> None:
+def test_the_newest_value_of_a_zone_counts(zones: Zones) -> None:
     found = [row for row in rows("odbl/zones.csv") if row.text("zone") == "US-MIDA-PJM"]
     newest = max(found, key=lambda row: row.known("year"))
     assert len(found) > 1
-    zone = catalog.zone("US-MIDA-PJM")
+    zone = zones.zone("US-MIDA-PJM")
     assert (zone.year, zone.intensity.value) == (newest.known("year"), newest.known("g_per_kwh"))
 
 
-def test_a_zone_without_a_value_says_that_its_country_stands_in(catalog: Catalog) -> None:
-    found = catalog.zone("US-HI")
+def test_a_zone_without_a_value_says_that_its_country_stands_in(zones: Zones) -> None:
+    found = zones.zone("US-HI")
     assert found.country_fallback
-    assert (found.zone, found.intensity.value) == ("US-HI", catalog.zone("US").intensity.value)
+    assert (found.zone, found.intensity.value) == ("US-HI", zones.zone("US").intensity.value)
     assert "the country's value for zone US-HI" in found.intensity.source
 
 
@@ -79,23 +80,23 @@ def test_a_zone_without_a_value_says_that_its_country_stands_in(catalog: Catalog
         ("DEE", "DE"),
     ],
 )
-def test_unknown_zones_raise_with_close_matches(catalog: Catalog, key: str, near: str) -> None:
+def test_unknown_zones_raise_with_close_matches(zones: Zones, key: str, near: str) -> None:
     with pytest.raises(LookupFailed) as caught:
-        catalog.zone(key)
+        zones.zone(key)
     assert near in caught.value.close
     assert caught.value.code == "unknown-zone"
 
 
 @pytest.mark.parametrize("key", ["", " ", "XX", "WORLD"])
-def test_no_zone_is_guessed(catalog: Catalog, key: str) -> None:
+def test_no_zone_is_guessed(zones: Zones, key: str) -> None:
     with pytest.raises(LookupFailed):
-        catalog.zone(key)
+        zones.zone(key)
 
 
-def test_the_world_spans_the_middle_of_the_countries(catalog: Catalog) -> None:
+def test_the_world_spans_the_middle_of_the_countries(zones: Zones) -> None:
     """10 % of 92 countries below the low end, 10 % above the high one: 10 each."""
-    world = catalog.world().intensity
-    values = [row.intensity.value for row in catalog.all_zones() if row.scope == "production"]
+    world = zones.world.intensity
+    values = [row.intensity.value for row in zones.newest() if row.scope == "production"]
     assert world.value == 472.94
     assert world.low == pytest.approx(85.996)
     assert world.high == pytest.approx(682.386)
@@ -128,8 +129,8 @@ def test_without_the_odbl_file_zones_fall_back_on_their_country(
         ("UK", "GB"),
     ],
 )
-def test_zones_typed_wrong_list_what_may_be_meant(catalog: Catalog, key: str, first: str) -> None:
+def test_zones_typed_wrong_list_what_may_be_meant(zones: Zones, key: str, first: str) -> None:
     with pytest.raises(LookupFailed) as caught:
-        catalog.zone(key)
+        zones.zone(key)
     assert first in caught.value.close
     assert 1 <= len(caught.value.close) <= 5
