@@ -208,9 +208,7 @@ def _answered_lines(document: dict[str, Any]) -> int:
         for item in acknowledged
     )
     numbers = [count for count in counts if isinstance(count, int)]
-    if len(numbers) < len(counts) or not (
-        well_formed and all(isinstance(i, dict) for i in rejected)
-    ):
+    if len(numbers) < len(counts) or not well_formed:
         return -1
     return sum(numbers) + len(rejected)
 
