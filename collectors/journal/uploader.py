@@ -31,7 +31,6 @@ ANSWER_LIMIT_S = 30.0
 body; each that is acknowledged is progress, and is not sent again."""
 DOCUMENT_LIMIT_S = 10.0
 """How long the job's document may take [s]."""
-OPEN_SUFFIX = "-open"
 MARKS = "uploaded.json"
 
 
