@@ -242,8 +242,7 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
             raise typer.Exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         from gramwatt.collectors.journal.sync import sync as synchronise
-        from gramwatt.sci.base.errors import StoreError
-        from gramwatt.sci.catalog.overlay import OverlayError
+        from gramwatt.sci.base.errors import GramwattError
 
         config = resolve()
         try:
@@ -251,12 +250,12 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         except OSError as error:
             report(f"{error}; set GRAMWATT_HOME to a folder that can be written")
             raise typer.Exit(1) from None
-        except (OverlayError, StoreError) as error:
+        except GramwattError as error:  # such as a broken overlay or a store that cannot be used
             report(error.message)
             raise typer.Exit(1) from None
         if summary_json and done.document is not None:
             _emit(summary_json, json.dumps(done.document))
-        for text in [*([] if quiet else done.said), *done.problems]:
+        for text in [*([] if quiet else done.remarks), *done.problems]:
             report(text)
         if not quiet:
             _report_sync(done, config)

@@ -1,4 +1,6 @@
-"""What every other room of the collectors uses: clocks, identity, private files, configuration.
+"""What every other room uses: clock, configuration, the user's catalog, identity, private files.
 
-Imports nothing else of the collectors. Start with `config.resolve` and `clock.Clock`.
+Imports `sci` only; `identity` and `platform` run inside the training process and need the standard
+library only. Public: `clock.Timeline`, `config.resolve`, `catalogs.user_catalog` and
+`place_problems`, `identity.job_id` and `node_id`, `files.opener`, `platform.refused`.
 """

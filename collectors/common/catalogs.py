@@ -1,4 +1,4 @@
-"""The catalog as a user has it: the packaged data with the overlay file over them."""
+"""The user's catalog: the packaged data and the overlay file on top of them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Catalog
 
 OVERLAY_FILE = "overlay.toml"
-"""The overlay in the home folder, which counts without being configured."""
+"""The overlay in the home folder, which is used without being configured."""
 MAX_OVERLAY_B = 2**20
 """Largest overlay that is read [B]; it is written by hand."""
 
 
 def overlay_file(config: Config, home: Path | None = None) -> Path | None:
-    """The overlay that holds: the configured one, else overlay.toml in the home if it exists."""
+    """The overlay file in use: the configured one, else overlay.toml in the home if it exists."""
     if config.overlay is not None:
         return config.overlay
     usual = (home or config.home) / OVERLAY_FILE
     try:
         return usual if usual.is_file() else None
-    except OSError:  # a home that may not be looked into
+    except OSError:  # a home without the right to read it
         return None
 
 

@@ -1,7 +1,7 @@
-"""Clocks of the meter, and the timeline every reading and mark is put on.
+"""Clocks of the meter, and the timeline of all its readings and of the client's marks.
 
 Durations come from CLOCK_BOOTTIME (CLOCK_MONOTONIC plus time spent suspended); wall time is its
-value at the job's start plus the elapsed duration, so that a clock that jumps bends nothing.
+value at the job's start plus the elapsed duration, so that a clock that jumps changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BOOT = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))  # 
 
 
 class Clock(Protocol):
-    """What the meter asks of time; tests give a virtual one."""
+    """The clocks a meter reads; tests give virtual ones."""
 
     def now_ns(self) -> int:
         """Time since boot, suspended time included [ns]."""

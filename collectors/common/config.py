@@ -1,4 +1,4 @@
-"""Configuration: defaults < user file < project file < environment < arguments, each value traced.
+"""Configuration: defaults < user file < project file < environment < arguments, each with origin.
 
 The meter and the command resolve it; the training process never does. A broken file or value is
 a notice and the next lower value holds, because measuring must not stop anybody's job.
@@ -31,7 +31,7 @@ PUE_MAX = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Every setting of one job with its origin; `notices` says what was wrong and ignored.
+    """Every setting of one job with its origin; `notices` lists what was wrong and ignored.
 
     `units` are the declared functional units, `spool_limit_mb` the most the spool may hold [MB],
     `lifetime_years` the devices' expected life EL [years], None for the engine's default,
@@ -61,7 +61,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One place settings come from: its name for people, and what it holds under our keys."""
+    """One place of settings: its name for people, its values by key, and problems in reading it."""
 
     origin: str
     values: Mapping[str, Any]
@@ -76,7 +76,7 @@ def resolve(
     """The configuration that holds for these arguments, this environment and this folder.
 
     `args` are values the user gave in the call; None means not given, and `default_name` a name
-    to use when no layer has one. Never raises for wrong content; Config.notices says it.
+    to use when no layer has one. Never raises for wrong content, which goes to Config.notices.
     """
     env = os.environ if environ is None else environ
     given = {key: value for key, value in (args or {}).items() if value is not None}

@@ -1,4 +1,4 @@
-"""Who is running: job, node, rank and scheduler, all from the environment and never a subprocess.
+"""The job, node, rank and scheduler of this process, from the environment, without a subprocess.
 
 Imported by the training process too, so it needs `os`, `time` and `binascii` only.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 JOB_ID = "GRAMWATT_JOB_ID"
 UNIT = "GRAMWATT_UNIT"
-"""The declared unit, handed down with the job's id: what a child counts without a name is of it."""
+"""The declared unit, passed on with the job's id: a child process counts it when it names none."""
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.journal.records.ID_PATTERN)."""
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")

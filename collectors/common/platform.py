@@ -1,4 +1,4 @@
-"""What each operating system can do: Linux everything, macOS most, Windows nothing."""
+"""What can be measured on each operating system: Linux all, macOS most, Windows nothing."""
 
 from __future__ import annotations
 

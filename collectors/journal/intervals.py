@@ -1,4 +1,4 @@
-"""Energy segments -> journal intervals, cut where the grid's resolution and the reader need it.
+"""Energy segments -> journal intervals, cut as the grid's resolution and a reader need them.
 
 Intervals are 10 s long for the first 5 minutes, 60 s to the end of the first hour, then 300 s,
 always on whole multiples of their length in UTC, so that none crosses a 5-minute boundary and all
@@ -8,6 +8,7 @@ nodes cut at the same moments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,8 +25,24 @@ def moment(time_ns: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
-def _summary(name: str, total: float, count: float, top: float) -> float:
-    return top if name in MAXIMA else round(total / count, 4)
+@dataclass(slots=True)
+class Samples:
+    """Sum, number and highest of the samples of one quantity."""
+
+    total: float = 0.0
+    count: int = 0
+    highest: float | None = None
+
+    def add(self, value: float) -> None:
+        """Add one sample."""
+        self.total += value
+        self.count += 1
+        self.highest = value if self.highest is None else max(self.highest, value)
+
+    @property
+    def mean(self) -> float | None:
+        """Their mean, None without any."""
+        return round(self.total / self.count, 4) if self.count else None
 
 
 class Schedule:
@@ -54,67 +71,54 @@ class Schedule:
         return (start_ns // step_ns + 1) * step_ns
 
 
+@dataclass(slots=True)
 class Interval:
     """Energy of one device over [start, end) with its profile; grows until it is cut."""
 
-    __slots__ = (
-        "end_ns",
-        "energy_j",
-        "kind",
-        "memory_b",
-        "power_w",
-        "seen",
-        "start_ns",
-        "use_count",
-        "use_max",
-        "use_sum",
-    )
+    start_ns: int
+    kind: str
+    end_ns: int = 0
+    energy_j: float = 0.0
+    power_max_w: float | None = None
+    memory_peak_b: float | None = None
+    utilisation: Samples = field(default_factory=Samples)
+    profile: dict[str, Samples] = field(default_factory=dict)
 
-    def __init__(self, start_ns: int, kind: str) -> None:
-        self.start_ns = self.end_ns = start_ns
-        self.kind = kind
-        self.energy_j = 0.0
-        self.power_w: float | None = None
-        self.memory_b: float | None = None
-        self.use_sum = self.use_max = 0.0
-        self.use_count = 0
-        self.seen: dict[str, list[float]] = {}
+    def __post_init__(self) -> None:
+        self.end_ns = max(self.end_ns, self.start_ns)
 
     def fields(self, device_id: str) -> dict[str, Any]:
-        """This interval as the fields of an IntervalRecord."""
-        used = self.use_count > 0
+        """The fields of an IntervalRecord."""
         return {
             "device_id": device_id,
             "start": moment(self.start_ns),
             "end": moment(self.end_ns),
             "energy_j": round(max(self.energy_j, 0.0), 6),
             "kind": self.kind,
-            "utilisation_mean": round(self.use_sum / self.use_count, 4) if used else None,
-            "utilisation_max": self.use_max if used else None,
-            "memory_peak_b": self.memory_b,
-            "power_max_w": self.power_w,
-            "profile": {name: _summary(name, *told) for name, told in self.seen.items()},
+            "utilisation_mean": self.utilisation.mean,
+            "utilisation_max": self.utilisation.highest,
+            "memory_peak_b": self.memory_peak_b,
+            "power_max_w": self.power_max_w,
+            "profile": {
+                name: samples.highest if name in MAXIMA else samples.mean
+                for name, samples in self.profile.items()
+            },
         }
 
-    def state(self) -> list[Any]:
-        """Everything `restored` needs, JSON-ready."""
-        times = [self.start_ns, self.end_ns, self.energy_j, self.kind]
-        use = [self.use_sum, self.use_max, self.use_count]
-        return [*times, self.power_w, self.memory_b, *use, self.seen]
+    def state(self) -> dict[str, Any]:
+        """Everything that `restored` needs, for JSON."""
+        return asdict(self)
 
     @classmethod
-    def restored(cls, state: list[Any]) -> Interval:
+    def restored(cls, state: dict[str, Any]) -> Interval:
         """The interval that `state` described."""
-        self = cls(int(state[0]), str(state[3]))
-        self.end_ns, self.energy_j = int(state[1]), float(state[2])
-        self.power_w, self.memory_b = state[4], state[5]
-        self.use_sum, self.use_max, self.use_count = state[6], state[7], int(state[8])
-        self.seen = state[9] if len(state) > 9 else {}
-        return self
+        profile = {name: Samples(**samples) for name, samples in state["profile"].items()}
+        utilisation = Samples(**state["utilisation"])
+        return cls(**{**state, "utilisation": utilisation, "profile": profile})
 
 
 class Ledger:
-    """One device's energy: takes segments in time order, hands out intervals as they are cut.
+    """One device's energy: segments in, in order of time; intervals out, as they are cut.
 
     The energy of the intervals is the energy of the segments: a segment that crosses a cut is
     shared in proportion to time, and the last part gets what is left.
@@ -142,7 +146,7 @@ class Ledger:
     def add(
         self, start_ns: int, end_ns: int, energy_j: float, kind: str, power_w: float | None = None
     ) -> None:
-        """Book `energy_j` [J] over [start, end); a segment without length is ignored."""
+        """Add `energy_j` [J] over [start, end); a segment without length is ignored."""
         if self._kind and kind != "estimated":
             kind = self._kind
         if self.open and (self.open.kind != kind or self.open.end_ns != start_ns):
@@ -162,29 +166,24 @@ class Ledger:
                 self.close()
 
     def observe(self, utilisation: float | None, memory_b: float | None) -> None:
-        """Note a reading of utilisation (0 to 1) and memory in use [B] in the open interval."""
+        """Add a sample of utilisation (0 to 1) and of memory in use [B] to the open interval."""
         interval = self.open
         if interval is None:
             return
         if utilisation is not None:
-            interval.use_sum += utilisation
-            interval.use_max = max(interval.use_max, utilisation)
-            interval.use_count += 1
+            interval.utilisation.add(utilisation)
         if memory_b is not None:
-            interval.memory_b = max(interval.memory_b or 0.0, memory_b)
+            interval.memory_peak_b = max(interval.memory_peak_b or 0.0, memory_b)
 
     def note(self, profile: Mapping[str, float]) -> None:
-        """Note readings of how the device runs (sci/journal/telemetry.py) in the open interval."""
+        """Add samples of how the device runs (sci/journal/telemetry.py) to the open interval."""
         if self.open is None:
             return
         for name, value in profile.items():
-            told = self.open.seen.setdefault(name, [0.0, 0.0, value])
-            told[0] += value
-            told[1] += 1
-            told[2] = max(told[2], value)
+            self.open.profile.setdefault(name, Samples()).add(value)
 
     def close(self) -> None:
-        """Hand out the open interval, if there is one."""
+        """Cut the open interval, if there is one, and emit it."""
         interval, self.open = self.open, None
         if interval is not None and interval.end_ns > interval.start_ns:
             self._emit(self.device_id, interval)
@@ -194,5 +193,5 @@ class Ledger:
         assert interval is not None  # add() has just opened it
         interval.end_ns = end_ns
         interval.energy_j += energy_j
-        if power_w is not None and power_w > (interval.power_w or -1.0):
-            interval.power_w = power_w
+        if power_w is not None:
+            interval.power_max_w = max(interval.power_max_w or 0.0, power_w)

@@ -1,4 +1,4 @@
-"""Closing of jobs whose meter and process are both dead, at what they journaled last."""
+"""Close jobs whose meter and process are both dead, at their last journaled moment."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from gramwatt.sci.journal.records import (
 
 
 def close_dead(folder: SpoolFolder) -> bool:
-    """Write a recovery end for every dead writer that has none; whether the folder is closed now.
+    """Write an end for every dead writer without one; False when the folder stays open.
 
-    Nothing is written while anybody lives in the folder or another process is closing it. On
+    Nothing is written while a writer lives in the folder or another process is closing it. On
     storage without locks two may close at once: both then write the same lines to the same file.
     """
     try:

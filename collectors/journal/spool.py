@@ -1,7 +1,7 @@
-"""The spool: one folder per job and node, what lives in it, and how dead jobs are closed.
+"""The spool: one folder per job and node, the files in it, and who writes there.
 
-A writer holds an exclusive flock on its own file while it lives, so the kernel says who is dead,
-whatever killed it. docs/journal.md describes the files.
+A writer holds an exclusive flock on its own file while it lives, so the kernel knows which writers
+are dead, whatever killed them. docs/journal.md describes the files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEWBORN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WriterFile:
-    """What one writer has left: its final lines' facts and the state beside its open intervals."""
+    """One writer's files: facts from its final lines, and the state beside its open intervals."""
 
     writer: str
     path: Path
@@ -87,7 +87,7 @@ def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
 
 
 def size_b(home: Path) -> int:
-    """Bytes in the spool [B]. Thousands of folders may wait, so it looks at each file once."""
+    """Size of the spool [B]; each file is looked up once, as thousands of folders may wait."""
     jobs = _scanned(os.fspath(spool_root(home)))
     files = (file for job in jobs for node in _scanned(job.path) for file in _scanned(node.path))
     return sum(_stat(file, "st_size") for file in files)
@@ -114,7 +114,7 @@ class SpoolFolder:
         return _changed_at(os.fspath(self.path))
 
     def size_b(self) -> int:
-        """Bytes in the folder [B]."""
+        """Size of the folder's files [B]."""
         return sum(_size(path) for path in _entries(self.path))
 
     def is_live(self) -> bool:
@@ -144,7 +144,7 @@ class SpoolFolder:
         return address if isinstance(address, str) and address else None
 
     def writers(self) -> list[WriterFile]:
-        """What every writer has left here, by writer id."""
+        """Every writer's files, in the order of writer ids."""
         journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
         return [_writer_file(path) for path in journals]
 
@@ -176,7 +176,7 @@ def plain_address(address: str) -> str:
 
 
 def remember_server(folder: Path, address: str) -> bool:
-    """Leave in a folder where its records belong, without credentials; False when that failed."""
+    """Write a server's address into a folder, without credentials; False when that failed."""
     beside = folder / f"{SERVER}.{os.getpid()}"
     try:
         files.folder(folder)
@@ -188,7 +188,7 @@ def remember_server(folder: Path, address: str) -> bool:
 
 
 def remove(folder: SpoolFolder) -> None:
-    """Delete a folder whose records have been taken in, and the job's folder when it is empty."""
+    """Delete a folder whose records were delivered, and the job's folder when it is empty."""
     shutil.rmtree(folder.path, ignore_errors=True)
     try:
         folder.path.parent.rmdir()
@@ -197,7 +197,7 @@ def remove(folder: SpoolFolder) -> None:
 
 
 def reject(folder: SpoolFolder) -> Path:
-    """Put a folder whose lines the store refuses out of the way; returns its new place.
+    """Move a folder whose lines the store refuses to `rejected`; returns its new place.
 
     Raises OSError when it cannot be moved.
     """

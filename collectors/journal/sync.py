@@ -1,4 +1,4 @@
-"""`gramwatt sync`: close what died, then send it to the server or hand it to the local store."""
+"""`gramwatt sync`: close dead jobs, then send journals to the server or score them locally."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Document = Callable[[Path, str], dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The local store as the command sees it, injected by gramwatt.__main__ when it is installed.
+    """What the command needs of the local store; gramwatt.__main__ gives it when it is installed.
 
-    `take_in(home, job_id)` scores closed spools and answers the scored job ids; `document(home,
-    job_id)` is one job's document, None when it is not stored.
+    `take_in(home, job_id)` scores closed spools and returns the scored job ids; `document(home,
+    job_id)` returns one job's document, None when it is not stored.
     """
 
     take_in: TakeIn
@@ -34,24 +34,27 @@ class Store:
 
 
 @dataclass(slots=True)
-class Synced:
-    """What one sync did, by job id; `problems` are sentences, and any of them is exit code 1."""
+class SyncResult:
+    """What one sync did, by job id; `problems` and `remarks` are sentences for people.
+
+    Any problem means exit code 1.
+    """
 
     closed: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     scored: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     document: dict[str, Any] | None = None
 
 
-def sync(config: Config, store: Store | None, job_id: str | None = None) -> Synced:
-    """Close dead folders, then upload, or score locally; of one job, or of all.
+def sync(config: Config, store: Store | None, job_id: str | None = None) -> SyncResult:
+    """Close dead folders, then upload or score them: those of one job, or of all.
 
     Raises OSError when no home can be had.
     """
-    done = Synced()
+    done = SyncResult()
     home = spool.usable_home(config.home)
     chosen = spool.folders(home, job_id)
     for folder in chosen:
@@ -73,17 +76,17 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
 
 
 def _by_server(
-    config: Config, chosen: list[spool.SpoolFolder], done: Synced
+    config: Config, chosen: list[spool.SpoolFolder], done: SyncResult
 ) -> dict[str, list[spool.SpoolFolder]]:
     """Folders by the server they go to: the environment's, their own, else the configured one."""
-    insists = config.origins.get("server", "").startswith("environment")
+    from_environment = config.origins.get("server", "").startswith("environment")
     configured = spool.plain_address(config.server) if config.server else None
     found: dict[str, list[spool.SpoolFolder]] = {config.server: []} if config.server else {}
     elsewhere: dict[tuple[str, str], list[str]] = {}
     for folder in chosen:
         own = folder.server()
         foreign = own is not None and own != configured
-        server = own if foreign and not insists else config.server
+        server = own if foreign and not from_environment else config.server
         if server is not None:
             found.setdefault(server, []).append(folder)
         if foreign and own and server:
@@ -91,21 +94,21 @@ def _by_server(
     for (own, server), jobs in elsewhere.items():
         target = "there" if server == own else f"to {server}, which GRAMWATT_SERVER names"
         shown = ", ".join(sorted(set(jobs))[:5])
-        done.said.append(f"spooled for {own}, and sent {target}: {shown}")
+        done.remarks.append(f"spooled for {own}, and sent {target}: {shown}")
     return found
 
 
 def _close_neighbours(home: Path, job_id: str) -> list[str]:
-    """Close what other jobs' deaths have left on this node lately; the ids of those jobs."""
-    lately = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
-    return [folder.job_id for folder in lately if folder.unclosed() and close_dead(folder)]
+    """Close the newest dead jobs of this node but this one; their ids."""
+    newest = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
+    return [folder.job_id for folder in newest if folder.unclosed() and close_dead(folder)]
 
 
 def _send(
     config: Config,
     server: str,
     chosen: list[spool.SpoolFolder],
-    done: Synced,
+    done: SyncResult,
     job_id: str | None,
 ) -> None:
     from gramwatt.collectors.journal import (
@@ -126,7 +129,9 @@ def _send(
             done.document = uploader.fetch_document(job_id, server, session)
 
 
-def _send_folder(folder: spool.SpoolFolder, server: str, session: Session, done: Synced) -> None:
+def _send_folder(
+    folder: spool.SpoolFolder, server: str, session: Session, done: SyncResult
+) -> None:
     from gramwatt.collectors.journal.uploader import upload
 
     live = folder.is_live()

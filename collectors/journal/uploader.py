@@ -1,7 +1,7 @@
-"""Sending a spool folder to a server: NDJSON in batches, resumed where it stopped, safe to repeat.
+"""Send a spool folder to a server: NDJSON in batches, resumed where it stopped, safe to repeat.
 
-The server answers how far it has each writer's lines; `uploaded.json` in the folder remembers it.
-An answer that is lost costs a repeated batch, which the server recognises as duplicate.
+The server answers up to which number it has each writer's lines; `uploaded.json` in the folder
+keeps that. An answer that is lost costs a repeated batch, which the server knows to be duplicate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ ANSWER_LIMIT_S = 30.0
 body; each that is acknowledged is progress, and is not sent again."""
 DOCUMENT_LIMIT_S = 10.0
 """How long the job's document may take [s]."""
-OPEN_SUFFIX = "-open"
 MARKS = "uploaded.json"
 
 
@@ -45,7 +44,7 @@ class ServerRefused(Exception):
 
 @dataclass(slots=True)
 class Sent:
-    """What one folder's upload did: lines taken, known already, and refused with their reason."""
+    """The result of one folder's upload: lines accepted, known already, refused with a reason."""
 
     accepted: int = 0
     duplicate: int = 0
@@ -77,7 +76,7 @@ def upload(
 ) -> Sent:
     """Send every line of the folder that the server has not acknowledged.
 
-    Raises ServerAway or ServerRefused; what was acknowledged before that is remembered.
+    Raises ServerAway or ServerRefused; what was acknowledged before that is not sent again.
     """
     marks = read_marks(folder)
     sent = Sent()
@@ -95,7 +94,7 @@ def upload(
 
 
 def unsent(lines: Iterable[bytes], marks: dict[str, int]) -> Iterator[bytes]:
-    """The lines above their writer's mark; the state line of an open file is nobody's business."""
+    """The lines above their writer's mark, without the state lines of open files."""
     for line in lines:
         try:
             record = json.loads(line)
@@ -169,11 +168,14 @@ def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
         raise ServerAway(f"{shown} does not answer within {limit_s:g} s") from None
     except (requests.RequestException, ValueError) as error:
         raise ServerAway(f"{shown} cannot be reached ({type(error).__name__})") from None
-    return _understood(answer, shown, body.count(b"\n"))
+    return _checked_answer(answer, shown, body.count(b"\n"))
 
 
-def _understood(answer: requests.Response, shown: str, lines: int) -> dict[str, Any]:
-    """The answer to so many lines, each of which it must speak for: its folder is deleted next."""
+def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[str, Any]:
+    """The answer to a batch of `lines` lines; it must account for each: the folder is deleted next.
+
+    Raises ServerAway or ServerRefused.
+    """
     status = answer.status_code
     if status in (408, 425, 429) or status >= 500:
         raise ServerAway(f"{shown} answers {status}")
@@ -185,7 +187,7 @@ def _understood(answer: requests.Response, shown: str, lines: int) -> dict[str, 
         document = answer.json()
     except (ValueError, RecursionError):
         document = None
-    if not isinstance(document, dict) or (answer.ok and _spoken_for(document) < lines):
+    if not isinstance(document, dict) or (answer.ok and _answered_lines(document) < lines):
         raise ServerAway(f"{shown} answers {status}, not as gramwatt does; check the address")
     if not answer.ok:
         reason = document.get("detail") or "check the server address and the key"
@@ -194,18 +196,18 @@ def _understood(answer: requests.Response, shown: str, lines: int) -> dict[str, 
     return document
 
 
-def _spoken_for(document: dict[str, Any]) -> int:
-    """Lines that were taken, known or refused; -1 for an answer that is not of that form."""
+def _answered_lines(document: dict[str, Any]) -> int:
+    """Number of lines accepted, known or refused; -1 for an answer that is not of that form."""
     counts = [document.get("accepted"), document.get("duplicate")]
     rejected, acknowledged = document.get("rejected"), document.get("acknowledged")
     if not (isinstance(rejected, list) and isinstance(acknowledged, list)):
         return -1
-    marked = all(
+    well_formed = all(isinstance(item, dict) for item in rejected) and all(
         isinstance(item, dict) and "writer" in item and isinstance(item.get("seq"), int)
         for item in acknowledged
     )
     numbers = [count for count in counts if isinstance(count, int)]
-    if len(numbers) < len(counts) or not (marked and all(isinstance(i, dict) for i in rejected)):
+    if len(numbers) < len(counts) or not well_formed:
         return -1
     return sum(numbers) + len(rejected)
 
@@ -213,8 +215,8 @@ def _spoken_for(document: dict[str, Any]) -> int:
 def _within(limit_s: float, exchange: Callable[[], requests.Response]) -> requests.Response:
     """The exchange's answer; raises TimeoutError after `limit_s` [s], or what the exchange does.
 
-    A read timeout begins anew with every byte, so a server that drips would hold us for ever. What
-    is late goes on in a thread of its own, which touches no file and ends with the process.
+    A read timeout starts again with every byte, so a server that sends slowly could hold us for
+    ever. A late exchange goes on in its own thread, which uses no file and ends with the process.
     """
     answers: SimpleQueue[requests.Response | Exception] = SimpleQueue()
 

@@ -54,14 +54,14 @@ class Journal:
         return self.folder / f"{self.base['writer']}.jsonl"
 
     def put(self, record: type[AnyRecord], /, **fields: Any) -> None:
-        """Take in a final record; it is written at the next flush."""
+        """Add a final record; it is written at the next flush."""
         self.pending.append((record, fields))
         if len(self.pending) > PENDING_MAX and self._failing:
             self.pending, before = thinned(self.pending), len(self.pending)
             self.thinned = self.thinned or len(self.pending) < before
 
     def flush(self) -> bool:
-        """Append everything that waits; whether it is on disk now."""
+        """Append all waiting records; False when the disk did not take them."""
         if not self.pending:
             return True
         lines = [
@@ -81,7 +81,7 @@ class Journal:
         return True
 
     def write_open(self, state: dict[str, Any], intervals: Sequence[dict[str, Any]]) -> bool:
-        """Replace the open file: the state for a successor, then the intervals not yet appended."""
+        """Replace the open file: the state for the next meter, then intervals not yet appended."""
         waiting = [fields for kind, fields in self.pending if kind is IntervalRecord]
         base = {**self.base, "writer": self.base["writer"] + "-open"}
         lines = [json.dumps({"state": state}, separators=(",", ":"))]
@@ -101,7 +101,7 @@ class Journal:
         return True
 
     def close(self) -> None:
-        """Let go of the lock: from here on this writer is dead or ended."""
+        """Release the lock: from here on this writer is dead or ended."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.close(self._file)
@@ -119,7 +119,7 @@ class Journal:
         return descriptor
 
     def _append(self, descriptor: int, data: bytes) -> None:
-        """Append all of `data` or, as far as anybody can see later, nothing; raises OSError."""
+        """Append all of `data`, or cut the file back to what it was; raises OSError."""
         written = -1
         try:
             written = os.write(descriptor, data)
@@ -184,8 +184,8 @@ def _neighbours(first: dict[str, Any], second: dict[str, Any]) -> bool:
 
 
 def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    tops = ("utilisation_max", "memory_peak_b", "power_max_w")
-    seen = {name: [f[name] for f in (first, second) if f[name] is not None] for name in tops}
+    highest = ("utilisation_max", "memory_peak_b", "power_max_w")
+    known = {name: [f[name] for f in (first, second) if f[name] is not None] for name in highest}
     spans_s = [(f["end"] - f["start"]).total_seconds() for f in (first, second)]
     means = [f["utilisation_mean"] for f in (first, second)]
     mean = None
@@ -196,7 +196,7 @@ def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
         "end": second["end"],
         "energy_j": first["energy_j"] + second["energy_j"],
         "utilisation_mean": mean,
-        **{name: max(values, default=None) for name, values in seen.items()},
+        **{name: max(values, default=None) for name, values in known.items()},
         "profile": joined(
             zip([f.get("profile", {}) for f in (first, second)], spans_s, strict=True)
         ),

@@ -186,7 +186,7 @@ class Loop:
         self._watch_process()
 
     def _watch_host(self) -> None:
-        host = self._meter.lead.host if self._meter.lead else None
+        host = self._meter.devices.host if self._meter.devices else None
         fd = host.process.fd if host and host.process else None
         if fd == self._host_fd:
             return

@@ -50,7 +50,7 @@ NOTICES_MAX = 64
 class NodeMeter:
     """The meter of one client: `start` once, then `handle` and `tick`, at last `close`.
 
-    `lead` is None while another meter measures this job on this node.
+    `devices` is None while another meter measures this job on this node.
     """
 
     def __init__(self, dependencies: Dependencies, config: Config, start: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ class NodeMeter:
         self.node = identity.node_id(config.allow_host_names)
         self.role = "command" if start.get("role") == "command" else "track"
         self.closed = False
-        self.lead: DeviceManager | None = None
+        self.devices: DeviceManager | None = None
         self.notices: list[str] = []
         self.unreported: list[str] = []
         self.timeline = _timeline(dependencies.clock, start)
@@ -99,7 +99,7 @@ class NodeMeter:
         self._try_to_lead(fresh=not relayed)
         self._save()
         self.save_soon()  # with the reading that spans a predecessor's gap
-        role = "leads" if self.lead else "relays"
+        role = "leads" if self.devices else "relays"
         self.log.write(f"{role} {self.job_id} for process {self.start_line.get('parent_pid')}")
         return {"reply": "ready", "notices": self.new_notices(), "job_id": self.job_id}
 
@@ -118,17 +118,17 @@ class NodeMeter:
 
     def due_ns(self) -> int:
         """When `tick` is due next, on the timeline [ns]."""
-        if self.lead is None:
+        if self.devices is None:
             return min(self._relay_at_ns, self._open_at_ns)
-        return min(self.lead.due_ns(), self._open_at_ns)
+        return min(self.devices.due_ns(), self._open_at_ns)
 
     def tick(self) -> None:
         """Take the readings that are due and journal what is due."""
         now_ns = self.timeline.now_ns()
-        if self.lead is not None:
-            awaited = self.lead.awaits_start
-            self.lead.tick()
-            if awaited and not self.lead.awaits_start:
+        if self.devices is not None:
+            awaited = self.devices.awaits_start
+            self.devices.tick()
+            if awaited and not self.devices.awaits_start:
                 self.save_soon()  # the first reading is better known now
         elif now_ns >= self._relay_at_ns:
             self._take_over()
@@ -147,10 +147,10 @@ class NodeMeter:
         if self.closed:
             return
         self.closed = True
-        if self.lead is None:  # the one who measured may have ended a moment ago
+        if self.devices is None:  # the one who measured may have ended a moment ago
             self._try_to_lead(fresh=False)
         stop_ns = self._time_ns(command)
-        if self.lead is not None:
+        if self.devices is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
         self.counts.flush(self.journal.put)
         self.windows.close(self.timeline.at_mono, stop_ns)
@@ -202,8 +202,8 @@ class NodeMeter:
         """Read the devices at a boundary of a window, and journal the window at its end."""
         start_ns = self.timeline.at_mono(int(command["start_ns"]))
         end_ns = self._time_ns(command) if "mono_ns" in command else None
-        if self.lead is not None:
-            self.lead.add_boundary(start_ns if end_ns is None else end_ns)
+        if self.devices is not None:
+            self.devices.add_boundary(start_ns if end_ns is None else end_ns)
         self.windows.record(command, start_ns, end_ns)
 
     def _put_job(self, resumes: str | None, software: dict[str, Any] | None = None) -> None:
@@ -247,8 +247,8 @@ class NodeMeter:
 
     def _take_over(self) -> None:
         self._try_to_lead(fresh=False)
-        if self.lead is not None:
-            self.lead.tick()  # the reading that spans the gap, before the state is saved
+        if self.devices is not None:
+            self.devices.tick()  # the reading that spans the gap, before the state is saved
 
     def _begin_lead(self, fresh: bool) -> None:
         state = self._earlier.leader_state(self.timeline, relayed=not fresh)
@@ -258,7 +258,7 @@ class NodeMeter:
             self.log.write("continues the readings of the meter before")
         self.job_start_ns += timeline.offset_ns - self.timeline.offset_ns
         self.timeline = timeline
-        self.lead = DeviceManager(
+        self.devices = DeviceManager(
             self.dependencies,
             timeline,
             self.node,
@@ -266,17 +266,17 @@ class NodeMeter:
             self.notify,
             self.journal.folder,
         )
-        self.lead.pids.add(int(self.start_line.get("parent_pid") or -1))
+        self.devices.pids.add(int(self.start_line.get("parent_pid") or -1))
         mark_ns = self.job_start_ns if fresh else timeline.now_ns()
-        self.lead.begin(state, mark_ns)
+        self.devices.begin(state, mark_ns)
 
     def _stop_lead(self, stop_ns: int) -> None:
-        lead = self.lead
-        if lead is None:
+        devices = self.devices
+        if devices is None:
             return
-        lead.stop(stop_ns)
-        resolution_s = 2 * (lead.coarsest_period_s() or LONGEST_PERIOD_NS / NS_PER_S)
-        if lead.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
+        devices.stop(stop_ns)
+        resolution_s = 2 * (devices.coarsest_period_s() or LONGEST_PERIOD_NS / NS_PER_S)
+        if devices.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
             self.notify("below-resolution", CODES["below-resolution"])
 
     def _save(self) -> None:
@@ -285,7 +285,7 @@ class NodeMeter:
         self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
         if not self._addressed and self.config.server:
             self._addressed = remember_server(self.journal.folder, self.config.server)
-        opened = self.lead.open_intervals() if self.lead else []
+        opened = self.devices.open_intervals() if self.devices else []
         if self._disk_takes_lines and self.counts.due(now_ns):
             self.counts.flush(self.journal.put)
         if self.journal.thinned:
@@ -302,7 +302,7 @@ class NodeMeter:
     def _state(self) -> dict[str, Any]:
         state = {
             "boot": self.dependencies.boot,
-            "leader": self.lead is not None,
+            "leader": self.devices is not None,
             "parent_pid": self.start_line.get("parent_pid"),
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
@@ -312,27 +312,27 @@ class NodeMeter:
             "visible": visibility.relevant(self.dependencies.environ),
             **self.counts.state(),
         }
-        return {**state, **self.lead.state()} if self.lead else state
+        return {**state, **self.devices.state()} if self.devices else state
 
     def _adopt_ranks(self, now_ns: int) -> None:
         """Measure the devices that other ranks' meters see and this one does not."""
         early = now_ns - self.job_start_ns < RANKS_EARLY_NS
         self._ranks_at_ns = now_ns + (RANKS_EVERY_NS if early else RANKS_LATER_NS)
-        lead = self.lead
-        if lead is None:
+        devices = self.devices
+        if devices is None:
             return
         folder = SpoolFolder(self.journal.folder)
         for state in folder.live_states(but=self.journal.base["writer"]):
-            lead.pids.add(int(state.get("parent_pid") or -1))
+            devices.pids.add(int(state.get("parent_pid") or -1))
             seen = tuple(sorted(state.get("visible", {}).items()))
             if seen in self._adopted or state.get("boot") != self.dependencies.boot:
                 continue
             self._adopted.add(seen)
             mark_ns = int(state["start_ns"] - state["offset_ns"]) + self.timeline.offset_ns
-            self._guarded("a rank's first reading", lambda: lead.adopt(dict(seen), mark_ns))  # noqa: B023
+            self._guarded("a rank's first reading", lambda: devices.adopt(dict(seen), mark_ns))  # noqa: B023
 
     def _watch_size(self, now_ns: int) -> None:
-        if self.lead is None or now_ns < self._size_at_ns:
+        if self.devices is None or now_ns < self._size_at_ns:
             return
         self._size_at_ns = now_ns + SIZE_EVERY_NS
         full = size_b(self.home) > self.config.spool_limit_mb * 1e6
@@ -341,7 +341,7 @@ class NodeMeter:
                 "the spool is over its size limit; run `gramwatt sync`. Intervals are 300 s long."
             )
             self.notify("spool-resolution", text)
-        self.lead.schedule.coarse = full
+        self.devices.schedule.coarse = full
 
     def _guarded(self, what: str, action: Any) -> None:
         try:

@@ -251,7 +251,7 @@ class Story(Rig):
         if not self.disk.full:
             self._heard()
         meter = rank.meter = self.start(**given, boot_ns=rank.start_ns, **more)
-        if meter.lead is not None:
+        if meter.devices is not None:
             self.restarts += "restart" in more
         rank.wire.clear()
         rank.totals.reset()

@@ -63,7 +63,7 @@ def test_a_job_that_was_killed_leaves_the_host_to_the_others(tmp_path: Path) -> 
     first, second = started(rig, "a", 1), started(rig, "b", 2)
     rig.run(100, first, second)
     rig.kill(second)
-    second.lead._locks.release()  # type: ignore[union-attr]  # as the kernel does
+    second.devices._locks.release()  # type: ignore[union-attr]  # as the kernel does
     rig.run(100, first)
     rig.stop(first)
     assert energy_j(memory(rig, "a").intervals) == pytest.approx(RAM_W * (50 + 100), abs=RAM_W * 15)

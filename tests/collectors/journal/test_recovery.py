@@ -139,7 +139,7 @@ def test_counts_in_the_open_file_are_closed_by_the_recovery(tmp_path: Path) -> N
 def test_four_ranks_are_one_set_of_energy(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     ranks = [rig.start(pid=100 + n, role="track", environ={"LOCAL_RANK": str(n)}) for n in range(4)]
-    assert [meter.lead is not None for meter in ranks] == [True, False, False, False]
+    assert [meter.devices is not None for meter in ranks] == [True, False, False, False]
     for meter in ranks:
         rig.count(meter, 10)
     start_ns = rig.clock.now_ns()
@@ -166,7 +166,7 @@ def test_a_relay_takes_over_without_a_gap(tmp_path: Path, killed: bool) -> None:
     else:
         rig.stop(leader)
     rig.run(30, relay)
-    assert relay.lead is not None
+    assert relay.devices is not None
     truth_j = rig.truth_j(start_ns, rig.clock.now_ns())
     rig.stop(relay)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=1e-6)
@@ -239,7 +239,7 @@ def test_the_state_of_a_torn_open_file_is_not_trusted(tmp_path: Path) -> None:
     second = rig.start(restart=1)
     rig.run(20, second)
     rig.stop(second)
-    assert second.lead is not None
+    assert second.devices is not None
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=1)
 
 

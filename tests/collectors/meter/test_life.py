@@ -98,7 +98,7 @@ def test_without_locks_every_rank_measures_and_each_joule_counts_once(tmp_path: 
     first = rig.start(pid=100)
     rig.run(7, first)
     second = rig.start(pid=101)
-    assert (first.lead is None, second.lead is None) == (False, False)
+    assert (first.devices is None, second.devices is None) == (False, False)
     for meter in (first, second):
         rig.count(meter, 5)
     rig.run(50, first, second)
