@@ -69,8 +69,8 @@ class Reader:
         "_pause_ns",
         "_quickest_ns",
         "_read",
-        "_retry_at_ns",
         "_timeline",
+        "retry_at_ns",
     )
 
     def __init__(
@@ -85,17 +85,14 @@ class Reader:
         self._read, self._timeline = read, timeline
         self._label, self._notify, self._on_lost = label, notify, on_lost
         self._quickest_ns = NS_PER_S
-        self._retry_at_ns: int | None = None
+        self.retry_at_ns = 0
+        """When a lost device may be read again [ns]; 0 while it answers."""
         self._pause_ns = RETRY_MIN_NS
 
     @property
     def lost(self) -> bool:
         """Whether the device has stopped answering."""
-        return self._retry_at_ns is not None
-
-    def due(self, now_ns: int) -> bool:
-        """Whether the device may be read: it answers, or its pause is over."""
-        return self._retry_at_ns is None or now_ns >= self._retry_at_ns
+        return self.retry_at_ns > 0
 
     def read(self) -> Reading | None:
         """Read once; None when that failed."""
@@ -118,17 +115,17 @@ class Reader:
             return None
         if took_ns < self._quickest_ns:
             self._quickest_ns = took_ns
-        if self._retry_at_ns is not None:
-            self._retry_at_ns, self._pause_ns = None, RETRY_MIN_NS
+        if self.retry_at_ns:
+            self.retry_at_ns, self._pause_ns = 0, RETRY_MIN_NS
         # The value belongs to some moment within the call; its middle is off by half of it.
         time_ns = before_ns + took_ns // 2 + self._timeline.offset_ns
         return Reading(time_ns - time_ns % 1000, *values)
 
     def _lose(self, error: DeviceLost) -> None:
-        if self._retry_at_ns is None:
+        if not self.retry_at_ns:
             self._on_lost()
             self._notify("meter-gap", f"{self._label}: the device was lost ({error}).")
-        self._retry_at_ns = self._timeline.now_ns() + self._pause_ns
+        self.retry_at_ns = self._timeline.now_ns() + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
 
 

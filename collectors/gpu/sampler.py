@@ -29,6 +29,8 @@ class Sampler:
 
     def __init__(self, port: NvmlPort, timeline: Timeline, notify: Notify, random: Random) -> None:
         self.devices: list[Device] = []
+        self.awaits_start = False
+        """Whether the first readings still wait for the counter's ticks."""
         self._port = port
         self._timeline = timeline
         self._notify = notify
@@ -56,11 +58,6 @@ class Sampler:
             self._next_ns = self._timeline.now_ns()
         self._plan()
         return True
-
-    @property
-    def awaits_start(self) -> bool:
-        """Whether the first readings still wait for the counter's ticks."""
-        return any(d.boundary is not None and d.boundary.is_start for d in self.devices)
 
     def add_boundary(self, time_ns: int) -> None:
         """A window's edge [ns]: the open intervals end there."""
@@ -100,7 +97,7 @@ class Sampler:
         boards: dict[int, Reading] = {}  # slices of one board have one counter
         found: list[tuple[Device, Reading]] = []
         for device in self.devices:
-            if device.boundary is not None or not device.reader.due(now_ns):
+            if device.boundary is not None or now_ns < device.reader.retry_at_ns:
                 continue
             if device.buffer is not None:
                 device.drain()
@@ -144,9 +141,10 @@ class Sampler:
 
     def _plan(self) -> None:
         """Set when the next reading is due."""
-        due_ns = self._next_ns
+        due_ns, self.awaits_start = self._next_ns, False
         for device in self.devices:
             if device.boundary is not None:
+                self.awaits_start = self.awaits_start or device.boundary.is_start
                 due_ns = min(due_ns, self._timeline.now_ns() + POLL_NS)
             elif device.needs_dense_power:
                 due_ns = min(due_ns, self._next_fast_ns)

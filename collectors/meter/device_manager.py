@@ -99,7 +99,7 @@ class DeviceManager:
 
     def due_ns(self) -> int:
         """When the next reading is due [ns]."""
-        dues = [sampler.due_ns() for sampler in self._samplers()]
+        dues = [sampler.due_ns() for sampler in self._samplers() if sampler.devices]
         host_ns = self._host.meter.due_ns() if self._host else None
         dues += [due_ns for due_ns in (self._nvidia.retry_at_ns, host_ns) if due_ns]
         return min(dues) if dues else self._job.timeline.now_ns() + IDLE_NS
