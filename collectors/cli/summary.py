@@ -1,4 +1,4 @@
-"""The dozen lines that `gramwatt run` says about a scored job."""
+"""The summary of a scored job that `gramwatt run` prints."""
 
 from __future__ import annotations
 
