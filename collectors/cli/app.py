@@ -116,16 +116,17 @@ def run_command(
         given["tags"] = dict(config.tags)
     given["default_name"] = os.path.basename(command[0])
     try:
-        job_id, outcome, measured = run.measure(command, given, strict)
+        done = run.measure(command, given, strict)
     except run.MeterError as error:
         report(str(error))
         return FAILED
-    if measured and not config.off:
+    if done.measured and not config.off:
         try:
-            _conclude(job_id, config, json_summary)
+            _conclude(done.job_id, config, json_summary)
         except Exception as error:
-            report(f"the summary could not be made ({error!r}); see `gramwatt report job {job_id}`")
-    return outcome.exit_code
+            see = f"gramwatt report job {done.job_id}"
+            report(f"the summary could not be made ({error!r}); see `{see}`")
+    return done.outcome.exit_code
 
 
 def _unmeasured(command: list[str], strict: bool, why: str) -> int:

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
 from gramwatt.collectors.client.client import Client, switched_off
@@ -61,6 +61,14 @@ class Outcome:
         return "failed" if self.exit_code else "completed"
 
 
+class Run(NamedTuple):
+    """The id of a job, how its command ended, and whether there is anything to score."""
+
+    job_id: str
+    outcome: Outcome
+    measured: bool
+
+
 def check(args: Mapping[str, Any], strict: bool) -> Config:
     """The configuration for these arguments; raises UsageError when one of them is wrong.
 
@@ -85,8 +93,8 @@ def check(args: Mapping[str, Any], strict: bool) -> Config:
     return config
 
 
-def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[str, Outcome, bool]:
-    """Run `command` under the meter: (job id, outcome, whether there is anything to score).
+def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> Run:
+    """Run `command` under the meter.
 
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     MeterError with `strict` when the meter is not ready, before the command starts.
@@ -97,7 +105,7 @@ def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[
         client.start()  # before the signals are blocked, or the meter would have them blocked too
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     if client is None:
-        return name, _supervise(command, dict(os.environ), mask, None), False
+        return Run(name, _supervise(command, dict(os.environ), mask, None), measured=False)
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise MeterError("the meter is not ready; `gramwatt doctor` says what is missing")
@@ -106,7 +114,7 @@ def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client)
     client.stop(outcome.state, outcome.exit_code, outcome.signal)
-    return name, outcome, client.ready
+    return Run(name, outcome, client.ready)
 
 
 def _supervise(
