@@ -1,4 +1,4 @@
-"""The command: `run`, `sync`, `config`, `doctor`; the service adds its own to the same app."""
+"""The commands `run`, `sync`, `config` and `doctor`; other packages add theirs to the same app."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, not_started
 from gramwatt.collectors.client.launch import job_document
 from gramwatt.collectors.client.messages import report
 from gramwatt.collectors.common.catalogs import place_problems
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 SUMMARY_TIMEOUT_S = 3.0
 JSON_TIMEOUT_S = 30.0
-"""How long the end of a run waits for its score [s], and when a file was asked for."""
+"""How long `run` waits for the score at its end [s]; the second where a file was asked for."""
 PASS_ON = {
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -35,14 +36,14 @@ PASS_ON = {
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 RUN_USAGE = "[OPTIONS] -- COMMAND [ARGS]..."
 RUN_EPILOG = (
-    "Everything after -- is the command, untouched: its output, its exit code and the signals sent "
-    "to it. Exit codes of our own: 2 wrong arguments, 1 --strict and no meter; 126, 127 and 128+n "
-    "as in a shell. GRAMWATT_OFF=1 runs the command and nothing else."
+    "Everything after -- is the command; its output, exit code and signals pass unchanged. Other "
+    "exit codes: 2 wrong arguments; 1 --strict and no meter; 126, 127 and 128+n as in a shell. "
+    "GRAMWATT_OFF=1 runs the command without measuring."
 )
 
 
 def build_app(store: Callable[[], Store | None]) -> typer.Typer:
-    """The command's typer app; `store` opens the local store when one is installed, lazily."""
+    """The typer app of the command. `store` opens the local store; it returns None without one."""
     app = typer.Typer(
         name="gramwatt",
         no_args_is_help=True,
@@ -79,7 +80,7 @@ def _add_run(app: typer.Typer) -> None:
         ] = None,
         tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
     ) -> None:
-        """Run a command, measure it, and say what it cost (on stderr, at the end).
+        """Run a command, measure it, and print its energy and score on stderr at the end.
 
         Example: gramwatt run --zone FR --unit image -- python train.py --epochs 3
         """
@@ -89,15 +90,18 @@ def _add_run(app: typer.Typer) -> None:
             "unit": unit,
             "region": region,
             "zone": zone,
+            "server": server,
+            "pue": pue,
+            "kind": kind,
+            "tags": tag or None,
         }
-        args |= {"server": server, "pue": pue, "kind": kind, "tags": tag or None}
         sys.exit(run_command(context.args, args, strict, json_summary))
 
 
 def run_command(
     command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
 ) -> int:
-    """Check, measure, summarise; the exit code for the shell."""
+    """Check the arguments, measure the command, print the summary; returns the exit code."""
     if text := refused():
         return _unmeasured(command, strict, text)
     from gramwatt.collectors.cli import run
@@ -106,36 +110,36 @@ def run_command(
         config = _checked(command, args, strict, json_summary)
     except run.UsageError as error:
         report(str(error))
-        return run.USAGE
+        return USAGE
     given = {key: value for key, value in args.items() if value is not None}
     if "tags" in given:
         given["tags"] = dict(config.tags)
     given["default_name"] = os.path.basename(command[0])
     try:
-        job_id, outcome, measured = run.measure(command, given, strict)
+        done = run.measure(command, given, strict)
     except run.MeterError as error:
         report(str(error))
-        return 1
-    if measured and not config.off:
+        return FAILED
+    if done.measured and not config.off:
         try:
-            _conclude(job_id, config, json_summary)
+            _conclude(done.job_id, config, json_summary)
         except Exception as error:
-            report(f"the summary could not be made ({error!r}); see `gramwatt report job {job_id}`")
-    return outcome.exit_code
+            see = f"gramwatt report job {done.job_id}"
+            report(f"the summary could not be made ({error!r}); see `{see}`")
+    return done.outcome.exit_code
 
 
 def _unmeasured(command: list[str], strict: bool, why: str) -> int:
-    """What `run` does on a system that cannot measure: the command, and a line that says so."""
+    """Run the command on a system that cannot be measured, and report why."""
     import subprocess
 
     report(why)
     if strict or not command:
-        return 1 if command else 2
+        return FAILED if command else USAGE
     try:
         return subprocess.call(command)
     except OSError as error:
-        report(f"cannot run {command[0]!r}: {error}")
-        return 127 if isinstance(error, FileNotFoundError) else 126
+        return not_started(command[0], error)
 
 
 def _checked(
@@ -151,7 +155,7 @@ def _checked(
 
 
 def _unwritable(summary: Path) -> str | None:
-    """Why the job document cannot become this file; None when it can."""
+    """Why the job document cannot be written to this path; None when it can."""
     if str(summary) == "-":
         return "standard output belongs to the command; give a file"
     if summary.is_dir():
@@ -173,7 +177,7 @@ def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
         return
     if json_summary is not None:
         _replace(json_summary, json.dumps(document, indent=2) + "\n")
-    if not quiet():
+    if not _quiet():
         where = (
             f"{config.server}/jobs/{job_id}" if config.server else f"gramwatt report job {job_id}"
         )
@@ -184,7 +188,7 @@ def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
 def _unscored(job_id: str, config: Config, problem: str | None) -> str:
     if _still_runs(job_id, config):
         return (
-            f"this command is a part of job {job_id}, which still runs; it is scored when that ends"
+            f"this command is part of job {job_id}, which still runs; it is scored when that ends"
         )
     if problem:
         return f"{job_id} is not scored yet: {problem}"
@@ -202,7 +206,7 @@ def _unscored(job_id: str, config: Config, problem: str | None) -> str:
 
 
 def _still_runs(job_id: str, config: Config) -> bool:
-    """Whether another meter of this job lives here: that of the run or `track` around this one."""
+    """Whether another meter of this job runs here: that of an enclosing `run` or `track`."""
     from gramwatt.collectors.journal import spool
 
     try:
@@ -213,12 +217,13 @@ def _still_runs(job_id: str, config: Config) -> bool:
 
 
 def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, "utf-8")
-    os.replace(beside, path)
+    """Write a file in one step, so that no reader finds half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, "utf-8")
+    os.replace(temporary, path)
 
 
-def quiet() -> bool:
+def _quiet() -> bool:
     """Whether GRAMWATT_QUIET asks for no summary."""
     try:
         return flag(os.environ.get("GRAMWATT_QUIET", ""))
@@ -230,13 +235,13 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
     @app.command()
     def sync(
         job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
-        quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
+        quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
         summary_json: Annotated[
             str | None, typer.Option(help="With --job: its document to this file, - for stdout.")
         ] = None,
     ) -> None:
-        """Close jobs that died, and send or score what is spooled."""
-        # `run` starts this with the signals blocked that belong to its command.
+        """Close the jobs whose meter died, then send or score all spooled journals."""
+        # `run` starts this while it blocks the signals that it passes on to its command.
         if text := refused():
             report(text)
             raise typer.Exit(1)
@@ -269,7 +274,7 @@ def _emit(target: str, text: str) -> None:
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # the run that asked has gone on; the score is in the store
+    except BrokenPipeError:  # the run that asked waits no longer; the score is in the store
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -285,7 +290,7 @@ def _report_sync(done: Any, config: Config) -> None:
 
 
 def show_config(as_json: AsJson = False) -> None:
-    """Print every setting and where it comes from; exit 2 when a file or value is wrong."""
+    """Print every setting and where it comes from. Exit code 2 when a file or value is wrong."""
     config = resolve()
     shown = describe(config)
     problems = [notice.message for notice in config.notices]
@@ -310,7 +315,7 @@ def _plain(value: Any) -> str:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what can be measured here, how well, what is missing, and the exact fix."""
+    """Print what can be measured here, how well, what is missing, and the exact fix."""
     from gramwatt.collectors.doctor.diagnosis import examine, lines
 
     findings = examine(resolve())

@@ -1,4 +1,4 @@
-"""`gramwatt catalog hardware|cpus|instances|regions|intensity [NAME] [--json]`: list or look up."""
+"""`gramwatt catalog`: list hardware, CPUs, instances, regions and intensity, or look one up."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gramwatt.collectors.cli.options import refuse
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.units import kg_from_g
@@ -20,14 +21,14 @@ from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 
 Doc = Mapping[str, Any]
 WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")
-"""Columns that are never broken over lines, however narrow the terminal."""
+"""Columns that are never wrapped, however narrow the terminal."""
 Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows without it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of row: how to list it, find one, write it as data and as a table line."""
+    """One kind of row: how to list all, how to find one, and the columns of its table."""
 
     command: str
     rows: Callable[[Catalog], Sequence[Doc]]
@@ -70,7 +71,7 @@ def add_catalog(app: typer.Typer) -> None:
 def show(kind: Kind, name: str | None, as_json: bool) -> None:
     """Print the rows of a kind, or those that a name means; exit 1 when it means none.
 
-    A name of another kind, such as a cloud service, is answered with what it runs on and a reason.
+    For a name of another kind, such as a cloud service, prints what it runs on and the reason.
     """
     reason: str | None = None
     try:
@@ -79,8 +80,7 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
             (kind.rows(catalog), None) if name is None else _matches(kind, catalog, name)
         )
     except OverlayError as error:
-        typer.echo(f"gramwatt: {error.message}", err=True)
-        raise typer.Exit(2) from None
+        refuse(error.message)
     except LookupFailed as error:
         _print_failure(kind, error, as_json=as_json)
         raise typer.Exit(1) from None
@@ -96,7 +96,7 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
 
 
 def _matches(kind: Kind, catalog: Catalog, name: str) -> tuple[Sequence[Doc], str | None]:
-    """The rows a name means, and why where it is a name of another kind."""
+    """The rows that a name means, and the reason where it is a name of another kind."""
     try:
         return [kind.find(catalog, name)], None
     except AmbiguousName as error:
@@ -120,7 +120,7 @@ def _print_json(document: Doc) -> None:
 
 
 def _print_rows(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """A table on a terminal; tab-separated lines in a pipe, so that nothing is cut."""
+    """Print a table on a terminal, and tab-separated lines, which are never cut, in a pipe."""
     console = Console(highlight=False)
     if not console.is_terminal:
         typer.echo("\n".join("\t".join(line) for line in (header, *lines)))
@@ -147,7 +147,7 @@ def _flat(doc: Doc) -> Sequence[tuple[str, str]]:
 
 
 def _text(value: Any) -> str:
-    """A figure, list or word as people read it; 'not known' for None."""
+    """A figure, list or word for a terminal; 'not known' for None."""
     if value is None:
         return "not known"
     if isinstance(value, dict):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import counts, read_document, refuse_error, with_flags
-from gramwatt.collectors.cli.summary import energy_text, mass_text, significant
+from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.document import SourceDoc
 from gramwatt.sci.base.errors import GramwattError
@@ -88,12 +88,12 @@ def lines(answer: EstimateDoc) -> list[str]:
     hours = answer["device_hours"]
     rows = [
         ("Device hours", f"{significant(hours['value'], 3)} h" if hours else "unknown"),
-        ("Energy", energy_text(answer["energy_kwh"])),
-        ("Operational O", mass_text(answer["operational_g"])),
-        ("Embodied M", mass_text(answer["embodied_g"])),
-        ("Total O + M", mass_text(answer["total_g"])),
+        ("Energy", quantity_text(answer["energy_kwh"])),
+        ("Operational O", quantity_text(answer["operational_g"])),
+        ("Embodied M", quantity_text(answer["embodied_g"])),
+        ("Total O + M", quantity_text(answer["total_g"])),
     ]
-    rows += [(f"SCI per {row['unit']}", mass_text(row["g_per_unit"])) for row in answer["sci"]]
+    rows += [(f"SCI per {row['unit']}", quantity_text(row["g_per_unit"])) for row in answer["sci"]]
     rows.append(("Conformance", answer["conformance"]))
     rows += [("", f"- {text}") for text in answer["deviations"]]
     rows += [("Notice", notice["message"]) for notice in answer["notices"]]

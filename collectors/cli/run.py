@@ -1,7 +1,7 @@
-"""`gramwatt run`: start the meter, run the command untouched, close the job, say what it cost.
+"""`gramwatt run` without its summary: start the meter, run the command, close the job.
 
-The command shares our standard streams, process group and every inherited descriptor; nothing of
-ours is left open on them. Whatever fails on our side, the command runs and its exit code is ours.
+The command gets our standard streams, process group and every inherited descriptor; none of them
+is kept open here. Whatever fails on our side, the command runs, and its exit code is ours.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import report
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
 
-NOT_FOUND, NOT_EXECUTABLE, SIGNAL_BASE, USAGE = 127, 126, 128, 2
-"""Exit codes as POSIX shells give them (XCU 2.8.2) and, for wrong usage, as the command's own."""
 FORWARDED = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -36,30 +35,38 @@ SI_KERNEL = 0x80
 foreground process group and so has reached the command already (linux asm-generic/siginfo.h)."""
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
-"""Between looks at signals and the command's end where a system cannot wait for both."""
+"""How often signals and the command's end are polled where a system cannot wait for both."""
 
 
 class UsageError(Exception):
-    """Arguments of our own that are wrong; nothing has been started."""
+    """An argument of `gramwatt run` is wrong; nothing has been started."""
 
 
 class MeterError(Exception):
-    """The meter was required and is not to be had; nothing has been started."""
+    """The meter was required and is not ready; the command has not been started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the command ended: `exit_code` is what we exit with, `signal` what it died of."""
+    """How the command ended: the exit code for our caller, and the signal that ended it, if any."""
 
     exit_code: int
     signal: int | None = None
 
     @property
     def state(self) -> str:
-        """The journal's word for this end."""
+        """The state in the journal's `end` record."""
         if self.signal is not None:
             return "killed"
         return "failed" if self.exit_code else "completed"
+
+
+class Run(NamedTuple):
+    """The id of a job, how its command ended, and whether there is anything to score."""
+
+    job_id: str
+    outcome: Outcome
+    measured: bool
 
 
 def check(args: Mapping[str, Any], strict: bool) -> Config:
@@ -86,11 +93,11 @@ def check(args: Mapping[str, Any], strict: bool) -> Config:
     return config
 
 
-def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[str, Outcome, bool]:
-    """Run `command` under the meter: (job id, outcome, whether there is anything to score).
+def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> Run:
+    """Run `command` under the meter.
 
-    From here on the signals in FORWARDED are the command's: they stay blocked for us to the end.
-    Raises MeterError when `strict` and the meter is not to be had, before the command starts.
+    The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
+    MeterError with `strict` when the meter is not ready, before the command starts.
     """
     name = job_id()[0]
     client = None if switched_off() else Client(name, "command", args)
@@ -98,7 +105,7 @@ def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[
         client.start()  # before the signals are blocked, or the meter would have them blocked too
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     if client is None:
-        return name, _supervise(command, dict(os.environ), mask, None), False
+        return Run(name, _supervise(command, dict(os.environ), mask, None), measured=False)
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise MeterError("the meter is not ready; `gramwatt doctor` says what is missing")
@@ -107,7 +114,7 @@ def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> tuple[
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client)
     client.stop(outcome.state, outcome.exit_code, outcome.signal)
-    return name, outcome, client.ready
+    return Run(name, outcome, client.ready)
 
 
 def _supervise(
@@ -118,7 +125,7 @@ def _supervise(
     try:
         pid = _spawn(command, environ, mask)
     except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
-        return _not_started(command[0], error)
+        return Outcome(not_started(command[0], error))
     if client is not None:
         client.send_child(pid)
     return _wait(pid, client)
@@ -139,12 +146,6 @@ def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> in
         return os.posix_spawn("/bin/sh", ["sh", script, *command[1:]], environ, **options)
 
 
-def _not_started(name: str, error: OSError | ValueError) -> Outcome:
-    missing = isinstance(error, FileNotFoundError)
-    report(f"cannot run {name!r}: {'command not found' if missing else error}")
-    return Outcome(NOT_FOUND if missing else NOT_EXECUTABLE)
-
-
 def _wait(pid: int, client: Client | None) -> Outcome:
     polled_at = time.monotonic()
     while True:
@@ -160,7 +161,7 @@ def _wait(pid: int, client: Client | None) -> Outcome:
 
 
 def _next_signal() -> int | None:
-    """Wait a while for a signal; its number when the command has not had it and is to get it."""
+    """Wait a while for a signal; its number when it is to be passed on to the command."""
     if not hasattr(signal, "sigtimedwait"):
         return _next_signal_without_details()
     info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, POLL_INTERVAL_S)
@@ -170,8 +171,8 @@ def _next_signal() -> int | None:
 
 
 def _next_signal_without_details() -> int | None:
-    # macOS tells neither a time limit nor who sent it. A terminal sends Ctrl-C and Ctrl-\ to the
-    # whole foreground group, of which the command is one.
+    # macOS has no wait with a time limit, and does not report the sender. A terminal sends Ctrl-C
+    # and Ctrl-\ to the whole foreground group, which the command belongs to.
     waiting = signal.sigpending() & set(FORWARDED)
     if not waiting:
         time.sleep(PENDING_INTERVAL_S)
@@ -197,7 +198,7 @@ def _in_foreground() -> bool:
 def _forward(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
-    except OSError as error:  # gone already, or it changed its user
+    except OSError as error:  # it has ended, or runs as another user
         report(f"signal {number} could not be passed on: {error.strerror}")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import counts, read_document, refuse, refuse_error, with_flags
-from gramwatt.collectors.cli.summary import mass_text, significant
+from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
@@ -127,7 +127,7 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
         if suggestion[key] is not None  # type: ignore[literal-required]
     ]
     if suggestion["saved_g"] is not None and suggestion["verdict"] == "lower":
-        figures.append(f"saves {mass_text(suggestion['saved_g'])}")
+        figures.append(f"saves {quantity_text(suggestion['saved_g'])}")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
     reasons = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]

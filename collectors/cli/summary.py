@@ -1,4 +1,4 @@
-"""The dozen lines that `gramwatt run` says about a scored job."""
+"""The summary of a scored job that `gramwatt run` prints."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from gramwatt.sci.base.quantity import QuantityDoc
 
 WORLD_LINE = "No grid zone was given: the world average intensity is used (say --zone or --region)."
 SYNTHETIC_LINE = "A synthetic or replayed meter was read, not hardware: this is not an SCI score."
-SHOWN_CODES = 4
+CODES_MAX = 4
 
 
 def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     """The summary of a job document, aligned; `where` says how to see its report."""
     rows: list[tuple[str, str]] = [
-        ("Energy", energy_text(document.get("energy_kwh")) + _measured(document)),
-        ("Operational O", mass_text(document.get("operational_g"))),
-        ("Embodied M", mass_text(document.get("embodied_g"))),
-        ("Total O + M", mass_text(document.get("total_g"))),
+        ("Energy", quantity_text(document.get("energy_kwh")) + _measured(document)),
+        ("Operational O", quantity_text(document.get("operational_g"))),
+        ("Embodied M", quantity_text(document.get("embodied_g"))),
+        ("Total O + M", quantity_text(document.get("total_g"))),
     ]
     for item in document.get("sci") or []:
         counted = f", {formatting.number(item['count'], 6)} counted"
-        rows.append((f"SCI per {item['unit']}", mass_text(item.get("g_per_unit")) + counted))
+        rows.append((f"SCI per {item['unit']}", quantity_text(item.get("g_per_unit")) + counted))
     rows += [
         ("Data quality", _grade(document)),
         ("Conformance", _conformance(document)),
@@ -35,13 +35,8 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     return [_plain(line) for line in lines]
 
 
-def energy_text(doc: QuantityDoc | None) -> str:
-    """An energy with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
-    return _plain(formatting.text(doc))
-
-
-def mass_text(doc: QuantityDoc | None) -> str:
-    """A mass of CO2e with its range for a terminal, also per functional unit."""
+def quantity_text(doc: QuantityDoc | None) -> str:
+    """A quantity with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
     return _plain(formatting.text(doc))
 
 
@@ -64,12 +59,12 @@ def _measured(document: Mapping[str, Any]) -> str:
 
 def _head(document: Mapping[str, Any]) -> list[str]:
     name = document.get("name") or document.get("job_id")
-    took = document.get("duration_s")
-    lasted = "" if took is None else f" in {formatting.duration(float(took))}"
-    title = f"gramwatt: {name} ({document.get('project')}) {document.get('state')}{lasted}"
+    duration_s = document.get("duration_s")
+    duration = "" if duration_s is None else f" in {formatting.duration(float(duration_s))}"
+    title = f"gramwatt: {name} ({document.get('project')}) {document.get('state')}{duration}"
     codes = {notice.get("code") for notice in document.get("notices") or []}
-    said = {"meter-synthetic": SYNTHETIC_LINE, "zone-unknown": WORLD_LINE}
-    return [*(f"gramwatt: {line}" for code, line in said.items() if code in codes), title]
+    warnings = {"meter-synthetic": SYNTHETIC_LINE, "zone-unknown": WORLD_LINE}
+    return [*(f"gramwatt: {line}" for code, line in warnings.items() if code in codes), title]
 
 
 def _grade(document: Mapping[str, Any]) -> str:
@@ -88,5 +83,5 @@ def _notices(notices: Sequence[Mapping[str, Any]]) -> str:
     codes = list(dict.fromkeys(str(notice.get("code")) for notice in notices))
     if not codes:
         return "none"
-    more = ", ..." if len(codes) > SHOWN_CODES else ""
-    return f"{len(notices)} ({', '.join(codes[:SHOWN_CODES])}{more})"
+    more = ", ..." if len(codes) > CODES_MAX else ""
+    return f"{len(notices)} ({', '.join(codes[:CODES_MAX])}{more})"

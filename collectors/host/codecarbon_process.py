@@ -23,8 +23,8 @@ SKIPPED = 2
 """Intervals left out at the start: the first holds milliseconds of energy over seconds of loading,
 the second the energy of some 0.2 s more than the time between its calls (seen with 3.3.2)."""
 FOREIGN = ("CODECARBON_", "codecarbon_", "SLURM_")
-"""Variables kept from it: its own settings, and Slurm's, which make it call a program that
-containers lack and then measure nothing."""
+"""Variables removed from its environment: its own settings, and Slurm's, with which it calls a
+program that containers lack and then measures nothing."""
 
 
 def environment(environ: dict[str, str]) -> dict[str, str]:
@@ -42,9 +42,9 @@ def main(every_s: float = MEASURE_EVERY_S) -> int:
     try:
         tracker, kind, release = _tracker(every_s)
     except Exception as error:
-        _say({"absent": f"codecarbon cannot be used: {type(error).__name__}: {error}"})
+        _write({"absent": f"codecarbon cannot be used: {type(error).__name__}: {error}"})
         return 1
-    _say({"started": True, "cpu_kind": kind, "version": release})
+    _write({"started": True, "cpu_kind": kind, "version": release})
     tracker.start()
     while True:
         time.sleep(3600)
@@ -64,7 +64,7 @@ def _tracker(every_s: float) -> tuple[Any, str, str]:
         measure_power_secs=every_s,
         api_call_interval=1,
         output_methods=[],
-        output_handlers=[_tap()],
+        output_handlers=[_output_handler()],
         output_dir=".",
         tracking_mode="machine",
         gpu_ids=[],
@@ -89,46 +89,46 @@ def _tracker(every_s: float) -> tuple[Any, str, str]:
     return tracker, kind, version("codecarbon")
 
 
-def _tap() -> Any:
+def _output_handler() -> Any:
     from codecarbon.output_methods.base_output import BaseOutput
 
-    class Tap(BaseOutput):
-        """Hands on each interval's energy; never raises: that stops the tracker for good."""
+    class Handler(BaseOutput):
+        """Writes each interval's energy. Never raises: that would stop the tracker for good."""
 
         def __init__(self) -> None:
             self._since_ns = _now_ns()
             self._calls = 0
 
         def live_out(self, total: Any, delta: Any) -> None:
-            """One interval: from the call before to now [ns], CPU and RAM energy [J]."""
+            """Write one interval: from the previous call to now [ns], CPU and RAM energy [J]."""
             try:
                 now_ns, since_ns = _now_ns(), self._since_ns
                 cpu_j, ram_j = j_from_kwh(delta.cpu_energy), j_from_kwh(delta.ram_energy)
                 self._since_ns, self._calls = now_ns, self._calls + 1
                 if self._calls > SKIPPED:
-                    _say({"from_ns": since_ns, "to_ns": now_ns, "cpu_j": cpu_j, "ram_j": ram_j})
-            except Exception:  # an interval is lost; the meter fills it in
+                    _write({"from_ns": since_ns, "to_ns": now_ns, "cpu_j": cpu_j, "ram_j": ram_j})
+            except Exception:  # the meter estimates the interval that is lost
                 self._since_ns = _now_ns()
 
         def out(self, total: Any, delta: Any) -> None:
-            """The end; the meter does not wait for it."""
+            """Nothing: the meter does not wait for the end."""
 
-    return Tap()
+    return Handler()
 
 
 def _now_ns() -> int:
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def _say(message: dict[str, Any]) -> None:
+def _write(message: dict[str, Any]) -> None:
     try:
         os.write(1, json.dumps(message).encode() + b"\n")
-    except OSError:  # the meter is gone, and with it every reason to measure
+    except OSError:  # the meter has ended
         os._exit(0)
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end this process with the meter, which may be killed without a word."""
+    """Ask the kernel to end this process with the meter, which may be killed at any moment."""
     parent = os.getppid()
     try:
         import ctypes

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.config import TRUE_WORDS
 from gramwatt.collectors.common.identity import JOB_ID
 from gramwatt.collectors.devices.base import GpuUser, Notify, NvmlPort
 from gramwatt.collectors.devices.visibility import Billed
@@ -26,9 +27,9 @@ SHARED_GPU = "GRAMWATT_SHARED_GPU"
 USERS_EVERY_NS = NS_PER_S
 """How often the processes on a time-shared board are read."""
 JOBS_EVERY_NS = 10 * NS_PER_S
-"""How often other measured jobs are looked for."""
-STRANGERS_EVERY_NS = 60 * NS_PER_S
-"""How often processes of others are looked for on a reserved board."""
+"""How often other measured jobs are counted."""
+OTHER_PROCESSES_EVERY_NS = 60 * NS_PER_S
+"""How often a reserved board is checked for processes of others."""
 SMALLEST_SHARE = 1e-6
 OWN = "this job"
 
@@ -156,7 +157,7 @@ class BoardShare:
         self._reserved_s = self._span_s = 0.0
         self._part = WHOLE
         self._other_jobs = 0
-        self._users_at_ns = self._jobs_at_ns = self._strangers_at_ns = 0
+        self._users_at_ns = self._jobs_at_ns = self._processes_at_ns = 0
         locks.acquire(self._uuid)
 
     @property
@@ -195,9 +196,9 @@ class BoardShare:
         if self.shared and now_ns >= self._users_at_ns:
             self._users_at_ns = now_ns + USERS_EVERY_NS
             self._part = shares(self._tenants())[OWN]
-        elif not self.shared and now_ns >= self._strangers_at_ns:
-            self._strangers_at_ns = now_ns + STRANGERS_EVERY_NS
-            self._report_strangers()
+        elif not self.shared and now_ns >= self._processes_at_ns:
+            self._processes_at_ns = now_ns + OTHER_PROCESSES_EVERY_NS
+            self._report_other_processes()
 
     def _set_shared(self, shared: bool) -> None:
         if shared and not self.shared:
@@ -219,7 +220,7 @@ class BoardShare:
         missing = range(self._other_jobs - len(others))
         return found + [Tenant(f"job {number}") for number in missing]
 
-    def _report_strangers(self) -> None:
+    def _report_other_processes(self) -> None:
         visible = [user.pid for user in self._users() if self._processes.visible(user.pid)]
         if any(not self._processes.ours(pid) for pid in visible):
             text = f"{self._label}: other processes use it. It is billed whole, because it is "
@@ -282,7 +283,7 @@ class SharedBoards:
         notify: Notify,
     ) -> None:
         self._locks, self._processes = locks, processes
-        self._declared = environ.get(SHARED_GPU, "").strip().lower() in ("1", "true", "yes", "on")
+        self._declared = environ.get(SHARED_GPU, "").strip().lower() in TRUE_WORDS
         self._put, self._notify = put, notify
         self._shares: dict[str, BoardShare] = {}
         self._fields: dict[str, dict[str, Any]] = {}

@@ -31,12 +31,9 @@ OPEN_LINE = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and configuration of its own, and nothing from the environment."""
-    for name in [name for name in os.environ if name.startswith("GRAMWATT_")]:
-        monkeypatch.delenv(name)
+    """A home and a working folder of the test's own."""
     monkeypatch.setattr(messages, "_reported", set())  # what is said once is said in each test
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 

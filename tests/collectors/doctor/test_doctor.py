@@ -53,11 +53,8 @@ def only(findings: list[Finding]) -> Finding:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and configuration of its own, and nothing from the environment."""
-    for name in [name for name in os.environ if name.startswith("GRAMWATT_")]:
-        monkeypatch.delenv(name)
+    """A home and a working folder of the test's own."""
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 
@@ -440,7 +437,7 @@ child = "import time; print('up', flush=True); time.sleep(30)"
 signal.pthread_sigmask(signal.SIG_BLOCK, run.FORWARDED)  # in the timer's thread as well
 threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
-print(run.measure([sys.executable, "-c", child], {}, strict=False)[1])
+print(run.measure([sys.executable, "-c", child], {}, strict=False).outcome)
 """
 
 

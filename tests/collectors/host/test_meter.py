@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import codecarbon_process, model, rapl
 from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS
 from gramwatt.collectors.host.machine import Machine, this_machine
-from gramwatt.collectors.host.meter import host_meter
-from gramwatt.collectors.host.parts import CPU, RAM, Part
-from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import PipedProcess, host_command
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
 
 RAM_W = 64 * 0.392
@@ -42,25 +39,13 @@ class FakeProcess:
         self.killed = True
 
 
-class Bench:
-    """A host meter on a virtual clock, and what it books."""
+class Bench(HostBench):
+    """A host without RAPL counters, and the codecarbon that its meter starts."""
 
     def __init__(self, machine: Machine = MACHINE, *, installed: bool = True) -> None:
-        self.clock = VirtualClock()
-        self.timeline = Timeline.from_mark(self.clock, self.clock.mono_ns(), self.clock.wall_ns())
-        self.start_ns, self.booked, self.notices = self.timeline.start_ns, [], []  # type: ignore[var-annotated]
+        super().__init__(machine)
         self.process = FakeProcess()
-        schedule = Schedule(self.start_ns)
-        shares = {CPU: machine.cpu_share, RAM: machine.memory_share}
-        parts = {n: Part(n, share, schedule, self._book) for n, share in shares.items()}
-        spawn = (lambda: self.process) if installed else None
-        self.meter = host_meter(self.timeline, machine, parts, self._notify, spawn, None)
-
-    def _book(self, device: str, interval: Interval) -> None:
-        self.booked.append((device, interval))
-
-    def _notify(self, code: str, text: str) -> None:
-        self.notices.append(f"{code}: {text}")
+        self.meter = self.host_meter(None, (lambda: self.process) if installed else None)
 
     def boot_ns(self, age_s: float) -> int:
         return self.start_ns - self.timeline.offset_ns + round(age_s * NS_PER_S)
@@ -79,13 +64,6 @@ class Bench:
     def stop(self, age_s: float) -> None:
         self.to_age(age_s)
         self.meter.stop(self.timeline.now_ns())
-
-    def total_j(self, device: str, *kinds: str) -> float:
-        found = [i for name, i in self.booked if name == device and (not kinds or i.kind in kinds)]
-        return sum(interval.energy_j for interval in found)
-
-    def span_s(self, device: str) -> float:
-        return sum((i.end_ns - i.start_ns) / NS_PER_S for name, i in self.booked if name == device)
 
 
 def test_codecarbon_is_not_started_for_a_job_under_five_seconds() -> None:
@@ -182,7 +160,7 @@ def test_until_it_speaks_the_open_file_has_a_provisional_estimate() -> None:
     fields = {item["device_id"]: item for item in bench.meter.settle()}
     assert fields["ram"]["energy_j"] == pytest.approx(RAM_W * 4)
     assert {item["kind"] for item in fields.values()} == {"estimated"}
-    assert bench.booked == []
+    assert bench.recorded == []
 
 
 def test_a_share_of_the_host_is_attributed() -> None:
@@ -205,7 +183,7 @@ def test_without_any_basis_there_is_no_interval(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("os.getloadavg", no_average)
     bench = Bench(Machine(None, None, None, None, None), installed=False)
     bench.stop(50.0)
-    assert bench.booked == []
+    assert bench.recorded == []
 
 
 @pytest.mark.parametrize(("load", "power_w"), [(0.0, 0.74), (0.5, 2.12), (1.0, 3.5)])

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.base import SourceAbsent
-from gramwatt.collectors.host import model, rapl
+from gramwatt.collectors.host import codecarbon_process, model, rapl
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.host.meter import HostMeter, host_meter
-from gramwatt.collectors.host.parts import CPU, RAM, Part
-from gramwatt.collectors.journal.intervals import Interval, Schedule
+from gramwatt.collectors.host.meter import HostMeter
 from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from gramwatt.sci.journal.records import DeviceRecord
+from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
 
 RANGE_UJ = 262_143_328_850  # an Intel server's max_energy_range_uj
 AMD_RANGE_UJ = 65_532_610_987
-BUSY = model.Load(50.0, 100.0)
+FIRST = rapl.Domain("package-0", "cpu", Path("/p0/energy_uj"), 262_143_328_850)
+PARTLY = rapl.Counters((FIRST,), (Path("/p1/energy_uj"),))
+WHOLE = rapl.Counters((FIRST,), ())
 
 
 class Powercap:
@@ -61,31 +65,41 @@ class Powercap:
         (self.root / zone / "energy_uj").write_text(f"{value}\n")
 
 
-class Bench:
-    """A RAPL host meter on a virtual clock, and what it books."""
+class Bench(HostBench):
+    """A host whose RAPL counters run on the bench's clock."""
 
     def __init__(self, root: Path, machine: Machine = MACHINE) -> None:
-        self.clock = VirtualClock()
+        super().__init__(machine)
         self.cap = Powercap(root, self.clock)
-        self.machine = machine
-        self.timeline = Timeline.from_mark(self.clock, self.clock.mono_ns(), self.clock.wall_ns())
-        self.start_ns = self.timeline.start_ns
-        self.booked: list[tuple[str, Interval]] = []
-        self.notices: list[str] = []
 
-    def begin(self, **more: Any) -> HostMeter:
-        schedule = Schedule(self.start_ns)
-        shares = {CPU: self.machine.cpu_share, RAM: self.machine.memory_share}
-        parts = {n: Part(n, share, schedule, self._book) for n, share in shares.items()}
-        found = rapl.find_counters(self.cap.root)
-        spawn = more.get("spawn")
-        return host_meter(self.timeline, self.machine, parts, self._notify, spawn, found)
+    def begin(self, spawn: Callable[[], Any] | None = None) -> HostMeter:
+        return self.host_meter(rapl.find_counters(self.cap.root), spawn)
 
-    def _book(self, device: str, interval: Interval) -> None:
-        self.booked.append((device, interval))
+    def devices(self, **surroundings: Any) -> list[dict[str, Any]]:
+        """The device records of a job that begins here, on a machine without GPUs."""
+        records: list[dict[str, Any]] = []
 
-    def _notify(self, code: str, text: str) -> None:
-        self.notices.append(f"{code}: {text}")
+        def no_nvml() -> Any:
+            raise SourceAbsent("no NVIDIA driver here")
+
+        def put(record: type[Any], **fields: Any) -> None:
+            if record is DeviceRecord:
+                records.append(fields)
+
+        dependencies = Dependencies(
+            environ={},
+            clock=self.clock,
+            random=Random(1),
+            machine=lambda: self.machine,
+            rapl=lambda: True,
+            open_port=no_nvml,
+            vendors=lambda _: [],
+            **surroundings,
+        )
+        folder = self.cap.root / "home" / "spool" / "job" / "n-1"
+        manager = DeviceManager(dependencies, self.timeline, "n-1", put, self.notify, folder)
+        manager.begin(None, self.start_ns)
+        return records
 
     def wait(
         self, duration_s: float, meter: HostMeter | None = None, every_s: float = 10.0
@@ -101,13 +115,6 @@ class Bench:
 
     def stop(self, meter: HostMeter) -> None:
         meter.stop(self.timeline.now_ns())
-
-    def total_j(self, device: str, *kinds: str) -> float:
-        found = [i for name, i in self.booked if name == device and (not kinds or i.kind in kinds)]
-        return sum(interval.energy_j for interval in found)
-
-    def span_s(self, device: str) -> float:
-        return sum((i.end_ns - i.start_ns) / NS_PER_S for name, i in self.booked if name == device)
 
 
 @pytest.fixture(autouse=True)
@@ -248,6 +255,17 @@ def test_the_meter_asks_for_a_reading_twice_a_minute(bench: Bench) -> None:
     assert bench.total_j("cpu", "measured") == pytest.approx(900 * 600, rel=1e-6)
 
 
+def test_silent_counters_are_not_tried_without_a_pause(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    meter = bench.begin()
+    (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
+    bench.clock.sleep(40.0)
+    meter.tick()
+    due_ns = meter.due_ns()
+    assert due_ns is not None
+    assert due_ns > bench.timeline.now_ns()
+
+
 def test_a_long_gap_takes_the_wraps_that_fit_and_calls_it_an_estimate(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 300.0, range_uj=AMD_RANGE_UJ)
     meter = bench.begin()
@@ -374,6 +392,17 @@ def test_a_dead_meter_is_resumed_from_its_counters(bench: Bench) -> None:
     assert bench.span_s("cpu") == pytest.approx(70)
 
 
+def test_a_state_without_the_parts_is_continued_from_now_on(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 120.0)
+    bench.wait(40.0)
+    meter = bench.begin()
+    meter.resume({})
+    bench.wait(15.0, meter)
+    bench.stop(meter)
+    assert bench.total_j("cpu") == pytest.approx(120 * 15, rel=1e-6)
+    assert bench.span_s("ram") == pytest.approx(15)
+
+
 def test_a_stop_in_the_past_cuts_the_last_reading(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
     meter = bench.begin()
@@ -383,37 +412,24 @@ def test_a_stop_in_the_past_cuts_the_last_reading(bench: Bench) -> None:
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 15.5, rel=1e-6)
 
 
-def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(bench: Bench) -> None:
+def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 32.0 * 2**30))
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    records: list[dict[str, Any]] = []
-
-    def no_nvml() -> Any:
-        raise SourceAbsent("no NVIDIA driver here")
-
-    around = Dependencies(
-        environ={},
-        clock=bench.clock,
-        random=Random(1),
-        machine=lambda: Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 32.0 * 2**30),
-        rapl=lambda: True,
-        counters=lambda: rapl.find_counters(bench.cap.root),
-        open_port=no_nvml,
-        vendors=lambda _: [],
-    )
-
-    def put(record: type[Any], **fields: Any) -> None:
-        if record is DeviceRecord:
-            records.append(fields)
-
-    folder = bench.cap.root / "home" / "spool" / "job" / "n-1"
-    devices = DeviceManager(around, bench.timeline, "n-1", put, bench._notify, folder)
-    devices.begin(None, bench.start_ns)
-    cpu, ram = records
+    cpu, ram = bench.devices(counters=lambda: rapl.find_counters(bench.cap.root))
     assert (cpu["meter"], cpu["kind"], cpu["share"]) == ("rapl", "attributed", 0.25)
     assert (cpu["units"], cpu["units_total"]) == (2.0, 8.0)
     assert (ram["meter"], ram["kind"], ram["share"]) == ("gramwatt-model", "estimated", 0.5)
     assert ram["memory_b"] == 32 * 2**30
     assert not any("RAPL" in text or "codecarbon" in text for text in bench.notices)
+
+
+def test_where_some_packages_cannot_be_read_the_processor_is_estimated(bench: Bench) -> None:
+    cpu, _ = bench.devices(counters=lambda: PARTLY, host_command=["never started"])
+    assert (cpu["device_id"], cpu["kind"]) == ("n-1-cpu", "estimated")
+    assert [text for text in bench.notices if "RAPL" in text] == [
+        "meter-source-absent: RAPL counters of 1 processor package(s) cannot be read "
+        "(`gramwatt doctor` has the fix); CPU energy is estimated by a model."
+    ]
 
 
 @pytest.mark.parametrize("source", ["model", "codecarbon"])
@@ -425,3 +441,37 @@ def test_the_counters_can_be_left_alone(tmp_path: Path, source: str) -> None:
         environ={"GRAMWATT_HOST_SOURCE": source}, rapl=lambda: True, counters=counters
     )
     assert rapl_counters(around) is None
+
+
+@pytest.fixture
+def codecarbon(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A codecarbon that finds RAPL available, as it does with one package of two."""
+    cpu: Any = ModuleType("codecarbon.core.cpu")
+    cpu.is_rapl_available = lambda: True
+    core: Any = ModuleType("codecarbon.core")
+    core.cpu = cpu
+    whole: Any = ModuleType("codecarbon")
+    whole.core, whole.OfflineEmissionsTracker = core, lambda **_: cpu.is_rapl_available()
+    for module in (whole, core, cpu):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(codecarbon_process, "_output_handler", lambda: None)
+    monkeypatch.setenv("HOME", "/")
+    monkeypatch.setenv("USERPROFILE", "/")
+    return cpu
+
+
+@pytest.mark.parametrize(
+    ("found", "reads_rapl", "kind"),
+    [(WHOLE, True, "measured"), (PARTLY, False, "estimated"), (rapl.Counters((), ()), False, "")],
+)
+def test_codecarbon_reads_rapl_only_where_every_package_can_be_read(
+    codecarbon: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    found: rapl.Counters,
+    reads_rapl: bool,
+    kind: str,
+) -> None:
+    monkeypatch.setattr(codecarbon_process, "find_counters", lambda: found)
+    tracker, said, _ = codecarbon_process._tracker(2.0)
+    assert tracker is reads_rapl  # what the tracker found when it chose its source
+    assert said == (kind or "estimated")

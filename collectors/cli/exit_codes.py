@@ -1,0 +1,15 @@
+"""Exit codes of `gramwatt run`: as POSIX shells give them (XCU 2.8.2), and 2 for wrong usage."""
+
+from __future__ import annotations
+
+from gramwatt.collectors.client.messages import report
+
+FAILED, USAGE, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE = 1, 2, 126, 127, 128
+"""A command that died of signal n ends with SIGNAL_BASE + n."""
+
+
+def not_started(name: str, error: OSError | ValueError) -> int:
+    """Report a command that could not be started; returns its exit code."""
+    missing = isinstance(error, FileNotFoundError)
+    report(f"cannot run {name!r}: {'command not found' if missing else error}")
+    return NOT_FOUND if missing else NOT_EXECUTABLE
