@@ -1,9 +1,11 @@
-"""The Flask application: guards, routes, pages, errors and metrics, joined by a factory."""
+"""The Flask application: checks of the caller, routes, pages, errors and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from ipaddress import ip_address
+from typing import Any
 
 from flask import Flask, Response, request
 
@@ -48,18 +50,18 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     app.extensions[EXTENSION] = service
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     Metrics().install(app)
-    app.before_request(_guard)
-    app.after_request(_secure)
+    app.before_request(_check_caller)
+    app.after_request(_add_security_headers)
     for group in GROUPS:
         group.install(app)
     routes.install(app)
-    _describe(app, GROUPS)
+    _add_openapi(app, GROUPS)
     problems.install(app)
     return app
 
 
-def _guard() -> None:
-    """Refuse other hosts: until keys exist, whoever may connect may read and write everything."""
+def _check_caller() -> None:
+    """Refuse other hosts: until keys exist, every caller may read and write everything."""
     host = request.environ.get("HTTP_HOST", "localhost").lower()
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
     if name not in current_service().config.trusted_hosts:
@@ -76,19 +78,19 @@ def _is_loopback(address: str | None) -> bool:
         return False
 
 
-def _secure(response: Response) -> Response:
+def _add_security_headers(response: Response) -> Response:
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
     return response
 
 
-def _describe(app: Flask, groups: Iterable[Routes]) -> None:
-    made: dict[str, object] = {}
+def _add_openapi(app: Flask, groups: Iterable[Routes]) -> None:
+    @cache
+    def document() -> dict[str, Any]:
+        return openapi.document(groups)
 
     def openapi_document() -> Response:
-        """The OpenAPI document."""
-        if not made:
-            made.update(openapi.document(groups))
-        return json_response(made)
+        """The OpenAPI document, made at the first request for it."""
+        return json_response(document())
 
     app.add_url_rule("/openapi.json", "openapi", openapi_document)

@@ -21,7 +21,7 @@ THREADS = 8
 
 
 class NotLoopbackError(ValueError):
-    """An address that other machines could reach; the message says why it is refused."""
+    """An address that other machines could reach; the message gives the reason."""
 
 
 def run(config: ServiceConfig, host: str, port: int) -> None:
@@ -53,7 +53,7 @@ def run(config: ServiceConfig, host: str, port: int) -> None:
 
 
 def _bound(address: str, port: int) -> socket.socket:
-    """A socket on the address; raises OSError when it is taken."""
+    """A socket on the address; raises OSError when it is in use."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -1,4 +1,4 @@
-"""Jobs: take in lines, list, show, and score again."""
+"""Jobs: ingest lines, list, show and score again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes with typed inputs: the annotations of a view say what is parsed, strictly.
+"""Routes with typed inputs: the annotations of a view define what is parsed, strictly.
 
 A view takes keyword arguments out of `path`, `query` and `body`, each annotated with a pydantic
 model; what its models do not know is refused. It returns a TypedDict, or a `Response` of its own.
@@ -118,9 +118,9 @@ class Routes:
             app.add_url_rule(operation.rule, name, operation.respond, methods=[operation.method])
 
 
-def json_response(document: object, status: int = 200) -> Response:
+def json_response(document: object) -> Response:
     """An answer in JSON; NaN and infinity have no place in it."""
-    return Response(json.dumps(document, allow_nan=False), status, content_type=JSON)
+    return Response(json.dumps(document, allow_nan=False), content_type=JSON)
 
 
 def body_of_type(media_type: str) -> bytes:
@@ -160,7 +160,7 @@ def _from_body(model: type[BaseModel]) -> BaseModel:
 
 def _refuse_repeated_keys(body: bytes) -> None:
     """Raise Problem for an object that names a field twice: it has no one meaning."""
-    with suppress(ValueError, RecursionError):  # not JSON: pydantic has said so
+    with suppress(ValueError, RecursionError):  # not JSON: pydantic has refused it
         json.loads(body, object_pairs_hook=_once)
 
 

@@ -22,7 +22,7 @@ NAME_WIDTH = len("20261121-063422-1a488435592c")
 
 
 def jobs_table(heads: Sequence[JobHead]) -> None:
-    """Print a table of jobs; one line says so when there is none."""
+    """Print a table of jobs, or one line when there is none."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from gramwatt.collectors.common.config import PUE_MAX
 from gramwatt.service.demo.summary import DEMO_PUE, summary
 
-PUE_MAX = 5.0
 DEFAULT_FOLDER = Path("gramwatt-demo")
 
 

@@ -42,7 +42,7 @@ FILTERS: dict[str, Callable[[Any], str]] = {
 
 
 class ListQuery(ProjectQuery):
-    """What the list of jobs is asked for."""
+    """Filters and page of the list of jobs."""
 
     state: JobState | None = None
     cursor: str | None = None
@@ -51,7 +51,7 @@ class ListQuery(ProjectQuery):
 def install(app: Flask) -> None:
     """Put the pages and their text filters on the app."""
     app.jinja_env.filters.update(FILTERS)
-    app.after_request(_for_people)
+    app.after_request(_problem_page)
     for rule, view in (
         ("/", jobs),
         ("/jobs/<job_id>", job),
@@ -64,18 +64,18 @@ def install(app: Flask) -> None:
 
 def jobs() -> Response:
     """The list of jobs."""
-    asked = _asked(ListQuery)
+    query = _query(ListQuery)
     found, following = list_jobs(
-        service(), PER_PAGE, asked.cursor, project=asked.project, state=asked.state
+        service(), PER_PAGE, query.cursor, project=query.project, state=query.state
     )
     return _page(
         "jobs.html",
         jobs=found,
         projects=project_names(service()),
         states=JOB_STATES,
-        chosen=asked,
+        chosen=query,
         next_cursor=following,
-        is_first=asked.cursor is None,
+        is_first=query.cursor is None,
     )
 
 
@@ -99,7 +99,7 @@ def months() -> Response:
 def month(month_name: str) -> Response:
     """One month: its report, with links to its other forms."""
     from_strings(MonthPath, {"month": month_name}, "path")
-    project = _asked(ProjectQuery).project
+    project = _query(ProjectQuery).project
     only = f"?{urlencode({'project': project})}" if project else ""
     here = f"/v1/reports/monthly/{month_name}"
     links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "csv", "json")}
@@ -111,17 +111,17 @@ def docs() -> Response:
     return _page("docs.html", policy=DOCS_POLICY)
 
 
-def _asked(model: type[Model]) -> Model:
-    """The parameters that the model knows; an empty one is one that was not chosen."""
+def _query(model: type[Model]) -> Model:
+    """The parameters that the model has; an empty one was not chosen."""
     given = {name: request.args.get(name, "") for name in model.model_fields}
     return from_strings(model, {name: text for name, text in given.items() if text}, "query")
 
 
-def _for_people(response: Response) -> Response:
-    """A refusal as a page, for a browser that asked for one."""
-    asked_page = (request.endpoint or "page.").startswith("page.")
+def _problem_page(response: Response) -> Response:
+    """Turn a problem document into a page for a reader who prefers HTML."""
+    is_page = (request.endpoint or "page.").startswith("page.")
     best = request.accept_mimetypes.best_match([problems.MEDIA_TYPE, "text/html"])
-    if response.mimetype != problems.MEDIA_TYPE or not asked_page or best != "text/html":
+    if response.mimetype != problems.MEDIA_TYPE or not is_page or best != "text/html":
         return response
     response.set_data(render_template("problem.html", problem=response.get_json()))
     response.content_type = "text/html; charset=utf-8"

@@ -1,1 +1,5 @@
-"""The database: typed models, migrations, sessions and upserts for SQLite and PostgreSQL."""
+"""The database: models, migrations, sessions and stored documents, for SQLite and PostgreSQL.
+
+Imports nothing of the service. `database.Store`, `migrate.upgrade`, `documents.read_job`,
+`timestamps.to_us`.
+"""

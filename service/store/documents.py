@@ -66,7 +66,7 @@ def read_head(text: str) -> JobHead:
 
 
 def read_month(text: str) -> MonthDoc | None:
-    """The kept document of a month; None for one of an older shape, which is made anew."""
+    """The kept document of a month; None for one of an older shape, to be made again."""
     document = json.loads(text)
     return document if set(MonthDoc.__annotations__) <= set(document) else None
 

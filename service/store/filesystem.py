@@ -11,13 +11,13 @@ LOCAL_TYPES = frozenset(
     }
 )
 """File systems known to share memory between processes of one machine, which WAL needs
-(SQLite documentation, "Write-Ahead Logging", section 1). Everything else is taken as remote."""
+(SQLite documentation, "Write-Ahead Logging", section 1). Everything else counts as remote."""
 
 MOUNTS = Path("/proc/self/mountinfo")
 
 
 def is_local(path: Path, mounts: str | None = None) -> bool:
-    """Whether `path` lies on a file system known to be local; False when that cannot be told."""
+    """Whether `path` lies on a file system known to be local; False when that is unknown."""
     if mounts is None:
         try:
             mounts = MOUNTS.read_text(encoding="utf-8", errors="replace")

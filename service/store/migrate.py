@@ -27,7 +27,7 @@ _ADVISORY_KEY = 0x6772616D77
 
 
 class SchemaError(StoreError):
-    """The tables are not those this release works with; the message says what to do."""
+    """The tables are not those of this release; the message says what to do."""
 
 
 def current(connection: Connection) -> str | None:
@@ -39,7 +39,7 @@ def current(connection: Connection) -> str | None:
 
 
 def is_current(store: Store) -> bool:
-    """Whether the tables are those this release works with; asking makes no file."""
+    """Whether the tables are those of this release; creates no SQLite file."""
     if store.path is not None and not store.path.exists():
         return False
     with store.engine.connect() as connection:
@@ -47,7 +47,7 @@ def is_current(store: Store) -> bool:
 
 
 def require_known(store: Store) -> None:
-    """Raise SchemaError when a newer release made the tables; asking makes no file."""
+    """Raise SchemaError when a newer release made the tables; creates no SQLite file."""
     if store.path is not None and not store.path.exists():
         return
     with store.engine.connect() as connection:
@@ -90,13 +90,13 @@ def differences(store: Store) -> list[str]:
 
 
 def _make_private(path: Path) -> None:
-    """An empty file of mode 0600 where there is none: SQLite would heed nothing but the umask.
+    """Create an empty file of mode 0600 if missing: SQLite itself applies only the umask.
 
-    What SQLite keeps beside it gets the file's mode (sqlite.org/src, findCreateFileMode).
+    Its WAL and journal files get the file's mode (sqlite.org/src, findCreateFileMode).
     """
     files.folder(path.parent)
     if not str(path).startswith(("file:", ":memory:")):
-        with suppress(OSError):  # it is there, or SQLite says what is wrong
+        with suppress(OSError):  # it exists, or SQLite will report what is wrong
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 

@@ -98,7 +98,7 @@ class Writer(Base):
 
 
 class Statement(Base):
-    """A `job`, `device` or `end` line, as journaled: the few lines that say what ran and how."""
+    """A `job`, `device`, `end` or window line as journaled: what ran, on what, and how it ended."""
 
     __tablename__ = "statements"
 
@@ -158,7 +158,7 @@ class Count(Base):
 
 
 class Score(Base):
-    """A score revision: the whole document and what made it. Rows are only ever added.
+    """A score revision: the whole document and its versions. Rows are only ever added.
 
     `series` holds what changes over time, which is long and read only by the job's own report.
     """
@@ -201,7 +201,7 @@ class Day(Base):
 
 
 class MonthlyReport(Base):
-    """A month's report as it was made; the project is empty for the report over all of them."""
+    """A kept report of a month; the project is empty for the report over all projects."""
 
     __tablename__ = "monthly_reports"
     __table_args__ = (UniqueConstraint("month", "project", "made_us"),)

@@ -1,1 +1,4 @@
-"""Periodic work and the one leader that does it."""
+"""Periodic work and the one leader that does it.
+
+May import use cases and store. `scheduler.Scheduler`, `leader.leader_of`.
+"""

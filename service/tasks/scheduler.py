@@ -1,7 +1,7 @@
 """The periodic work: ingest spools, close silent jobs, score what is left over, report months.
 
-APScheduler only says when; the leader's lock decides whether this process does it. Every task is
-safe to repeat, also while another process does the same.
+APScheduler decides when, the leader's lock whether this process does it. Every task is safe to
+repeat, also while another process does the same.
 """
 
 from __future__ import annotations

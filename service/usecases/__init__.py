@@ -1,1 +1,6 @@
-"""What the service does, one function per request or periodic task; no HTTP in here."""
+"""What the service does: one function per request, command or periodic task.
+
+May import config, container and store; knows no HTTP. Refusals are the exceptions of `errors`,
+answers the shapes of `answers`. `ingest.ingest`, `jobs.job_document`, `lists.jobs_page`,
+`month.month_report`, `rendering.job_report`, `local_spool.ingest_spool`.
+"""

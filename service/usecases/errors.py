@@ -1,9 +1,9 @@
-"""What use cases refuse. `code` is stable; a route or a command decides how to say it.
+"""What use cases refuse. `code` is stable; a route or a command decides how to answer.
 
 UseCaseError
 ├── UnknownJobError       no such job (carries near ids)
 ├── UnknownRevisionError  the job has no such score revision
-├── StillRunsError        the job has not ended, so it has no revision to make anew
+├── StillRunsError        the job has not ended, so it has no revision to replace
 ├── NoDataError           nothing was measured in that month
 ├── CursorError           a text that is not a cursor of the list
 └── NotReadyError         the database cannot be reached or is not up to date
@@ -36,7 +36,7 @@ class UnknownRevisionError(UseCaseError):
 
 
 class StillRunsError(UseCaseError):
-    """The job has not ended, so it has no revision to make anew."""
+    """The job has not ended, so it has no revision to replace."""
 
     code = "conflict"
 

@@ -90,7 +90,7 @@ def _parse(job_id: str, lines: Iterable[bytes]) -> _Batch:
 
 
 def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) -> Job:
-    """The job's row, made if need be, locked so that uploads of one job take turns."""
+    """The job's row, created if missing, locked so that uploads of one job wait for each other."""
     row = {
         "job_id": job_id,
         "project": "default",

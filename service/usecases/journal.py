@@ -71,7 +71,7 @@ def _last_moment_us(session: Session, job: Job) -> int:
     of_intervals = sa.select(sa.func.max(Interval.end_us)).join(Device).where(Device.job == job.id)
     of_counts = sa.select(sa.func.max(Count.at_us)).join(Writer).where(Writer.job == job.id)
     found = (session.scalar(of_intervals), session.scalar(of_counts), job.started_us)
-    return max(moment for moment in found if moment is not None)
+    return max(time_us for time_us in found if time_us is not None)
 
 
 def _unscored_head(merged: MergedJob) -> JobHead:
@@ -177,7 +177,7 @@ def _silence_ends(session: Session, job: Job, statements: Sequence[AnyRecord]) -
     if job.silent_us is None:
         return []
     ended_at = from_us(_last_moment_us(session, job))
-    made: list[AnyRecord] = []
+    ends: list[AnyRecord] = []
     for number, opened in enumerate(_left_open(statements)):
         identity: dict[str, Any] = {
             "job_id": job.job_id,
@@ -187,8 +187,8 @@ def _silence_ends(session: Session, job: Job, statements: Sequence[AnyRecord]) -
         recovery = JobRecord(
             **identity, seq=1, started_at=opened.started_at, role="recovery", resumes=opened.writer
         )
-        made += [recovery, EndRecord(**identity, seq=2, ended_at=ended_at, state="lost")]
-    return made
+        ends += [recovery, EndRecord(**identity, seq=2, ended_at=ended_at, state="lost")]
+    return ends
 
 
 def _left_open(statements: Sequence[AnyRecord]) -> list[JobRecord]:

@@ -81,7 +81,7 @@ def _opened(home: Path) -> Iterator[Service]:
 
 
 def open_store(home: Path) -> Service:
-    """The service over the store of `home`, made or brought up to date if need be."""
+    """The service over the store of `home`, with its tables created or upgraded."""
     from gramwatt.service.config import from_environment
     from gramwatt.service.container import Service
     from gramwatt.service.store.migrate import upgrade
@@ -184,7 +184,7 @@ def _move_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
     try:
         os.replace(folder.path, target)
         if SpoolFolder(target).is_live():
-            # A meter of the same job opened it in the last moment: give it back.
+            # A meter of the same job opened it just before the move: undo it.
             os.replace(target, folder.path)
             aside = None
     except FileNotFoundError:

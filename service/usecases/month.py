@@ -1,4 +1,4 @@
-"""Monthly reports: made from score revisions, kept, and made anew when a score changed."""
+"""Monthly reports: made from score revisions, kept, and made again when a score changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = ""
 
 
 def month_report(service: Service, month: str, project: str | None = None) -> MonthDoc:
-    """The report of a month; raises NoDataError. Of an ended month it is kept, as a new row."""
+    """The report of a month; raises NoDataError. That of an ended month is kept as a new row."""
     now_us = service.now_us()
     complete = now_us >= _end_us(month)
     with service.store.read() as session:
@@ -80,7 +80,7 @@ def make_missing_reports(service: Service) -> None:
 
 
 def _jobs_of(session: Session, month: str) -> tuple[list[JobDoc], int]:
-    """Newest revisions of the jobs with a part in the month, and when the last was made [us]."""
+    """Newest revisions of the jobs active in the month, and when the last was made [us]."""
     span = (Job.started_us >= _start_us(month), Job.started_us < _end_us(month))
     active = sa.select(Day.job).where(Day.day.between(f"{month}-01", f"{month}-31"))
     rows = session.execute(
@@ -107,7 +107,7 @@ def _start_us(month: str) -> int:
 
 
 def _end_us(month: str) -> int:
-    """The first moment after the month [us since 1970]."""
+    """End of the month [us since 1970], exclusive."""
     year, number = int(month[:4]), int(month[5:7])
     following = (year + 1, 1) if number == 12 else (year, number + 1)
     return to_us(datetime(*following, 1, tzinfo=UTC))

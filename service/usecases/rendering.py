@@ -23,7 +23,7 @@ def job_report(document: JobDoc, form: JobFormat, advice: AdviceDoc | None = Non
         return _as_json(document)
     from gramwatt.reports import job
 
-    return _drawn(job.build(document, advice), form)
+    return _rendered(job.build(document, advice), form)
 
 
 def month_report(document: MonthDoc, form: MonthFormat) -> bytes:
@@ -36,7 +36,7 @@ def month_report(document: MonthDoc, form: MonthFormat) -> bytes:
         return csv.month_csv(document).encode()
     from gramwatt.reports import month
 
-    return _drawn(month.build(document), form)
+    return _rendered(month.build(document), form)
 
 
 def _as_json(document: object) -> bytes:
@@ -44,7 +44,7 @@ def _as_json(document: object) -> bytes:
     return json.dumps(document, indent=2, allow_nan=False).encode() + b"\n"
 
 
-def _drawn(report: Document, form: str) -> bytes:
+def _rendered(report: Document, form: str) -> bytes:
     if form == "html":
         from gramwatt.reports import html
 

@@ -28,7 +28,7 @@ class Arrived:
         return json.dumps(self.beyond, separators=(",", ":"))
 
     def add(self, seq: int) -> bool:
-        """Take in a number; False when it was there already."""
+        """Add a number; False when it has arrived before."""
         if seq <= self.contiguous:
             return False
         at = bisect_left(self.beyond, [seq + 1])

@@ -13,23 +13,11 @@ import urllib.error
 import urllib.request
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from gramwatt.service.cli.app import add_commands
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from tests.journals import journal, lines
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    for name in ("HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("GRAMWATT_DATABASE_URL", raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "home"
+from tests.service.cli.command import gramwatt
 
 
 @pytest.fixture
@@ -38,14 +26,6 @@ def two_jobs(home):
     for name in ("job-1", "job-2"):
         ingest(service, name, lines(journal(name)))
     service.store.close()
-
-
-def gramwatt(*arguments):
-    """The command's exit code, stdout and stderr."""
-    app = typer.Typer()
-    add_commands(app)
-    done = CliRunner().invoke(app, list(arguments))
-    return done.exit_code, done.stdout, done.stderr
 
 
 def test_jobs_as_json_and_as_a_table(two_jobs):

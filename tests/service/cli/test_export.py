@@ -7,34 +7,20 @@ import subprocess
 import sys
 
 import pytest
-import typer
 import yaml
-from typer.testing import CliRunner
 
-from gramwatt.service.cli.app import add_commands
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from tests.journals import journal, lines
+from tests.service.cli.command import gramwatt
 
 
 @pytest.fixture
-def job(tmp_path, monkeypatch):
-    for name in ("HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("GRAMWATT_DATABASE_URL", raising=False)
-    monkeypatch.chdir(tmp_path)
-    service = open_store(tmp_path / "home")
+def job(home):
+    service = open_store(home)
     ingest(service, "job-1", lines(journal("job-1")))
     service.store.close()
     return json.loads(gramwatt("job", "job-1", "--json")[1])
-
-
-def gramwatt(*arguments):
-    app = typer.Typer()
-    add_commands(app)
-    done = CliRunner().invoke(app, list(arguments))
-    return done.exit_code, done.stdout, done.stderr
 
 
 def test_the_manifest_goes_to_stdout(job):

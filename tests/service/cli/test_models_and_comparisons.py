@@ -9,7 +9,7 @@ from gramwatt.service.config import from_environment
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from tests.journals import journal, lines
-from tests.service.cli.test_app import gramwatt, home  # noqa: F401 (a fixture)
+from tests.service.cli.command import gramwatt
 
 RUNS = {
     "job-a": {"model_id": "m-1", "pue": 1.2},
@@ -21,7 +21,7 @@ RUNS = {
 
 
 @pytest.fixture
-def jobs(home):  # noqa: F811 (the fixture above)
+def jobs(home):
     service = open_store(home)
     for name, about in RUNS.items():
         ingest(service, name, lines(journal(name, **about)))
