@@ -60,7 +60,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Share of pairs whose measured ratio lies inside the range said for them."""
+    """Share of pairs whose measured ratio lies inside the predicted range."""
 
     workload_class: str
     pairs: int
@@ -180,7 +180,7 @@ class Replay:
         ]
 
     def claims(self) -> list[Claims]:
-        """How often `lower` would be said of board energy, and how often it would be true."""
+        """How often `lower` would be claimed of board energy, and how often it would be true."""
         found = []
         for name in ("training", "recsys"):
             energies = self.energies(name)
