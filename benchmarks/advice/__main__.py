@@ -102,7 +102,7 @@ def hard(pair: HardPair, catalog: Catalog, held: Mapping[tuple[str, str], float]
     if answer is None:
         print(f"{text}, refused")
         return []
-    line = f"{text}, said {answer.value:.2f} ({answer.low:.2f} to {answer.high:.2f})"
+    line = f"{text}, answer {answer.value:.2f} ({answer.low:.2f} to {answer.high:.2f})"
     kept_out = held.get((pair.row(pair.now).id, pair.row(pair.target).id))
     if kept_out is not None:
         inside = abs(kept_out - math.log(true)) <= math.log(answer.high / answer.value)

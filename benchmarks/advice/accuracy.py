@@ -60,7 +60,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Share of pairs whose measured ratio lies inside the range said for them."""
+    """Share of pairs whose measured ratio lies inside the predicted range."""
 
     workload_class: str
     pairs: int
@@ -180,7 +180,7 @@ class Replay:
         ]
 
     def claims(self) -> list[Claims]:
-        """How often `lower` would be said of board energy, and how often it would be true."""
+        """How often `lower` would be claimed of board energy, and how often it would be true."""
         found = []
         for name in ("training", "recsys"):
             energies = self.energies(name)
@@ -260,10 +260,11 @@ def power_shares(rows: Iterable[Measurement], specs: Mapping[str, Specs]) -> lis
         if share is not None and row.energy_scope == "board":
             shares.setdefault(row.workload_class, []).append(share)
     shares["other"] = [*shares["training"], *shares["llm-serving"]]
-    return [
-        PowerShare(name, *(percentile(sorted(found), q) for q in (0.1, 0.5, 0.9)), len(found))
-        for name, found in sorted(shares.items())
-    ]
+    found = []
+    for name, values in sorted(shares.items()):
+        low, middle, high = (percentile(sorted(values), share) for share in (0.1, 0.5, 0.9))
+        found.append(PowerShare(name, low, middle, high, len(values)))
+    return found
 
 
 def power_share(row: Measurement, specs: Mapping[str, Specs]) -> float | None:

@@ -1,4 +1,4 @@
-"""Sixteen pairs of measurements where the ratio of peak rates misleads, and what is said of them.
+"""Sixteen pairs of measurements where the ratio of peak rates misleads, and what is answered.
 
 TF32 against plain single precision, decoding, overhead, immature serving software, and memory that
 a part lacks.

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from gramwatt.sci.base.errors import AmbiguousName, GramwattError, LookupFailed
+from gramwatt.sci.base.errors import GramwattError
 
 
 def read_document(source: str | None) -> dict[str, Any]:
@@ -58,10 +58,6 @@ def refuse(message: str) -> NoReturn:
 def refuse_error(error: GramwattError, *, as_json: bool) -> NoReturn:
     """End with exit 2 for a request the engine refuses; as JSON with choices or close names."""
     if as_json:
-        document: dict[str, Any] = {"code": error.code, "detail": error.message}
-        if isinstance(error, AmbiguousName):
-            document["choices"] = list(error.choices)
-        elif isinstance(error, LookupFailed):
-            document["close"] = list(error.close)
+        document = {"code": error.code, "detail": error.message, **error.names}
         typer.echo(json.dumps(document, indent=2))
     refuse(error.message)

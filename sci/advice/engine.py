@@ -90,7 +90,7 @@ def suggest(
 def _rank(suggestion: Suggestion) -> tuple[int, float]:
     """Certain savings first, by expected grams, then by ratio; the rest by verdict."""
     if suggestion.action == "keep" and suggestion.verdict == "not-feasible":
-        return -1, 0.0  # said first: there is nothing to compare the rest with
+        return -1, 0.0  # first: there is nothing to compare the rest with
     saved = suggestion.saved_g.value if suggestion.saved_g else 0.0
     gain = 1 - suggestion.carbon_ratio.value if suggestion.carbon_ratio else 0.0
     # Without hours no grams are known, and the ratio tells the order alone.
@@ -98,7 +98,7 @@ def _rank(suggestion: Suggestion) -> tuple[int, float]:
 
 
 def _candidates(work: Work) -> list[Hardware]:
-    """The parts that are asked for; else all that can be had and are not legacy."""
+    """The parts that are asked for; else all that are available and not legacy."""
     if work.request.candidates is None:
         every = work.catalog.all_hardware()
         return [part for part in every if part is work.part or _is_option(work, part)]
@@ -162,7 +162,7 @@ def _class_notices(work: Work) -> list[Notice]:
     if work.part is None:
         text = (
             "No present hardware was named, so no parts can be compared: only where the job fits "
-            "and roughly what a training takes can be told. For verdicts add hardware (or "
+            "and roughly what a training takes is known. For verdicts add hardware (or "
             "instance) and count of the run you have or plan, hours or tokens, zone or region."
         )
         return [Notice("hardware-unstated", text, "hardware")]

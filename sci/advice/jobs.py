@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,13 +47,26 @@ PRECISION_ALIASES = {
 
 
 def for_job(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow] = ()) -> AdviceDoc:
-    """Suggestions for a scored job; an empty answer with a notice where no accelerator ran."""
-    request = _known_here(request_of(document), document, catalog)
-    if request is None:
+    """Suggestions for a scored job; an empty answer with a notice where no accelerator ran.
+
+    Another catalog may have scored it: a region that this one does not know leaves the zone.
+    """
+    request = request_of(document)
+    if request is None or not _knows(catalog.hardware, request.hardware):
         text = "The job ran on no accelerator of the catalog, or on several kinds of them."
         notice = Notice("advice-not-applicable", text, "suggestions")
         return {"suggestions": [], "estimate": None, "notices": [notice.to_doc()]}
+    if request.region and not _knows(catalog.region, request.region):
+        request = replace(request, region=None, zone=document["zone"])
     return suggest(request, catalog, own, workload_of(document), measured=True)
+
+
+def _knows(find: Callable[[str], object], name: str | None) -> bool:
+    try:
+        find(name or "")
+    except LookupFailed:
+        return False
+    return True
 
 
 def request_of(document: JobDoc) -> SuggestRequest | None:
@@ -78,24 +91,6 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
     if region and ":" in region:
         asked |= {"region": region, "zone": None}
     return parse_suggest_request(asked)
-
-
-def _known_here(
-    request: SuggestRequest | None, document: JobDoc, catalog: Catalog
-) -> SuggestRequest | None:
-    """The request as far as this catalog knows its names: it may not be the one that scored."""
-    if request is None or request.hardware is None:
-        return None
-    try:
-        catalog.hardware(request.hardware)
-    except LookupFailed:
-        return None
-    try:
-        if request.region:
-            catalog.region(request.region)
-    except LookupFailed:
-        return replace(request, region=None, zone=document["zone"])
-    return request
 
 
 def for_month(

@@ -27,6 +27,11 @@ class GramwattError(Exception):
         if code is not None:
             self.code = code
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """Names to use instead, as members of an answer in JSON: `choices` or `close`."""
+        return {}
+
 
 class QuantityError(GramwattError, ValueError):
     """A figure, or an operation on figures, that is not defined."""
@@ -66,6 +71,11 @@ class LookupFailed(GramwattError, LookupError):
         hint = f": {reason}" if reason else hint
         super().__init__(f"unknown {what} {name!r}{hint}", code=f"unknown-{what}")
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The close names."""
+        return {"close": list(self.close)}
+
 
 class AmbiguousName(LookupFailed):
     """A name that stands for several catalog entries; `choices` lists their ids."""
@@ -78,3 +88,8 @@ class AmbiguousName(LookupFailed):
         self.code = f"ambiguous-{what}"
         self.message = f"{what} {name!r} is ambiguous; say which: {', '.join(self.choices)}"
         self.args = (self.message,)
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The entries to choose from."""
+        return {"choices": list(self.choices)}

@@ -42,7 +42,7 @@ HOST_SHARE = Quantity(
 TRAINING_UTILISATION = Quantity(
     0.35, 0.22, 0.48, "1", "estimated", "model FLOP utilisation of 22 published training runs"
 )
-USE_SPREAD = 0.35
+UTILISATION_ERROR = 0.35
 """Power modelled by utilisation: 27 to 37 % error of rated-power models (arXiv:2506.14551)."""
 
 
@@ -146,7 +146,7 @@ class Assumptions:
         return an_hour.times(hours.scaled(1.0, "1"), "gCO2e")
 
     def _peak(self) -> Quantity:
-        """Peak dense rate [TFLOPS] of the asked precision: bf16 unless said, else fp16, fp32."""
+        """Peak dense rate [TFLOPS] of the asked precision: without one bf16, else fp16, fp32."""
         if self.hardware is None:
             raise ScoreError("training time needs hardware", code="missing-field")
         peak = self.hardware.peak
@@ -183,7 +183,7 @@ class Assumptions:
         idle = self.hardware.idle_w.value * self.share if self.hardware.idle_w else 0.0
         mean = idle + (rated.value - idle) * used
         source = f"between idle and rated power of {self._cited()} by declared utilisation"
-        spread = Quantity.around(mean, USE_SPREAD, "W", "derived", source)
+        spread = Quantity.around(mean, UTILISATION_ERROR, "W", "derived", source)
         return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
 
     def _te(self) -> Quantity | None:

@@ -80,12 +80,7 @@ def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
 
 def unanswerable(error: GramwattError) -> Problem:
     """A request the engine refuses, with choices or close names where a name is the reason."""
-    members: dict[str, Any] = {"reason": error.code}
-    if isinstance(error, AmbiguousName):
-        members["choices"] = list(error.choices)
-    elif isinstance(error, LookupFailed):
-        members["close"] = list(error.close)
-    return Problem("unanswerable", error.message, **members)
+    return Problem("unanswerable", error.message, reason=error.code, **error.names)
 
 
 def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:

@@ -42,7 +42,7 @@ def memory_disagreement(work: Work) -> list[Notice]:
 def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
     """The answer "keep what you have", where no other part's saving is certain.
 
-    It is not said where nothing was compared, or nothing is known of all that would be feasible. A
+    It is not given where nothing was compared, or nothing is known of all that would be feasible. A
     part that cannot hold the job is not to be kept, with the arithmetic.
     """
     if work.part is None:

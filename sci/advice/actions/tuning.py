@@ -105,8 +105,8 @@ def _faster(
     time = measured.ratio()
     inputs = {"time": time, "power": _power_rise(work)}
     energy = ratio_of(lambda at: at["time"] * at["power"], inputs)
-    told = [*reasons, f"measured on {measured.pairs} pairs of runs on the same part"]
-    return with_ratios(work, action, time=time, energy=energy, reasons=told, point=point)
+    reasons.append(f"measured on {measured.pairs} pairs of runs on the same part")
+    return with_ratios(work, action, time=time, energy=energy, reasons=reasons, point=point)
 
 
 def _power_rise(work: Work) -> Quantity:

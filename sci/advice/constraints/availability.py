@@ -1,4 +1,4 @@
-"""How a part is to be had: bought, bought used, only rented, or not at all outside its maker."""
+"""How a part is available: bought, bought used, only rented, or not at all outside its maker."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from statistics import median
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import Quantity
@@ -56,16 +56,7 @@ class OwnRow:
 
     def to_doc(self) -> CalibrationRow:
         """This row as JSON-ready data, for export."""
-        return {
-            "job_id": self.job_id,
-            "workload": self.workload,
-            "workload_class": self.workload_class,
-            "hardware": self.hardware,
-            "count": self.count,
-            "unit": self.unit,
-            "units_per_s": self.units_per_s,
-            "power_w": self.power_w,
-        }
+        return cast(CalibrationRow, asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

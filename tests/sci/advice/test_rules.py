@@ -32,6 +32,7 @@ from tests.sci.advice.requests import (
     fits,
     judged,
     rate,
+    row,
 )
 
 TRAINED = {"hardware": H100, "kind": "training", "zone": "DE"}
@@ -404,8 +405,6 @@ def _() -> None:
 
 
 def per_token(point: str, hardware: str) -> float:
-    from tests.sci.advice.requests import row
-
     found = row("Llama-3.1-8B-Instruct lm-arena-chat", hardware, point=point)
     return found.power_w / found.units_per_s
 
@@ -531,8 +530,6 @@ def _() -> None:
 
 
 def joules_an_epoch(part: str) -> float:
-    from tests.sci.advice.requests import row
-
     found = row("movielens-1m/ncf", part, batch=1024)
     return found.power_w / found.units_per_s
 

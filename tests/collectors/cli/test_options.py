@@ -1,0 +1,23 @@
+"""Commands that send a request: every field of it has a flag."""
+
+import inspect
+from dataclasses import fields
+
+import pytest
+
+from gramwatt.collectors.cli import estimate, suggest
+from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.estimate.request import EstimateRequest
+
+FLAGS = {"units": "unit", "candidates": "candidate", "intensity_g_per_kwh": "intensity"}
+"""Parameters of commands that are named otherwise than their field."""
+
+
+@pytest.mark.parametrize(
+    ("command", "request_"), [(estimate, EstimateRequest), (suggest, SuggestRequest)]
+)
+def test_every_field_has_a_flag_and_every_flag_a_field(command, request_):
+    parameters = set(inspect.signature(command.command).parameters) - {"source", "as_json"}
+    names = {FLAGS.get(field.name, field.name) for field in fields(request_)}
+    assert parameters - names == set(command.OTHER) - {"source", "as_json"} - set(FLAGS.values())
+    assert names - parameters == set()
