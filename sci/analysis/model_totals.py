@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc
 from gramwatt.sci.base.quantity import Quantity, total_known
 from gramwatt.sci.score.context import doc
+from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.quality import worst_status
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
-from gramwatt.sci.score.score import per_unit
 
 PARAMETERS, SWEEP, SWEEP_RUNS = "model_parameters", "sweep", "sweep_runs"
 OTHER = "other"

@@ -24,9 +24,9 @@ from gramwatt.sci.base.document import (
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, total, total_known
 from gramwatt.sci.score.context import doc
+from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.quality import grade, shares, worst_status
 from gramwatt.sci.score.sci_for_ai import persona
-from gramwatt.sci.score.score import per_unit
 
 TOP = 10
 HEAD_FIELDS = tuple(JobHead.__annotations__)

@@ -20,6 +20,7 @@ from gramwatt.sci.estimate.model import DECLARED, Assumptions
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.score.context import doc
+from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.location import Place, locate, reused
 from gramwatt.sci.score.method import (
     APPROACH,
@@ -30,7 +31,6 @@ from gramwatt.sci.score.method import (
     overlay_notices,
 )
 from gramwatt.sci.score.quality import Conformance, conformance
-from gramwatt.sci.score.score import per_unit
 
 REGION_PROVIDERS = ("aws", "azure", "gcp")
 """Clouds whose regions the catalog knows by the provider of the instance."""
@@ -97,7 +97,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
             *_place_notices(request, place, catalog),
             *(
                 notice.to_doc()
-                for notice in (*work.notices, *overlay_notices(_inputs(inputs), catalog))
+                for notice in (*work.notices, *overlay_notices(inputs.items(), catalog))
             ),
         ],
         "method": _method(work, inputs),

@@ -1,15 +1,19 @@
 """Embodied emissions of a job: M = TE x TiR/EL x RR/ToR for each device and each host.
 
-SCI specification v1.1, "Embodied emissions". TiR is the time the hardware was reserved for the job,
-EL its expected life, RR/ToR the share of it that was reserved. A host's share goes with the
-accelerators reserved in it; a host without accelerators is reserved as seen by the job.
+ISO/IEC 21031 (SCI specification v1.1), "Embodied emissions". TiR is the time the hardware was
+reserved for the job, EL its expected life, RR/ToR the share of it that was reserved. A host's share
+goes with the accelerators reserved in it; a host without accelerators is reserved as seen by the
+job.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from gramwatt.sci.base.document import EmbodiedTermDoc
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity, total
@@ -33,8 +37,8 @@ ACCELERATORS = ("gpu", "accelerator", "module")
 class Share:
     """Embodied carbon of one device or host charged to the job, and how it came about.
 
-    `te` is that of the whole, `life` its EL [years]; `reserved` RR and `total` ToR count what is
-    shared.
+    `te` is that of the whole, `life` its EL [years], `reserved_s` TiR [s]; `reserved` RR and
+    `total` ToR count what is shared.
     """
 
     device_id: str
@@ -43,39 +47,56 @@ class Share:
     te: Embodied
     reserved: float
     total: float
-    embodied_g: Quantity
+    reserved_s: float
     life: Quantity
+    embodied_g: Quantity
 
     @property
     def fraction(self) -> float:
         """RR/ToR, in (0, 1]."""
         return self.reserved / self.total
 
+    def to_doc(self) -> EmbodiedTermDoc:
+        """TE, TiR, EL, RR and ToR by those names, as JSON-ready data."""
+        return {
+            "device_id": self.device_id,
+            "node": self.node,
+            "label": self.label,
+            "te_g": self.te.te_g.to_doc(),
+            "tier": self.te.tier,
+            "stages": self.te.stages,
+            "time_reserved_s": self.reserved_s,
+            "lifetime_years": self.life.value,
+            "resources_reserved": self.reserved,
+            "resources_total": self.total,
+            "embodied_g": self.embodied_g.to_doc(),
+        }
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class EmbodiedShares:
-    """All shares of a job, with the notices their look-up left."""
+    """All shares of a job, with the notices their look-up left.
+
+    `life` is the EL [years] of hardware without one of its own.
+    """
 
     shares: tuple[Share, ...]
+    life: Quantity
     notices: tuple[Notice, ...]
     ids: Mapping[str, str]
     """Catalog id of every device whose name the catalog knows, by device id."""
 
-    @property
+    @cached_property
     def embodied_g(self) -> Quantity | None:
         """M of the job [gCO2e]; None when no hardware is known."""
         return total(share.embodied_g for share in self.shares)
 
     def by_tier(self) -> dict[str, float]:
         """Grams by data tier: A first party, B independent study, C and D modelled."""
-        tiers: dict[str, float] = {}
+        tiers: dict[str, float] = defaultdict(float)
         for share in self.shares:
-            tiers[share.te.tier] = tiers.get(share.te.tier, 0.0) + share.embodied_g.value
-        return tiers
-
-    def of(self, device_id: str) -> Share | None:
-        """The share of one device, None when it has none of its own."""
-        return next((share for share in self.shares if share.device_id == device_id), None)
+            tiers[share.te.tier] += share.embodied_g.value
+        return dict(tiers)
 
 
 def embodied_share_g(te_g: Quantity, reserved_s: float, life: Quantity, share: float) -> Quantity:
@@ -92,152 +113,166 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
 
     `life` is the declared EL [years], None for that of the catalog, part by part.
     """
+    devices = _identified(job, catalog)
+    by_node: dict[str, list[_Device]] = defaultdict(list)
+    for device in devices:
+        by_node[device.record.node].append(device)
     shares: list[Share] = []
     notices: list[Notice] = []
-    for device in job.devices:
-        if device.record.device_class in ACCELERATORS:
-            share, remarks = _accelerator(device.record, job.duration_s, catalog, life)
-            shares.append(share)
-            notices += remarks
+    usual_life = life or catalog.lifetime()
+    names = {device.row.id for device in devices if device.row}
+    lives = {name: life or catalog.lifetime(name) for name in names}
+    for device in devices:
+        if device.te is not None:
+            own_life = lives[device.row.id] if device.row else usual_life
+            shares.append(_accelerator(device.record, device.te, job.duration_s, own_life))
+            notices += _accelerator_notices(device, device.te)
     for node in job.nodes:
-        records = [d.record for d in job.devices if d.record.node == node]
-        host_life = life or catalog.lifetime()
-        host, remarks = _host(node, records, job.duration_s, catalog, host_life)
-        shares += [host] if host else []
-        notices += remarks
-    notices += [notice for d in job.devices for notice in _asked_back(d.record, catalog)]
-    notices += _beyond_life(job.duration_s, life or catalog.lifetime())
-    rows = {d.record.device_id: identify(d.record, catalog) for d in job.devices}
-    ids = {device_id: row.id for device_id, row in rows.items() if row is not None}
-    return EmbodiedShares(tuple(shares), tuple(dict.fromkeys(notices)), ids)
+        host = _host(node, by_node[node], job.duration_s, usual_life)
+        if host is not None:
+            shares.append(host)
+            notices.append(Notice("host-modelled", CODES["host-modelled"], "embodied_g"))
+    notices += [_ambiguous(device) for device in devices if device.choices]
+    if job.duration_s > usual_life.value * S_PER_YEAR:
+        notices.append(Notice("lifetime-exceeded", CODES["lifetime-exceeded"], "embodied_g"))
+    ids = {device.record.device_id: device.row.id for device in devices if device.row}
+    return EmbodiedShares(tuple(shares), usual_life, tuple(dict.fromkeys(notices)), ids)
 
 
-def _beyond_life(reserved_s: float, life: Quantity) -> list[Notice]:
-    if reserved_s <= life.value * S_PER_YEAR:
-        return []
-    return [Notice("lifetime-exceeded", CODES["lifetime-exceeded"], "embodied_g")]
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A device with its catalog row, or with the parts that its name may mean.
+
+    `te` is that of an accelerator, the generic figure where the catalog has none.
+    """
+
+    record: DeviceRecord
+    row: Hardware | Cpu | None = None
+    choices: tuple[str, ...] = ()
+    te: Embodied | None = None
+
+    @property
+    def in_server(self) -> bool:
+        return isinstance(self.row, Hardware) and self.row.in_server
 
 
-def identify(record: DeviceRecord, catalog: Catalog) -> Hardware | Cpu | None:
-    """The catalog row of a detected device, None when its name is unknown or ambiguous."""
+def _identified(job: MergedJob, catalog: Catalog) -> list[_Device]:
+    """Every device of the job, each name looked up once."""
+    known: dict[tuple[str, str], _Device] = {}
+    found = []
+    for device in job.devices:
+        key = device.record.device_class, device.record.name
+        if key not in known:
+            known[key] = _identify(device.record, catalog)
+        found.append(replace(known[key], record=device.record))
+    return found
+
+
+def _identify(record: DeviceRecord, catalog: Catalog) -> _Device:
+    if record.device_class not in ("cpu", *ACCELERATORS):
+        return _Device(record)
+    unknown_te = None if record.device_class == "cpu" else unknown_accelerator_te()
     try:
         if record.device_class == "cpu":
-            return catalog.cpu(record.name)
-        if record.device_class in ACCELERATORS:
-            return catalog.hardware(_board(record.name))
-    except LookupFailed:
-        pass
-    return None
-
-
-def _board(name: str) -> str:
-    """The board a MIG slice is on, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; its share is apart."""
-    return name.split(" MIG ")[0]
-
-
-def _accelerator(
-    record: DeviceRecord, reserved_s: float, catalog: Catalog, declared: Quantity | None
-) -> tuple[Share, list[Notice]]:
-    found = identify(record, catalog)
-    hardware = found if isinstance(found, Hardware) else None
-    life = declared or catalog.lifetime(hardware.id if hardware else None)
-    field = f"devices.{record.device_id}.embodied_g"
-    notices = []
-    if hardware is None and not _asked_back(record, catalog):
-        text = f"{record.name!r} is not in the catalog; a generic accelerator stands in for it."
-        notices.append(Notice("hardware-unknown", text, field))
-    te = (accelerator_te(hardware) if hardware else None) or unknown_accelerator_te()
-    if te.tier in ("C", "D"):
-        text = f"Embodied carbon of {record.name} is modelled (tier {te.tier})."
-        notices.append(Notice("embodied-modelled", text, field))
-    grams = embodied_share_g(te.te_g, reserved_s, life, record.share)
-    where = (record.device_id, record.node, record.name)
-    return Share(*where, te, record.share, 1.0, grams, life), notices
-
-
-def _asked_back(record: DeviceRecord, catalog: Catalog) -> list[Notice]:
-    """A notice with the choices where the catalog knows a device's name, but not which part."""
-    try:
-        if record.device_class == "cpu":
-            catalog.cpu(record.name)
-        elif record.device_class in ACCELERATORS:
-            catalog.hardware(_board(record.name))
+            return _Device(record, catalog.cpu(record.name))
+        # A slice is named for its board, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+        board = catalog.hardware(record.name.split(" MIG ")[0])
     except AmbiguousName as error:
-        text = (
-            f"{record.name!r} may be {' or '.join(error.choices)}; a generic figure stands in. An "
-            "overlay can give the name to one of them."
-        )
-        return [Notice("hardware-ambiguous", text, f"devices.{record.device_id}.embodied_g")]
+        return _Device(record, choices=tuple(error.choices), te=unknown_te)
     except LookupFailed:
-        pass
-    return []
+        return _Device(record, te=unknown_te)
+    return _Device(record, board, te=accelerator_te(board) or unknown_te)
 
 
-def _host(
-    node: str,
-    records: Sequence[DeviceRecord],
-    reserved_s: float,
-    catalog: Catalog,
-    life: Quantity,
-) -> tuple[Share | None, list[Notice]]:
-    found = [r for r in records if r.device_class in ACCELERATORS]
-    accelerators = [r for r in found if not _holds_host(r, catalog)]
-    if found and not accelerators:
-        return None, []
-    reserved = sum(record.share for record in accelerators)
-    if any(_in_server(record, catalog) for record in accelerators):
+def _accelerator(record: DeviceRecord, te: Embodied, reserved_s: float, life: Quantity) -> Share:
+    return Share(
+        device_id=record.device_id,
+        node=record.node,
+        label=record.name,
+        te=te,
+        reserved=record.share,
+        total=1.0,
+        reserved_s=reserved_s,
+        life=life,
+        embodied_g=embodied_share_g(te.te_g, reserved_s, life, record.share),
+    )
+
+
+def _accelerator_notices(device: _Device, te: Embodied) -> list[Notice]:
+    name, field = device.record.name, f"devices.{device.record.device_id}.embodied_g"
+    notices = []
+    if device.row is None and not device.choices:
+        text = f"{name!r} is not in the catalog; a generic accelerator stands in for it."
+        notices.append(Notice("hardware-unknown", text, field))
+    if te.tier in ("C", "D"):
+        text = f"Embodied carbon of {name} is modelled (tier {te.tier})."
+        notices.append(Notice("embodied-modelled", text, field))
+    return notices
+
+
+def _ambiguous(device: _Device) -> Notice:
+    text = (
+        f"{device.record.name!r} may be {' or '.join(device.choices)}; a generic figure stands in. "
+        "An overlay can give the name to one of them."
+    )
+    return Notice("hardware-ambiguous", text, f"devices.{device.record.device_id}.embodied_g")
+
+
+def _host(node: str, devices: Sequence[_Device], reserved_s: float, life: Quantity) -> Share | None:
+    """The host's share; None where the figures of all its accelerators hold it already."""
+    accelerators = [device for device in devices if device.te and not device.te.includes_host]
+    if not accelerators and any(device.te for device in devices):
+        return None
+    reserved = sum(device.record.share for device in accelerators)
+    if any(device.in_server for device in accelerators):
         slots = max(server_accelerators(), reserved)
         te = host_share_te(slots)
         label = f"host, the share of {reserved:g} of {slots:g} accelerators"
     else:
-        te = _seen_host(records, catalog)
-        reserved, slots = _reserved_of(reserved, accelerators, records)
+        te = _seen_host(devices)
+        reserved, slots = _reserved_of(reserved, accelerators, devices)
         label = "host (CPU, memory, board, case)"
-    grams = embodied_share_g(te.te_g, reserved_s, life, reserved / slots)
-    notice = Notice("host-modelled", CODES["host-modelled"], "embodied_g")
-    share = Share(f"{node}-host", node, label, te, reserved, slots, grams, life)
-    return share, [notice]
-
-
-def _holds_host(record: DeviceRecord, catalog: Catalog) -> bool:
-    """Whether the published figure of a part already holds its host's share."""
-    hardware = identify(record, catalog)
-    embodied = accelerator_te(hardware) if isinstance(hardware, Hardware) else None
-    return embodied is not None and embodied.includes_host
-
-
-def _in_server(record: DeviceRecord, catalog: Catalog) -> bool:
-    hardware = identify(record, catalog)
-    return isinstance(hardware, Hardware) and hardware.in_server
+    return Share(
+        device_id=f"{node}-host",
+        node=node,
+        label=label,
+        te=te,
+        reserved=reserved,
+        total=slots,
+        reserved_s=reserved_s,
+        life=life,
+        embodied_g=embodied_share_g(te.te_g, reserved_s, life, reserved / slots),
+    )
 
 
 def _reserved_of(
-    reserved: float, accelerators: Sequence[DeviceRecord], records: Sequence[DeviceRecord]
+    reserved: float, accelerators: Sequence[_Device], devices: Sequence[_Device]
 ) -> tuple[float, float]:
     """RR and ToR: accelerators reserved and in the host; the job's part of a host that has none."""
-    in_host = max((record.units_total or 0.0 for record in accelerators), default=0.0)
+    in_host = max((device.record.units_total or 0.0 for device in accelerators), default=0.0)
     if in_host > reserved:
         return reserved, in_host
-    return (1.0, 1.0) if accelerators else (_beside_others(records), 1.0)
+    return (1.0, 1.0) if accelerators else (_part_of_limits(_of_class(devices, "cpu")), 1.0)
 
 
-def _beside_others(records: Sequence[DeviceRecord]) -> float:
+def _part_of_limits(cpu: _Device | None) -> float:
     """The job's part of what its limits left it, which others used at the same time (0 to 1].
 
     The host's size is that of the limits (`units`); a share below theirs was divided further.
     """
-    cpu = next((record for record in records if record.device_class == "cpu"), None)
-    if cpu is None or not cpu.units or not cpu.units_total:
+    if cpu is None or not cpu.record.units or not cpu.record.units_total:
         return 1.0
-    return min(1.0, round(cpu.share * cpu.units_total / cpu.units, 6))
+    return min(1.0, round(cpu.record.share * cpu.record.units_total / cpu.record.units, 6))
 
 
-def _seen_host(records: Sequence[DeviceRecord], catalog: Catalog) -> Embodied:
-    cpu = next((r for r in records if r.device_class == "cpu"), None)
-    ram = next((r for r in records if r.device_class == "ram"), None)
-    found = identify(cpu, catalog) if cpu else None
+def _seen_host(devices: Sequence[_Device]) -> Embodied:
+    cpu, ram = _of_class(devices, "cpu"), _of_class(devices, "ram")
     return host_te(
-        found if isinstance(found, Cpu) else None,
-        cpu.units if cpu else None,
-        gib_from_bytes(ram.memory_b) if ram and ram.memory_b else None,
+        cpu.row if cpu and isinstance(cpu.row, Cpu) else None,
+        cpu.record.units if cpu else None,
+        gib_from_bytes(ram.record.memory_b) if ram and ram.record.memory_b else None,
     )
+
+
+def _of_class(devices: Sequence[_Device], device_class: str) -> _Device | None:
+    return next((d for d in devices if d.record.device_class == device_class), None)

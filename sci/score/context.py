@@ -1,4 +1,4 @@
-"""The worked-out parts of a score, shared by the modules that write its document."""
+"""What a score is made from and made of: its context, and the job with its computed terms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gramwatt.sci.journal.records import SYNTHETIC_METERS
 from gramwatt.sci.score.allocation import EmbodiedShares
 from gramwatt.sci.score.functional_unit import Conversion
 from gramwatt.sci.score.location import Place
-from gramwatt.sci.score.operational import EnergyCells
+from gramwatt.sci.score.operational import JobEnergy
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +32,27 @@ class ScoreContext:
     signal: Signal = "average"
     basis: Basis = "lifecycle"
 
-    @property
-    def life(self) -> Quantity:
-        """EL of what the catalog's overlay says nothing special about [years]."""
-        return self.lifetime or self.catalog.lifetime()
-
 
 @dataclass(frozen=True)
-class Parts:
-    """One job with its joined energy, place and embodied shares.
+class ScoredJob:
+    """One job with its place, its energy joined with intensity, and its embodied shares.
 
-    `energy_kwh` [kWh], `operational_g` and `embodied_g` [gCO2e] are None where not known: one
-    device without a reading makes the job's energy unknown.
+    The terms `energy_kwh` [kWh], `operational_g` and `embodied_g` [gCO2e] are None where not known:
+    one device without a reading makes the job's energy unknown.
     """
 
     job: MergedJob
     context: ScoreContext
     place: Place
-    cells: EnergyCells
+    energy: JobEnergy
     embodied: EmbodiedShares
     conversions: tuple[Conversion, ...] = ()
 
     @cached_property
     def synthetic(self) -> bool:
         """Whether any reading comes from a meter that is no hardware."""
-        said = any(notice.code == "meter-synthetic" for notice in self.job.notices)
-        return said or any(d.record.meter in SYNTHETIC_METERS for d in self.job.devices)
+        noted = any(notice.code == "meter-synthetic" for notice in self.job.notices)
+        return noted or any(d.record.meter in SYNTHETIC_METERS for d in self.job.devices)
 
     @cached_property
     def complete(self) -> bool:
@@ -67,13 +62,13 @@ class Parts:
     @cached_property
     def energy_kwh(self) -> Quantity | None:
         """E, the energy of the IT equipment [kWh]."""
-        energy = self.cells.energy_j() if self.complete else None
+        energy = self.energy.energy_j() if self.complete else None
         return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None
 
     @cached_property
     def operational_g(self) -> Quantity | None:
         """O [gCO2e]."""
-        return self.cells.operational_g(self.place.pue) if self.complete else None
+        return self.energy.operational_g(self.place.pue) if self.complete else None
 
     @cached_property
     def embodied_g(self) -> Quantity | None:

@@ -1,7 +1,8 @@
-"""R in one unit: amounts that were counted in another are converted by a declared factor.
+"""R and C per R: what was counted in another unit is converted by a declared factor first.
 
-SCI specification v1.1: where a component has another unit, it is converted first and the factor is
-disclosed. A factor is declared as a tag of the job, with its source and date:
+ISO/IEC 21031 (SCI specification v1.1), "Functional unit": where a component has another unit, it is
+converted and the factor is disclosed. A factor is declared as a tag of the job, with source and
+date:
 
     convert.page = "500 token; mean of our own corpus; 2026-05-01"
 
@@ -12,11 +13,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gramwatt.sci.base.document import ConversionDoc
-from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.document import ConversionDoc, SciDoc
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import UNIT_PATTERN
 
@@ -63,9 +67,7 @@ def convert(job: MergedJob) -> Converted:
     A factor that cannot be used is left out with a notice: the amounts then stay as counted.
     """
     declared, notices = declared_factors(job.head.tags)
-    counted: dict[str, float] = {}
-    for count in job.counts:
-        counted[count.unit] = counted.get(count.unit, 0.0) + count.amount
+    counted = _counted(job)
     used = {
         unit: replace(factor, counted=counted[unit])
         for unit, factor in declared.items()
@@ -79,6 +81,13 @@ def convert(job: MergedJob) -> Converted:
     )
     units = tuple(dict.fromkeys(used[u].to if u in used else u for u in job.units))
     return Converted(replace(job, counts=counts, units=units), tuple(used.values()), notices)
+
+
+def _counted(job: MergedJob) -> dict[str, float]:
+    counted: dict[str, float] = defaultdict(float)
+    for count in job.counts:
+        counted[count.unit] += count.amount
+    return counted
 
 
 def declared_factors(
@@ -118,3 +127,48 @@ def _parsed(unit: str, text: str) -> Conversion:
     if not _DATE.fullmatch(rest[1]):
         raise ValueError(f"{rest[1]!r} is not a date, such as 2026-05-01, 2026-05 or 2026")
     return Conversion(unit, to.strip(), factor, rest[0], rest[1])
+
+
+@dataclass(frozen=True, slots=True)
+class UnitScore:
+    """R in one unit and C per R [gCO2e/unit], which is None where C is not known."""
+
+    unit: str
+    count: float
+    g_per_unit: Quantity | None
+
+    def to_doc(self) -> SciDoc:
+        """This score as JSON-ready data."""
+        figure = self.g_per_unit.to_doc() if self.g_per_unit else None
+        return {"unit": self.unit, "count": self.count, "g_per_unit": figure}
+
+
+def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
+    """C per R [gCO2e/unit]; raises ScoreError for R <= 0, which has no meaning."""
+    if count <= 0:
+        raise ScoreError(f"R must be above zero, not {count} {unit}", code="bad-functional-unit")
+    return total_g.scaled(1 / count, f"gCO2e/{unit}")
+
+
+def unit_scores(
+    job: MergedJob, total_g: Quantity | None
+) -> tuple[tuple[UnitScore, ...], list[Notice]]:
+    """The score in each counted unit, declared ones first, and per job where nothing was counted.
+
+    A unit that was declared and never counted leaves a notice, and so does a job without a unit.
+    """
+    counted = {unit: amount for unit, amount in _counted(job).items() if amount > 0}
+    notices = [
+        Notice("unit-not-counted", f"The unit {unit!r} was declared but never counted.", "sci")
+        for unit in job.units
+        if unit not in counted and unit != "job"
+    ]
+    if not counted:
+        counted = {"job": 1.0}
+        if not job.units:
+            notices.append(Notice("unit-undeclared", CODES["unit-undeclared"], "sci"))
+    scores = tuple(
+        UnitScore(unit, counted[unit], per_unit(total_g, counted[unit], unit) if total_g else None)
+        for unit in sorted(counted, key=lambda unit: (unit not in job.units, unit))
+    )
+    return scores, notices

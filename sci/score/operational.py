@@ -1,147 +1,214 @@
 """Operational emissions: O = sum over intervals of E_k x I(zone, t_k), times PUE once.
 
-SCI specification v1.1, "Operational emissions"; never mean E times mean I. The sum is kept in cells
-of (device, kind of energy, intensity point), so that ranges are worked out once per cell and a job
-of many intervals costs one pass.
+ISO/IEC 21031 (SCI specification v1.1), "Operational emissions"; never mean E times mean I. One pass
+over the intervals sums energy by meter, kind, intensity point and UTC day, so that ranges are
+worked out once per sum and not once per interval.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from itertools import chain
+from math import fsum
 
 from gramwatt.sci.base import uncertainty
-from gramwatt.sci.base.quantity import KINDS, Kind, Quantity, prevailing, total
+from gramwatt.sci.base.quantity import (
+    KINDS,
+    Kind,
+    Quantity,
+    join_sources,
+    prevailing,
+    total,
+    weakest,
+)
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.merge import MergedDevice
+from gramwatt.sci.journal.records import IntervalRecord
 
-Cell = tuple[str, Kind, int, date]
-_KINDS: dict[str, Kind] = {kind: kind for kind in KINDS}
+Sums = Mapping[tuple[str, Kind, int], float]
+_KINDS: Mapping[str, Kind] = {kind: kind for kind in KINDS}
 
 
-@dataclass(slots=True)
-class EnergyCells:
-    """Joules by (device, kind, intensity point, UTC day) of a job, and the devices' meters.
+@dataclass(frozen=True)
+class DeviceEnergy:
+    """Energy [J] of one device, read by `meter`: by kind, and by intensity point."""
 
+    meter: str
+    by_kind: Mapping[Kind, float]
+    by_point: Mapping[int, float]
+
+    @cached_property
+    def energy_j(self) -> Quantity | None:
+        """Energy [J]; None where nothing was read."""
+        return _energy_j({(self.meter, kind): joules for kind, joules in self.by_kind.items()})
+
+
+@dataclass(frozen=True)
+class JobEnergy:
+    """Energy of a job joined with intensity.
+
+    `sums` [J] are by meter, kind and number of the point, `of_day` those of each UTC day.
     `points` are those of `track`, followed by those of nodes in other zones: equally many for each
     zone, with the same edges, so that a point's number modulo that of `track` is its time.
     """
 
     track: IntensityTrack
-    points: tuple[IntensityPoint, ...] = ()
-    cells: dict[Cell, float] = field(default_factory=lambda: defaultdict(float))
-    meters: dict[str, str] = field(default_factory=dict)
-    _days: dict[date, list[tuple[Cell, float]]] = field(default_factory=dict)
+    points: Sequence[IntensityPoint]
+    devices: Mapping[str, DeviceEnergy]
+    sums: Sums
+    of_day: Mapping[date, Sums]
 
-    @classmethod
-    def of(
-        cls,
-        devices: Iterable[MergedDevice],
-        track: IntensityTrack,
-        by_node: Mapping[str, IntensityTrack] | None = None,
-    ) -> EnergyCells:
-        """Join every interval of `devices` with the intensity points of `track`.
+    @cached_property
+    def by_kind(self) -> dict[str, float]:
+        """Energy [J] by the way it is known."""
+        found: dict[str, float] = defaultdict(float)
+        for (_, kind, _), joules in self.sums.items():
+            found[kind] += joules
+        return dict(found)
 
-        `by_node` has the tracks of nodes in zones of their own, aligned with `track`.
-        """
-        others = {id(other): other for other in (by_node or {}).values() if other is not track}
-        tracks = [track, *others.values()]
-        offsets = {id(one): n * len(track.points) for n, one in enumerate(tracks)}
-        joined = cls(track, tuple(point for one in tracks for point in one.points))
-        for device in devices:
-            joined.meters[device.record.device_id] = device.record.meter
-            own = (by_node or {}).get(device.record.node, track)
-            joined._add(device, own, offsets[id(own)])
-        for cell, joules in joined.cells.items():
-            joined._days.setdefault(cell[3], []).append((cell, joules))
-        return joined
+    @cached_property
+    def by_point(self) -> dict[int, float]:
+        """Energy [J] by intensity point."""
+        found: dict[int, float] = defaultdict(float)
+        for (_, _, index), joules in self.sums.items():
+            found[index] += joules
+        return dict(found)
 
-    def _add(self, device: MergedDevice, track: IntensityTrack, offset: int) -> None:
-        """Intervals come in time order, so most lie within the same point as the one before."""
-        points, cells, device_id = track.points, self.cells, device.record.device_id
-        at, left, right = 0, points[0].start, points[0].end
-        for interval in device.intervals:
-            start, end = interval.start, interval.end
-            kind, day = _KINDS[interval.kind], start.date()
-            if left <= start and end <= right:
-                cells[device_id, kind, offset + at, day] += interval.energy_j
-                continue
-            for at, share in track.split(start, end):
-                cells[device_id, kind, offset + at, day] += interval.energy_j * share
-            left, right = points[at].start, points[at].end
+    def by_quality(self) -> dict[str, float]:
+        """Energy [J] by the quality of the intensity that it was joined with."""
+        found: dict[str, float] = defaultdict(float)
+        for index, joules in self.by_point.items():
+            found[self.points[index].quality] += joules
+        return dict(found)
 
-    def _of_day(self, day: date | None) -> Iterable[tuple[Cell, float]]:
-        return self.cells.items() if day is None else self._days.get(day, ())
-
-    def energy_j(self, *, device: str | None = None, day: date | None = None) -> Quantity | None:
-        """Energy [J] of one device or day, or of the whole job; None where nothing was read.
+    def energy_j(self, day: date | None = None) -> Quantity | None:
+        """Energy [J] of the job or of one UTC day; None where nothing was read.
 
         Its kind is the one that nine tenths of it reach; its range is that of all its parts.
         """
-        sums: dict[tuple[str, Kind], float] = defaultdict(float)
-        for (device_id, kind, _, _), joules in self._of_day(day):
-            if device in (None, device_id):
-                sums[device_id, kind] += joules
-        summed = total(
-            uncertainty.energy(joules, kind, self.meters[device_id])
-            for (device_id, kind), joules in sums.items()
-        )
-        if summed is None:
-            return None
-        by_kind: dict[Kind, float] = defaultdict(float)
-        for (_, kind), joules in sums.items():
-            by_kind[kind] += joules
-        return summed.sourced(summed.source, prevailing(by_kind))
+        by_meter: dict[tuple[str, Kind], float] = defaultdict(float)
+        for (meter, kind, _), joules in self._sums(day).items():
+            by_meter[meter, kind] += joules
+        return _energy_j(by_meter)
 
-    def operational_g(self, pue: Quantity, *, day: date | None = None) -> Quantity | None:
-        """O [gCO2e] = sum(E x I) x PUE; None where no energy is known."""
-        sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
-        for (device_id, kind, index, _), joules in self._of_day(day):
-            sums[self.meters[device_id], kind, index] += joules
+    def operational_g(self, pue: Quantity, day: date | None = None) -> Quantity | None:
+        """O [gCO2e] = sum(E x I) x PUE, of the job or of one day; None where no energy is known."""
+        sums = self._sums(day)
+        terms: dict[tuple[str, Kind], list[tuple[float, Quantity]]] = defaultdict(list)
+        for (meter, kind, index), joules in sums.items():
+            terms[meter, kind].append((joules / J_PER_KWH, self.points[index].intensity))
         emitted = total(
-            uncertainty.energy(joules, kind, meter)
-            .scaled(1 / J_PER_KWH, "kWh")
-            .times(self.points[index].intensity, "gCO2e")
-            for (meter, kind, index), joules in sums.items()
+            uncertainty.energy(1.0, kind, meter).times(_weighted(of_meter, "gCO2e"), "gCO2e")
+            for (meter, kind), of_meter in terms.items()
         )
-        return emitted.times(pue, "gCO2e") if emitted else None
+        if emitted is None:
+            return None
+        sources = ((meter, self.points[index].intensity.source) for meter, _, index in sums)
+        return emitted.sourced(join_sources(chain.from_iterable(sources))).times(pue, "gCO2e")
 
-    def by_kind(self, device: str | None = None) -> dict[str, float]:
-        """Joules by kind, of one device or of the job."""
-        sums: dict[str, float] = defaultdict(float)
-        for (device_id, kind, _, _), joules in self.cells.items():
-            if device in (None, device_id):
-                sums[kind] += joules
-        return dict(sums)
+    @cached_property
+    def mean_intensity(self) -> Quantity:
+        """Intensity weighted by energy [gCO2e/kWh]; the first point's where no energy is known."""
+        return self._mean_intensity(self.by_point)
 
-    def by_quality(self) -> dict[str, float]:
-        """Joules by the quality of the intensity they were joined with."""
-        sums: dict[str, float] = defaultdict(float)
-        for (_, _, index, _), joules in self.cells.items():
-            sums[self.points[index].quality] += joules
-        return dict(sums)
+    def zone_intensity(self, number: int) -> Quantity:
+        """The same of one of several zones, by its number in the order of their points."""
+        size = len(self.track.points)
+        there = {index: j for index, j in self.by_point.items() if index // size == number}
+        return self._mean_intensity(there)
 
-    def days(self) -> list[date]:
-        """The UTC days with energy, in order."""
-        return sorted({day for _, _, _, day in self.cells})
-
-    def mean_intensity(self, zone: int | None = None) -> Quantity:
-        """Energy-weighted intensity [gCO2e/kWh]; the plain first point where no energy is known.
-
-        `zone` numbers one of several zones, in the order of their points; None means all.
-        """
-        weights: dict[int, float] = defaultdict(float)
-        for (_, _, index, _), joules in self.cells.items():
-            if zone in (None, index // len(self.track.points)):
-                weights[index] += joules
+    def _mean_intensity(self, weights: Mapping[int, float]) -> Quantity:
         whole = sum(weights.values())
         if whole <= 0:
             return self.track.points[0].intensity
-        mean = total(
-            self.points[index].intensity.scaled(joules / whole) for index, joules in weights.items()
+        return _weighted(
+            [(joules / whole, self.points[index].intensity) for index, joules in weights.items()],
+            "gCO2e/kWh",
         )
-        assert mean is not None  # weights is not empty when its sum is positive
-        return mean
+
+    def _sums(self, day: date | None) -> Sums:
+        return self.sums if day is None else self.of_day.get(day, {})
+
+
+def join(
+    devices: Iterable[MergedDevice],
+    track: IntensityTrack,
+    by_node: Mapping[str, IntensityTrack] | None = None,
+) -> JobEnergy:
+    """Every interval of `devices` joined with the intensity points of `track`.
+
+    `by_node` has the tracks of nodes in zones of their own, aligned with `track`. Raises ScoreError
+    where the points do not cover an interval.
+    """
+    others = {id(other): other for other in (by_node or {}).values() if other is not track}
+    tracks = [track, *others.values()]
+    offsets = {id(one): n * len(track.points) for n, one in enumerate(tracks)}
+    points = tuple(point for one in tracks for point in one.points)
+    energy: dict[str, DeviceEnergy] = {}
+    sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
+    of_day: dict[date, dict[tuple[str, Kind, int], float]] = {}
+    for device in devices:
+        meter, node_track = device.record.meter, (by_node or {}).get(device.record.node, track)
+        by_kind: dict[Kind, float] = defaultdict(float)
+        by_point: dict[int, float] = defaultdict(float)
+        for (name, index, day), joules in _cells(device.intervals, node_track).items():
+            kind, point = _KINDS[name], offsets[id(node_track)] + index
+            by_kind[kind] += joules
+            by_point[point] += joules
+            sums[meter, kind, point] += joules
+            of_day.setdefault(day, defaultdict(float))[meter, kind, point] += joules
+        energy[device.record.device_id] = DeviceEnergy(meter, by_kind, by_point)
+    return JobEnergy(track, points, energy, sums, of_day)
+
+
+def _cells(
+    intervals: Iterable[IntervalRecord], track: IntensityTrack
+) -> dict[tuple[str, int, date], float]:
+    """Joules by kind, number of the point and UTC day on which their interval began.
+
+    Intervals come in time order, so most lie within the same point and day as the one before.
+    """
+    cells: dict[tuple[str, int, date], float] = defaultdict(float)
+    left = right = datetime.min.replace(tzinfo=UTC)
+    point, day = 0, left.date()
+    for interval in intervals:
+        start, end = interval.start, interval.end
+        if left <= start and end <= right:
+            cells[interval.kind, point, day] += interval.energy_j
+            continue
+        day = start.date()
+        for point, share in track.split(start, end):
+            cells[interval.kind, point, day] += interval.energy_j * share
+        midnight = datetime.combine(end.date(), time(), UTC)
+        left = max(track.points[point].start, midnight)
+        right = min(track.points[point].end, midnight + timedelta(days=1))
+        day = midnight.date()
+    return cells
+
+
+def _weighted(terms: Sequence[tuple[float, Quantity]], unit: str) -> Quantity:
+    """sum(weight x figure) in `unit` for exact weights of at least 0."""
+    value = fsum(weight * figure.value for weight, figure in terms)
+    low = fsum(weight * figure.low for weight, figure in terms)
+    high = fsum(weight * figure.high for weight, figure in terms)
+    kind = weakest(figure.kind for _, figure in terms)
+    source = join_sources(figure.source for _, figure in terms)
+    return Quantity(value, min(low, value), max(high, value), unit, kind, source)
+
+
+def _energy_j(sums: Mapping[tuple[str, Kind], float]) -> Quantity | None:
+    """Energy [J] out of joules by meter and kind."""
+    figure = total(
+        uncertainty.energy(joules, kind, meter) for (meter, kind), joules in sums.items()
+    )
+    if figure is None:
+        return None
+    by_kind: dict[Kind, float] = defaultdict(float)
+    for (_, kind), joules in sums.items():
+        by_kind[kind] += joules
+    return figure.sourced(figure.source, prevailing(by_kind))

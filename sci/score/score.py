@@ -7,55 +7,72 @@ and the scores None, and the status `not-sci`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead, QualityDoc, SciDoc
+from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.intensity import IntensityTrack, aligned
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob, NodePlace
 from gramwatt.sci.journal.records import IntervalRecord, format_time
 from gramwatt.sci.journal.telemetry import joined
-from gramwatt.sci.score.allocation import EmbodiedShares, Share, allocate
-from gramwatt.sci.score.context import Parts, ScoreContext, doc
-from gramwatt.sci.score.daily import days
-from gramwatt.sci.score.functional_unit import Converted, convert
+from gramwatt.sci.score.allocation import Share, allocate
+from gramwatt.sci.score.context import ScoreContext, ScoredJob, doc
+from gramwatt.sci.score.functional_unit import Converted, UnitScore, convert, unit_scores
 from gramwatt.sci.score.location import Place, locate_nodes, reused
-from gramwatt.sci.score.market_based import memo
 from gramwatt.sci.score.method import inputs, method, overlay_notices
-from gramwatt.sci.score.operational import EnergyCells
+from gramwatt.sci.score.operational import DeviceEnergy, join
 from gramwatt.sci.score.quality import conformance, quality
-from gramwatt.sci.score.sensitivity import lifetime_sensitivity
-from gramwatt.sci.score.terms import embodied_terms, steps
-from gramwatt.sci.score.timeseries import series
-from gramwatt.sci.score.windows import window_notices, windows
+from gramwatt.sci.score.supplementary import lifetime_sensitivity, market_based
+from gramwatt.sci.score.timeseries import days, series, steps
+from gramwatt.sci.score.windows import grouped, window_notices, windows
 
-__all__ = ["ScoreContext", "per_unit", "score"]
+__all__ = ["ScoreContext", "score"]
 
 
 def score(job: MergedJob, context: ScoreContext) -> JobDoc:
-    """The job document of design section 9; raises ScoreError when an input has no meaning."""
+    """The document of a job; raises ScoreError when an input has no meaning."""
     converted = convert(job)
-    job = converted.job
-    parts = _parts(converted, context)
-    units, of_units = _units(job, parts.total_g)
-    beside, of_memo = memo(job.head.tags, parts.energy_kwh, parts.place.pue)
-    remarks = (*of_units, *converted.notices, *of_memo, *window_notices(job))
+    scored = _scored(converted, context)
+    job = scored.job
+    units, unit_notices = unit_scores(job, scored.total_g)
+    contract, contract_notices = market_based(job.head.tags, scored.energy_kwh, scored.place.pue)
+    found = grouped(job.windows)
+    figures = inputs(scored)
+    notices = dict.fromkeys(
+        (
+            *_place_notices(scored),
+            *_energy_notices(scored),
+            *unit_notices,
+            *converted.notices,
+            *contract_notices,
+            *window_notices(job, found),
+            *job.notices,
+            *scored.embodied.notices,
+            *_intensity_notices(scored),
+            *overlay_notices(figures, context.catalog),
+            *([Notice("job-lost", CODES["job-lost"])] if job.state == "lost" else []),
+        )
+    )
     return {
-        **_head(parts, units),
-        "devices": _devices(job.devices, parts.cells, parts.embodied),
-        "data_quality": _quality(parts),
-        "notices": [notice.to_doc() for notice in _notices(parts, remarks)],
-        "method": method(parts, [row["unit"] for row in units]),
-        "series": series(job, None if parts.place.nodes else parts.cells.track),
-        "steps": steps(parts),
-        "embodied_terms": embodied_terms(parts),
-        "lifetime_sensitivity": lifetime_sensitivity(parts, units),
-        "memo": beside,
-        "windows": windows(parts),
-        "days": days(parts),
+        **_head(scored, units),
+        "devices": _devices(scored),
+        "data_quality": quality(
+            scored.energy.by_kind,
+            scored.energy.by_quality(),
+            scored.embodied.by_tier(),
+            complete=scored.complete,
+        ),
+        "notices": [notice.to_doc() for notice in notices],
+        "method": method(scored, figures, [row.unit for row in units]),
+        "series": series(job, None if scored.place.nodes else scored.energy.track),
+        "steps": steps(scored),
+        "embodied_terms": [share.to_doc() for share in scored.embodied.shares],
+        "lifetime_sensitivity": lifetime_sensitivity(scored.embodied, scored.operational_g, units),
+        "memo": contract,
+        "windows": windows(scored, found),
+        "days": days(scored),
         "tags": dict(job.head.tags),
         "model_id": job.head.model_id,
         "framework": job.head.framework,
@@ -63,9 +80,9 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
     }
 
 
-def _head(parts: Parts, units: list[SciDoc]) -> JobHead:
-    job = parts.job
-    status = conformance(_faults(parts), parts.place.deviations)
+def _head(scored: ScoredJob, units: Iterable[UnitScore]) -> JobHead:
+    job = scored.job
+    status = conformance(_faults(scored), scored.place.deviations)
     return {
         "job_id": job.head.job_id,
         "name": job.head.name or job.head.job_id,
@@ -76,43 +93,36 @@ def _head(parts: Parts, units: list[SciDoc]) -> JobHead:
         "started_at": format_time(job.started_at),
         "ended_at": format_time(job.ended_at) if job.ended_at else None,
         "duration_s": job.duration_s,
-        "zone": parts.place.zone,
+        "zone": scored.place.zone,
         "region": job.head.region,
-        "revision": parts.context.revision,
+        "revision": scored.context.revision,
         "provisional": job.state == "running",
-        "energy_kwh": doc(parts.energy_kwh),
-        "operational_g": doc(parts.operational_g),
-        "embodied_g": doc(parts.embodied_g),
-        "total_g": doc(parts.total_g),
-        "sci": units,
+        "energy_kwh": doc(scored.energy_kwh),
+        "operational_g": doc(scored.operational_g),
+        "embodied_g": doc(scored.embodied_g),
+        "total_g": doc(scored.total_g),
+        "sci": [row.to_doc() for row in units],
         "conformance": status.status,
         "deviations": list(status.deviations),
     }
 
 
-def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
-    """C per R [gCO2e/unit]; raises ScoreError for R <= 0, which has no meaning."""
-    if count <= 0:
-        raise ScoreError(f"R must be above zero, not {count} {unit}", code="bad-functional-unit")
-    return total_g.scaled(1 / count, f"gCO2e/{unit}")
-
-
-def _parts(converted: Converted, context: ScoreContext) -> Parts:
+def _scored(converted: Converted, context: ScoreContext) -> ScoredJob:
     job = converted.job
     whole = NodePlace("", job.head.zone, job.head.region, job.head.pue)
     place = locate_nodes(whole, job.places, job.nodes, context.catalog)
-    cells = EnergyCells.of(job.devices, *_tracks(job, place, context))
+    energy = join(job.devices, *_tracks(job, place, context))
     embodied = allocate(job, context.catalog, context.lifetime)
-    return Parts(job, context, place, cells, embodied, converted.used)
+    return ScoredJob(job, context, place, energy, embodied, converted.used)
 
 
 def _tracks(
     job: MergedJob, place: Place, context: ScoreContext
 ) -> tuple[IntensityTrack, dict[str, IntensityTrack]]:
     """The intensity of the job's place, and by node where the nodes stand in several zones."""
-    intervals = [interval for device in job.devices for interval in device.intervals]
-    start = min((interval.start for interval in intervals), default=job.started_at)
-    end = max((interval.end for interval in intervals), default=job.last_seen)
+    read = [device.intervals for device in job.devices if device.intervals]
+    start = min((intervals[0].start for intervals in read), default=job.started_at)
+    end = max((intervals[-1].end for intervals in read), default=job.last_seen)
     zones = place.zones or (None,)
     tracks = [_track(context, zone, start, end) for zone in zones]
     if len(tracks) > 1 and start < end:
@@ -134,62 +144,23 @@ def _track(
     return track
 
 
-def _faults(parts: Parts) -> list[str]:
+def _faults(scored: ScoredJob) -> list[str]:
     """What keeps the score from being an SCI: each "shall" of the standard that is not met."""
-    named = {"energy": parts.energy_kwh, "embodied carbon": parts.embodied_g}
+    named = {"energy": scored.energy_kwh, "embodied carbon": scored.embodied_g}
     unknown = [f"{name} is not known" for name, figure in named.items() if figure is None]
     synthetic = ["readings come from a synthetic or replayed meter, not from hardware"]
-    return [*(synthetic if parts.synthetic else []), *parts.place.faults, *unknown]
+    return [*(synthetic if scored.synthetic else []), *scored.place.faults, *unknown]
 
 
-def _units(job: MergedJob, total_g: Quantity | None) -> tuple[list[SciDoc], list[Notice]]:
-    """R and C per R for each counted unit, and per job where nothing was counted."""
-    counts: dict[str, float] = {}
-    for count in job.counts:
-        counts[count.unit] = counts.get(count.unit, 0.0) + count.amount
-    counted = {unit: amount for unit, amount in counts.items() if amount > 0}
-    notices = [
-        Notice("unit-not-counted", f"The unit {unit!r} was declared but never counted.", "sci")
-        for unit in job.units
-        if unit not in counted and unit != "job"
-    ]
-    if not counted:
-        counted = {"job": 1.0}
-        if not job.units:
-            notices.append(Notice("unit-undeclared", CODES["unit-undeclared"], "sci"))
-    ordered = sorted(counted, key=lambda unit: (unit not in job.units, unit))
-    return [_sci(unit, counted[unit], total_g) for unit in ordered], notices
-
-
-def _sci(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
-    figure = per_unit(total_g, count, unit).to_doc() if total_g else None
-    return {"unit": unit, "count": count, "g_per_unit": figure}
-
-
-def _notices(parts: Parts, of_units: Iterable[Notice]) -> Iterable[Notice]:
-    """Each remark once, those on the place first."""
-    job = parts.job
-    notices = list(parts.place.notices)
-    if parts.synthetic and all(notice.code != "meter-synthetic" for notice in job.notices):
+def _place_notices(scored: ScoredJob) -> list[Notice]:
+    notices = list(scored.place.notices)
+    if scored.synthetic and all(n.code != "meter-synthetic" for n in scored.job.notices):
         notices.append(Notice("meter-synthetic", CODES["meter-synthetic"], "energy_kwh"))
-    notices += [*_energy_notices(parts), *of_units, *job.notices]
-    notices += [*parts.embodied.notices, *_intensity_notices(parts)]
-    notices += overlay_notices(inputs(parts), parts.context.catalog)
-    notices += [Notice("job-lost", CODES["job-lost"])] if job.state == "lost" else []
-    return dict.fromkeys(notices)
+    return notices
 
 
-def _quality(parts: Parts) -> QualityDoc:
-    return quality(
-        parts.cells.by_kind(),
-        parts.cells.by_quality(),
-        parts.embodied.by_tier(),
-        complete=parts.complete,
-    )
-
-
-def _energy_notices(parts: Parts) -> list[Notice]:
-    unread = [device.record for device in parts.job.devices if not device.intervals]
+def _energy_notices(scored: ScoredJob) -> list[Notice]:
+    unread = [device.record for device in scored.job.devices if not device.intervals]
     notices = [
         Notice(
             "energy-unmeasured",
@@ -198,7 +169,7 @@ def _energy_notices(parts: Parts) -> list[Notice]:
         )
         for record in unread
     ]
-    by_kind = parts.cells.by_kind()
+    by_kind = scored.energy.by_kind
     if not by_kind and not unread:
         notices.append(Notice("energy-unmeasured", CODES["energy-unmeasured"], "energy_kwh"))
     estimated = by_kind.get("estimated", 0.0)
@@ -211,27 +182,31 @@ def _energy_notices(parts: Parts) -> list[Notice]:
     return notices
 
 
-def _intensity_notices(parts: Parts) -> list[Notice]:
-    annual = [point.intensity.source for point in parts.cells.points if point.quality == "annual"]
+def _intensity_notices(scored: ScoredJob) -> list[Notice]:
+    annual = [p.intensity.source for p in scored.energy.points if p.quality == "annual"]
     if not annual:
         return []
     texts = (f"Annual mean intensity: {source}." for source in dict.fromkeys(annual))
     found = [Notice("intensity-annual", text, "operational_g") for text in texts]
-    for zone in parts.place.zones:
-        found += reused(zone, parts.context.catalog)
+    for zone in scored.place.zones:
+        found += reused(zone, scored.context.catalog)
     return found
 
 
-def _devices(
-    devices: Iterable[MergedDevice], cells: EnergyCells, embodied: EmbodiedShares
-) -> list[DeviceDoc]:
-    rows = [_device(device, cells, embodied) for device in devices]
-    read = {row["device_id"] for row in rows}
-    return rows + [_host(share) for share in embodied.shares if share.device_id not in read]
+def _devices(scored: ScoredJob) -> list[DeviceDoc]:
+    """A row for every device, then for every host: its energy is that of CPU and memory rows."""
+    shares = {share.device_id: share for share in reversed(scored.embodied.shares)}
+    rows = []
+    for device in scored.job.devices:
+        device_id = device.record.device_id
+        hardware, energy = scored.embodied.ids.get(device_id), scored.energy.devices[device_id]
+        rows.append(_device(device, hardware, energy, shares.get(device_id)))
+    read = scored.energy.devices.keys()
+    hosts = [_host(share) for share in scored.embodied.shares if share.device_id not in read]
+    return rows + hosts
 
 
 def _host(share: Share) -> DeviceDoc:
-    """The host's row: embodied share only; its energy is that of the CPU and memory rows."""
     return {
         "device_id": share.device_id,
         "node": share.node,
@@ -250,35 +225,37 @@ def _host(share: Share) -> DeviceDoc:
     }
 
 
-def _device(device: MergedDevice, cells: EnergyCells, embodied: EmbodiedShares) -> DeviceDoc:
-    record, share = device.record, embodied.of(device.record.device_id)
+def _device(
+    device: MergedDevice, hardware: str | None, energy: DeviceEnergy, share: Share | None
+) -> DeviceDoc:
+    record, intervals = device.record, device.intervals
     return {
         "device_id": record.device_id,
         "node": record.node,
         "class": record.device_class,
         "name": record.name,
-        "hardware": embodied.ids.get(record.device_id),
+        "hardware": hardware,
         "share": record.share,
-        "energy_j": doc(cells.energy_j(device=record.device_id)),
+        "energy_j": doc(energy.energy_j),
         "embodied_g": share.embodied_g.to_doc() if share else None,
         "meter": record.meter,
-        "kinds": cells.by_kind(record.device_id),
-        "mean_utilisation": _mean_utilisation(device),
-        "peak_memory_b": _highest(i.memory_peak_b for i in device.intervals),
-        "max_power_w": _highest(i.power_max_w for i in device.intervals),
-        "profile": joined((i.profile, _length_s(i)) for i in device.intervals),
+        "kinds": {kind: joules for kind, joules in energy.by_kind.items()},
+        "mean_utilisation": _mean_utilisation(intervals),
+        "peak_memory_b": _highest(i.memory_peak_b for i in intervals),
+        "max_power_w": _highest(i.power_max_w for i in intervals),
+        "profile": joined((i.profile, _length_s(i)) for i in intervals if i.profile),
     }
 
 
-def _mean_utilisation(device: MergedDevice) -> float | None:
+def _mean_utilisation(intervals: Sequence[IntervalRecord]) -> float | None:
     """Utilisation weighted by time, over the intervals that report one."""
-    weighted = [
-        (interval.utilisation_mean, _length_s(interval))
-        for interval in device.intervals
-        if interval.utilisation_mean is not None
-    ]
-    seconds = sum(length for _, length in weighted)
-    return sum(busy * length for busy, length in weighted) / seconds if seconds else None
+    busy_s = length_s = 0.0
+    for interval in intervals:
+        if interval.utilisation_mean is not None:
+            seconds = _length_s(interval)
+            busy_s += interval.utilisation_mean * seconds
+            length_s += seconds
+    return busy_s / length_s if length_s else None
 
 
 def _length_s(interval: IntervalRecord) -> float:

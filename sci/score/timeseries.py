@@ -1,80 +1,213 @@
-"""Energy over time for charts: intervals of all devices gathered into few enough points."""
+"""A job over time: points of a chart, UTC days, and the steps of its operational sum."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 
-from gramwatt.sci.base.document import SeriesPoint
-from gramwatt.sci.base.quantity import KINDS
-from gramwatt.sci.grid.intensity import IntensityTrack
+from gramwatt.sci.base.document import DayDoc, DeviceStepsDoc, SeriesPoint, StepsDoc
+from gramwatt.sci.base.quantity import KINDS, Quantity
+from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import format_time
+from gramwatt.sci.score.context import ScoredJob, doc
 
-STEPS_S = (10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
-MAX_POINTS = 240
-_RANK: dict[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
+CHART_STEPS_S = (10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
+MAX_CHART_POINTS = 240
+MAX_STEPS = 744
+"""As many as a month has hours."""
+MAX_CELLS = 20_000
+"""Devices times steps that one document carries at most."""
+_RANK: Mapping[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
-    """Energy [J] by device class in equal steps, at most `MAX_POINTS` steps a class.
+    """Energy [J] by device class in equal steps, at most `MAX_CHART_POINTS` steps a class.
 
     An interval that crosses a step is shared by time, so the points add up to the job's energy. The
     first and last point end where the readings do, so that energy over length is mean power. Where
     nodes stand in several zones there is no `track`, and no one intensity beside the energy.
     """
-    intervals = [interval for device in job.devices for interval in device.intervals]
-    first = min((interval.start for interval in intervals), default=job.started_at)
-    last = max((interval.end for interval in intervals), default=job.started_at)
-    step = timedelta(seconds=_step_s(job.duration_s))
-    sums: dict[tuple[str, int], float] = defaultdict(float)
-    kinds: dict[tuple[str, int], set[str]] = defaultdict(set)
+    read = [device.intervals for device in job.devices if device.intervals]
+    if not read:
+        return []
+    first = min(intervals[0].start for intervals in read)
+    last = max(intervals[-1].end for intervals in read)
+    step = timedelta(seconds=_chart_step_s(job.duration_s))
+    sums = _energy_by_step(job, step)
+    starts = {n: job.started_at + n * step for _, index in sums for n in (index, index + 1)}
+    edges = {n: format_time(min(max(start, first), last)) for n, start in starts.items()}
+    intensities = _intensities(track, starts) if track else {}
+    return [
+        {
+            "start": edges[index],
+            "end": edges[index + 1],
+            "class": device_class,
+            "energy_j": sum(by_kind.values()),
+            "kind": max(by_kind, key=_RANK.__getitem__),
+            "intensity_g_per_kwh": intensities.get(index),
+        }
+        for (device_class, index), by_kind in sorted(sums.items())
+    ]
+
+
+def _chart_step_s(duration_s: float) -> float:
+    for step_s in CHART_STEPS_S:
+        if duration_s / step_s <= MAX_CHART_POINTS:
+            return step_s
+    return duration_s / MAX_CHART_POINTS
+
+
+def _energy_by_step(job: MergedJob, step: timedelta) -> dict[tuple[str, int], dict[str, float]]:
+    """Joules by device class and number of the step after the job's start, then by kind."""
+    origin = job.started_at
+    sums: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for device in job.devices:
+        left = right = origin
         for interval in device.intervals:
-            for index, share in _steps(job.started_at, step, interval.start, interval.end):
-                key = (device.record.device_class, index)
-                sums[key] += interval.energy_j * share
-                kinds[key].add(interval.kind)
-    points: list[SeriesPoint] = []
-    for (device_class, index), joules in sorted(sums.items()):
-        start = job.started_at + index * step
-        points.append(
+            if not left <= interval.start < right:
+                index = (interval.start - origin) // step
+                left = origin + index * step
+                right = left + step
+                by_kind = sums[device.record.device_class, index]
+            if interval.end <= right:
+                by_kind[interval.kind] += interval.energy_j
+                continue
+            for crossed, share in _steps_crossed(origin, step, interval.start, interval.end):
+                of_step = sums[device.record.device_class, crossed]
+                of_step[interval.kind] += interval.energy_j * share
+    return sums
+
+
+def _steps_crossed(
+    origin: datetime, step: timedelta, start: datetime, end: datetime
+) -> Iterator[tuple[int, float]]:
+    """Number of each step that [start, end) meets, with the fraction of the span in it."""
+    index = (start - origin) // step
+    left = origin + index * step
+    while left < end:
+        yield index, (min(end, left + step) - max(start, left)) / (end - start)
+        index, left = index + 1, left + step
+
+
+def _intensities(track: IntensityTrack, starts: Mapping[int, datetime]) -> dict[int, float]:
+    """Intensity [gCO2e/kWh] at the start of each step that the track covers."""
+    points = track.points
+    ends = [point.end for point in points]
+    found = {n: bisect_right(ends, start) for n, start in starts.items() if start < ends[-1]}
+    return {
+        n: points[index].intensity.value
+        for n, index in found.items()
+        if points[index].start <= starts[n]
+    }
+
+
+def days(scored: ScoredJob) -> list[DayDoc]:
+    """Energy and O as read, M in proportion to reserved time, counts as made; one row a UTC day."""
+    counts: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for count in scored.job.counts:
+        counts[count.at.date()][count.unit] += count.amount
+    rows: list[DayDoc] = []
+    calendar = _calendar(scored.job)
+    for day in calendar:
+        energy, operational = _day_terms(scored, day if len(calendar) > 1 else None)
+        embodied = scored.embodied_g
+        share = _time_share(scored.job, day)
+        rows.append(
             {
-                "start": format_time(max(start, first)),
-                "end": format_time(min(start + step, last)),
-                "class": device_class,
-                "energy_j": joules,
-                "kind": max(kinds[device_class, index], key=_RANK.__getitem__),
-                "intensity_g_per_kwh": _intensity_at(track, start),
+                "day": day.isoformat(),
+                "energy_kwh": doc(energy),
+                "operational_g": doc(operational),
+                "embodied_g": doc(embodied.scaled(share)) if embodied else None,
+                "counts": dict(counts.get(day, {})),
             }
         )
-    return points
+    return rows
 
 
-def _step_s(duration_s: float) -> float:
-    for step in STEPS_S:
-        if duration_s / step <= MAX_POINTS:
-            return step
-    return duration_s / MAX_POINTS
+def _day_terms(scored: ScoredJob, day: date | None) -> tuple[Quantity | None, Quantity | None]:
+    """E [kWh] and O [gCO2e] of a day, of the whole job for None."""
+    if day is None or not scored.complete:
+        return scored.energy_kwh, scored.operational_g
+    energy = scored.energy.energy_j(day)
+    operational = scored.energy.operational_g(scored.place.pue, day)
+    return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None, operational
 
 
-def _steps(
-    origin: datetime, step: timedelta, start: datetime, end: datetime
-) -> list[tuple[int, float]]:
-    first = (start - origin) // step
-    last = max(first, -((origin - end) // step) - 1)
-    if first == last:
-        return [(first, 1.0)]
-    length = end - start
-    found = []
-    for index in range(first, last + 1):
-        edge = origin + index * step
-        found.append((index, (min(end, edge + step) - max(start, edge)) / length))
-    return found
+def _calendar(job: MergedJob) -> list[date]:
+    start, end = _span(job)
+    first, last = start.date(), end.date()
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
-def _intensity_at(track: IntensityTrack | None, when: datetime) -> float | None:
-    for point in track.points if track else ():
-        if point.start <= when < point.end:
-            return point.intensity.value
-    return None
+def _span(job: MergedJob) -> tuple[datetime, datetime]:
+    """From the start or the first reading to the end or the last one."""
+    moments = [job.started_at, job.ended_at or job.last_seen, job.last_seen]
+    moments += [device.intervals[0].start for device in job.devices if device.intervals]
+    return min(moments), max(moments)
+
+
+def _time_share(job: MergedJob, day: date) -> float:
+    """Share of the job's reserved time that lies in `day`; all of it for a job without length."""
+    start, end = job.started_at, job.ended_at or job.last_seen
+    if end <= start:
+        return 1.0 if day == start.date() else 0.0
+    midnight = datetime.combine(day, time(), UTC)
+    inside = min(end, midnight + timedelta(days=1)) - max(start, midnight)
+    return max(0.0, inside / (end - start))
+
+
+def steps(scored: ScoredJob) -> StepsDoc:
+    """Energy [J] and joined intensity [gCO2e/kWh] of every device by step.
+
+    Over all devices and steps, the sum of energy [kWh] x intensity x PUE is the operational term. A
+    step is one intensity point, or several neighbours where a job has more than the document should
+    carry: their intensity is then weighted by the device's own energy, so that E x I stays the sum.
+    """
+    start, end = _span(scored.job)
+    points = scored.energy.track.points
+    met = [n for n, point in enumerate(points) if point.start < end and point.end > start]
+    if not met:
+        return {"edges": [], "reserved_s": [], "devices": []}
+    allowed = max(1, min(MAX_STEPS, MAX_CELLS // max(1, len(scored.job.devices))))
+    width = -(-len(met) // allowed)
+    groups = [points[n : min(n + width, met[-1] + 1)] for n in range(met[0], met[-1] + 1, width)]
+    edges = [start, *(group[0].start for group in groups[1:]), end]
+    return {
+        "edges": [format_time(edge) for edge in edges],
+        "reserved_s": _reserved_s(scored.job, edges),
+        "devices": _device_steps(scored, groups, met[0], width),
+    }
+
+
+def _device_steps(
+    scored: ScoredJob, groups: Sequence[Sequence[IntensityPoint]], first: int, width: int
+) -> list[DeviceStepsDoc]:
+    """Every device's steps; where it has no energy in one, the plain mean of its intensities."""
+    means = [sum(point.intensity.value for point in group) / len(group) for group in groups]
+    size = len(scored.energy.track.points)
+    rows: list[DeviceStepsDoc] = []
+    for device_id, device in scored.energy.devices.items():
+        energy, weighted = [0.0] * len(groups), [0.0] * len(groups)
+        for index, joules in device.by_point.items():
+            step = (index % size - first) // width
+            energy[step] += joules
+            weighted[step] += joules * scored.energy.points[index].intensity.value
+        intensity = [
+            product / joules if joules else mean
+            for joules, product, mean in zip(energy, weighted, means, strict=True)
+        ]
+        rows.append({"device_id": device_id, "energy_j": energy, "intensity_g_per_kwh": intensity})
+    return rows
+
+
+def _reserved_s(job: MergedJob, edges: Sequence[datetime]) -> list[float]:
+    """Reserved time [s] between the edges."""
+    start, end = job.started_at, job.ended_at or job.last_seen
+    return [
+        max(0.0, (min(end, right) - max(start, left)).total_seconds())
+        for left, right in zip(edges, edges[1:], strict=False)
+    ]

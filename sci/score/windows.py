@@ -1,15 +1,15 @@
-"""Named windows of a job: the energy between their edges, and per unit done within them.
+"""Named windows of a job: the energy between their boundaries, and per unit counted within them.
 
-The meter cuts its intervals at a window's edges, so most windows are sums of whole intervals. Where
-an edge falls inside an interval, as of a host that is read seldom, the part of it is taken in
-proportion to time and is `estimated`. A window too short for the counter has no figure at all.
+The meter cuts its intervals at a window's boundaries, so most windows are sums of whole intervals.
+Where a boundary falls inside an interval, as of a host that is read seldom, the part of it is taken
+in proportion to time and is `estimated`. A window too short for the counter has no figure at all.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
@@ -20,43 +20,69 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import KINDS, Kind, Quantity, total
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, format_time
-from gramwatt.sci.score.context import Parts, doc
+from gramwatt.sci.score.context import ScoredJob, doc
 from gramwatt.sci.score.functional_unit import Conversion
 
 USUAL_PERIOD_S = 0.1
 """Update period of a counter whose own is not known: the longest that is reported for NVML's."""
-EDGE_TOLERANCE_S = 0.02
-"""Two readings of the meter's search for an edge, 10 ms apart: nearer than this, an interval's end
-is the window's own."""
+BOUNDARY_TOLERANCE_S = 0.02
+"""Two readings of the meter's search for a boundary, 10 ms apart: nearer than this, an interval's
+end is the window's own."""
 WINDOWS_SHOWN = 2_000
 """As many as one writer journals at most."""
+_KINDS: Mapping[str, Kind] = {kind: kind for kind in KINDS}
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 @dataclass(slots=True)
 class Window:
-    """One window over [start, end), with what was done in it by unit."""
+    """One window over [start, end), with what was counted in it by unit."""
 
     name: str
     start: datetime
     end: datetime
-    counts: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     writers: set[tuple[str, str]] = field(default_factory=set)
 
-
-def windows(parts: Parts) -> list[WindowDoc]:
-    """Every window of the job in order of its start, with energy [J] where it can be told."""
-    found = grouped(parts.job.windows)[:WINDOWS_SHOWN]
-    spans = [_Spans(device) for device in parts.job.devices]
-    least_s = resolution_s(parts.job)
-    return [_row(window, spans, least_s, parts) for window in found]
+    @property
+    def length_s(self) -> float:
+        """Length of the window [s]."""
+        return (self.end - self.start).total_seconds()
 
 
-def window_notices(job: MergedJob) -> list[Notice]:
-    """What is to be said of windows that have no figure, or are not shown."""
-    found = grouped(job.windows)
+def windows(scored: ScoredJob, found: Sequence[Window]) -> list[WindowDoc]:
+    """Every window of `found` in order of its start, with energy [J] where it is known."""
+    if not found:
+        return []
+    devices = [_Readings(device) for device in scored.job.devices]
+    least_s = resolution_s(scored.job)
+    rows: list[WindowDoc] = []
+    for window in found[:WINDOWS_SHOWN]:
+        short = window.length_s < least_s
+        energy = None if short or not scored.complete else _energy_j(window, devices)
+        counts = _converted(window.counts, scored.conversions)
+        rows.append(
+            {
+                "name": window.name,
+                "start": format_time(window.start),
+                "end": format_time(window.end),
+                "energy_j": doc(energy),
+                "below_resolution": short,
+                "counts": counts,
+                "energy_j_per_unit": {
+                    unit: energy.scaled(1 / amount, f"J/{unit}").to_doc() if energy else None
+                    for unit, amount in counts.items()
+                    if amount > 0
+                },
+            }
+        )
+    return rows
+
+
+def window_notices(job: MergedJob, found: Sequence[Window]) -> list[Notice]:
+    """Notices of windows that have no figure, or are not shown."""
     least_s = resolution_s(job)
-    short = sum(_length_s(window) < least_s for window in found)
+    short = sum(window.length_s < least_s for window in found)
     notices = []
     if short:
         text = f"{short} of {len(found)} windows are shorter than {least_s:.3g} s, which is twice "
@@ -80,106 +106,81 @@ def grouped(lines: Iterable[CountRecord]) -> list[Window]:
     The same window of several ranks, one name and overlapping in time, is one: from the first to
     enter to the last to leave, with the counts of all.
     """
-    own: dict[tuple[str, str, str, datetime, datetime], dict[str, float]] = {}
+    own: dict[tuple[datetime, str, str, str, datetime], list[CountRecord]] = defaultdict(list)
     for line in lines:
         if line.since is not None:
-            key = (line.phase or "", line.node, line.writer, line.since, line.at)
-            counts = own.setdefault(key, {})
-            if line.unit != WINDOW_UNIT:
-                counts[line.unit] = counts.get(line.unit, 0.0) + line.amount
+            own[line.since, line.phase or "", line.node, line.writer, line.at].append(line)
     found: list[Window] = []
     latest: dict[str, Window] = {}
-    for name, node, writer, start, end in sorted(own, key=lambda key: (key[3], *key)):
-        known = latest.get(name)
-        if known is None or (node, writer) in known.writers or start >= known.end:
-            known = latest[name] = Window(name, start, end)
-            found.append(known)
-        known.end = max(known.end, end)
-        known.writers.add((node, writer))
-        for unit, amount in own[name, node, writer, start, end].items():
-            known.counts[unit] = known.counts.get(unit, 0.0) + amount
+    for key in sorted(own):
+        start, name, node, writer, end = key
+        window = latest.get(name)
+        if window is None or (node, writer) in window.writers or start >= window.end:
+            window = latest[name] = Window(name, start, end)
+            found.append(window)
+        window.end = max(window.end, end)
+        window.writers.add((node, writer))
+        for line in own[key]:
+            if line.unit != WINDOW_UNIT:
+                window.counts[line.unit] += line.amount
     return found
 
 
-class _Spans:
-    """One device's intervals, summed up so that any window is found in a few steps."""
+class _Readings:
+    """One device's intervals with running sums, so that a window costs two searches."""
 
     def __init__(self, device: MergedDevice) -> None:
         self.meter = device.record.meter
         self._intervals = device.intervals
         self._starts = [interval.start for interval in device.intervals]
         self._ends = [interval.end for interval in device.intervals]
-        self._sums: dict[str, list[float]] = {
+        self._sums = {
             kind: list(
                 accumulate(
                     (i.energy_j if i.kind == kind else 0.0 for i in device.intervals), initial=0.0
                 )
             )
-            for kind in {interval.kind for interval in device.intervals}
+            for kind in KINDS
+            if any(interval.kind == kind for interval in device.intervals)
         }
 
     def energy_j(self, start: datetime, end: datetime) -> dict[Kind, float]:
         """Joules by kind over [start, end); empty where the device has no interval there."""
         first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
         joules: dict[Kind, float] = defaultdict(float)
-        edges = {first, last - 1} if last > first else set()
-        for index in edges:
+        for index in {first, last - 1} if last > first else ():
             kind, part_j = self._part(index, start, end)
             joules[kind] += part_j
-        for kind in KINDS:
-            if kind in self._sums and last - first > 2:
-                inner = self._sums[kind]
-                joules[kind] += inner[last - 1] - inner[first + 1]
-        return dict(joules)
+        if last - first > 2:
+            for kind, sums in self._sums.items():
+                joules[kind] += sums[last - 1] - sums[first + 1]
+        return joules
 
     def _part(self, index: int, start: datetime, end: datetime) -> tuple[Kind, float]:
         interval = self._intervals[index]
-        kind: Kind = next(known for known in KINDS if known == interval.kind)
+        kind = _KINDS[interval.kind]
         inside = min(end, interval.end) - max(start, interval.start)
         length = interval.end - interval.start
-        if (length - inside).total_seconds() > EDGE_TOLERANCE_S:
+        if (length - inside).total_seconds() > BOUNDARY_TOLERANCE_S:
             kind = max(kind, "estimated", key=_RANK.__getitem__)
         return kind, interval.energy_j * (inside / length)
 
 
-def _row(window: Window, spans: Sequence[_Spans], least_s: float, parts: Parts) -> WindowDoc:
-    short = _length_s(window) < least_s
-    energy = None if short or not parts.complete else _energy(window, spans)
-    counts = _converted(window.counts, parts.conversions)
-    return {
-        "name": window.name,
-        "start": format_time(window.start),
-        "end": format_time(window.end),
-        "energy_j": doc(energy),
-        "below_resolution": short,
-        "counts": counts,
-        "energy_j_per_unit": {
-            unit: energy.scaled(1 / amount, f"J/{unit}").to_doc() if energy else None
-            for unit, amount in counts.items()
-            if amount > 0
-        },
-    }
-
-
-def _energy(window: Window, spans: Sequence[_Spans]) -> Quantity | None:
+def _energy_j(window: Window, devices: Sequence[_Readings]) -> Quantity | None:
+    """Energy of all devices in the window [J]; None where one has no reading in it."""
     figures = []
-    for device in spans:
+    for device in devices:
         joules = device.energy_j(window.start, window.end)
         if not joules:
-            return None  # a device without a reading in the window: its energy is unknown, not 0
+            return None
         figures += [uncertainty.energy(j, kind, device.meter) for kind, j in joules.items()]
     return total(figures)
 
 
-def _converted(counts: dict[str, float], conversions: Sequence[Conversion]) -> dict[str, float]:
+def _converted(counts: Mapping[str, float], conversions: Sequence[Conversion]) -> dict[str, float]:
     factors = {conversion.unit: conversion for conversion in conversions}
-    found: dict[str, float] = {}
+    found: dict[str, float] = defaultdict(float)
     for unit, amount in sorted(counts.items()):
         factor = factors.get(unit)
-        name, value = (factor.to, amount * factor.factor) if factor else (unit, amount)
-        found[name] = found.get(name, 0.0) + value
-    return found
-
-
-def _length_s(window: Window) -> float:
-    return (window.end - window.start).total_seconds()
+        found[factor.to if factor else unit] += amount * factor.factor if factor else amount
+    return dict(found)

@@ -14,8 +14,8 @@ from gramwatt.sci.embodied.hosts import cpu_te, dram_te
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.records import decode, encode
 from gramwatt.sci.score.allocation import embodied_share_g
-from gramwatt.sci.score.operational import EnergyCells
-from gramwatt.sci.score.score import per_unit
+from gramwatt.sci.score.functional_unit import per_unit
+from gramwatt.sci.score.operational import join
 from tests.journals import Writer
 from tests.sci.formulas import device, embodied_g, energy_kwh, exact, operational_g, sci_score
 
@@ -115,8 +115,8 @@ def track(inputs):
 def engine_operational_g(nodes, pue=1.0):
     """O [g] of a job whose components have the given rows."""
     inputs = next(iter(nodes.values()))["inputs"]
-    cells = EnergyCells.of((measured(p, n["inputs"]) for p, n in nodes.items()), track(inputs))
-    return cells.operational_g(exact(pue))
+    energy = join((measured(p, n["inputs"]) for p, n in nodes.items()), track(inputs))
+    return energy.operational_g(exact(pue))
 
 
 def test_the_engine_scores_the_training_job_like_the_standards_own_tool():
@@ -188,10 +188,10 @@ def test_grids_where_impact_framework_is_right(vector):
 def test_the_engine_joins_each_sample_with_its_own_intensity(vector):
     right = VECTORS[vector]["right"]["rows"]
     carbon = sum(row["energy"] * row[INTENSITY] for row in right)
-    joined = EnergyCells.of([measured("/c", rows(vector))], track(rows(vector)))
+    joined = join([measured("/c", rows(vector))], track(rows(vector)))
     assert joined.operational_g(exact(1.0)).value == pytest.approx(carbon, rel=EXACT)
     mean = carbon / sum(row["energy"] for row in right)
-    assert joined.mean_intensity().value == pytest.approx(mean, rel=EXACT)
+    assert joined.mean_intensity.value == pytest.approx(mean, rel=EXACT)
     assert energies(vector) == pytest.approx([row["energy"] for row in right], rel=EXACT)
     (node,) = leaves(vector).values()
     theirs = [row[INTENSITY] for row in node["outputs"]]
@@ -294,7 +294,7 @@ def test_units_of_zero_are_refused():
 def test_short_spans_keep_their_digits():
     for row, right in zip(rows("v36b"), VECTORS["v36b"]["right"]["rows"], strict=True):
         drawn = {**row, "energy": energy_kwh(1000 * row["kw"], row["duration"] / s_from_h(1))}
-        joined = EnergyCells.of([measured("/c", [drawn])], track([{**row, INTENSITY: 1}]))
+        joined = join([measured("/c", [drawn])], track([{**row, INTENSITY: 1}]))
         assert kwh_from_j(joined.energy_j().value) == pytest.approx(right["energy"], rel=EXACT)
 
 

@@ -11,7 +11,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
-from gramwatt.sci.score.operational import EnergyCells
+from gramwatt.sci.score.operational import join
 from tests.journals import FakeGrid
 
 T0 = datetime(2026, 5, 1, 22, tzinfo=UTC)
@@ -49,7 +49,7 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
     grid = track(step_s, 130_000 // step_s + 1)
     kinds = ("measured", "estimated")
     devices = [device("a", first, kinds), device("b", second, kinds[:1], "other")]
-    cells = EnergyCells.of(devices, grid)
+    energy = join(devices, grid)
     by_hand = fsum(
         i.energy_j * share / 3.6e6 * grid.points[index].intensity.value
         for d in devices
@@ -57,22 +57,23 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
         for index, share in grid.split(i.start, i.end)
     )
     joules = fsum(i.energy_j for d in devices for i in d.intervals)
-    assert fsum(cells.cells.values()) == pytest.approx(joules, rel=1e-12)
-    assert cells.operational_g(PUE).value == pytest.approx(by_hand * 1.3, rel=1e-12)
-    days = [cells.operational_g(PUE, day=day) for day in cells.days()]
-    assert fsum(d.value for d in days) == pytest.approx(by_hand * 1.3, rel=1e-12)
-    assert fsum(cells.energy_j(day=day).value for day in cells.days()) == pytest.approx(joules)
+    assert fsum(energy.by_kind.values()) == pytest.approx(joules, rel=1e-12)
+    assert energy.energy_j().value == pytest.approx(joules, rel=1e-12)
+    assert energy.operational_g(PUE).value == pytest.approx(by_hand * 1.3, rel=1e-12)
+    by_day = [energy.operational_g(PUE, day) for day in energy.of_day]
+    assert fsum(d.value for d in by_day) == pytest.approx(by_hand * 1.3, rel=1e-12)
+    assert fsum(energy.energy_j(day).value for day in energy.of_day) == pytest.approx(joules)
 
 
 def test_a_day_without_energy_is_unknown():
-    cells = EnergyCells.of([device("a", [(10, 5.0)], ("measured",))], track(3600, 2))
-    assert cells.energy_j(day=datetime(2026, 6, 1, tzinfo=UTC).date()) is None
+    energy = join([device("a", [(10, 5.0)], ("measured",))], track(3600, 2))
+    assert energy.energy_j(datetime(2026, 6, 1, tzinfo=UTC).date()) is None
 
 
 def test_each_kind_keeps_its_own_spread():
     grid = track(3600, 2)
     both = device("a", [(10, 3.6e6), (10, 3.6e6)], ("measured", "estimated"))
-    emitted = EnergyCells.of([both], grid).operational_g(Quantity.exact(1, "1", "declared", "t"))
+    emitted = join([both], grid).operational_g(Quantity.exact(1, "1", "declared", "t"))
     # 50 g/kWh -+ 10 %; 1 kWh -+ 5 % and 1 kWh -+ 40 %.
     assert emitted.low == pytest.approx(45 * (0.95 + 0.60))
     assert emitted.high == pytest.approx(55 * (1.05 + 1.40))

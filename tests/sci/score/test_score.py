@@ -7,7 +7,8 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.score.score import ScoreContext, per_unit, score
+from gramwatt.sci.score.functional_unit import per_unit
+from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import H100, FakeGrid, Writer, at
 
 CATALOG = load_catalog()

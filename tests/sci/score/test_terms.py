@@ -12,7 +12,7 @@ from gramwatt.sci.base.units import kwh_from_j, s_from_years
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.score import terms
+from gramwatt.sci.score import timeseries
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import T0, FakeGrid, Writer
 
@@ -61,12 +61,12 @@ def operational_of(doc):
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=24), st.integers(1, 30))
 def test_steps_give_back_energy_and_operational_emissions(joules, allowed):
     values = [100.0 + 37 * n for n in range(8)]
-    before = terms.MAX_STEPS
-    terms.MAX_STEPS = allowed
+    before = timeseries.MAX_STEPS
+    timeseries.MAX_STEPS = allowed
     try:
         doc = scored(job(joules), values)
     finally:
-        terms.MAX_STEPS = before
+        timeseries.MAX_STEPS = before
     energy = fsum(j for device in doc["steps"]["devices"] for j in device["energy_j"])
     assert kwh_from_j(energy) == pytest.approx(doc["energy_kwh"]["value"], rel=1e-12)
     assert operational_of(doc) == pytest.approx(doc["operational_g"]["value"], rel=1e-12)
