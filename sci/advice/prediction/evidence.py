@@ -1,6 +1,6 @@
 """What the measurements say of other changes than hardware: ranges of ratios, new over old.
 
-benchmarks/advice makes `evidence.csv` from the measurements.
+benchmarks/suggestions makes `evidence.csv` from the measurements.
 """
 
 from __future__ import annotations

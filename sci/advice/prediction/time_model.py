@@ -95,7 +95,7 @@ class TimeModel:
 
 @cache
 def shipped_model() -> TimeModel:
-    """The model of `fit.csv`, which benchmarks/advice makes from `measurements.csv`."""
+    """The model of `fit.csv`, which benchmarks/suggestions makes from `measurements.csv`."""
     columns = ("term", "class", "within", "part")
     return TimeModel(
         {

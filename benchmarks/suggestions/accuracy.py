@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.advice.regression import Observation, fit, observations
-from benchmarks.advice.replay import (
+from benchmarks.suggestions.regression import Observation, fit, observations
+from benchmarks.suggestions.replay import (
     COVERAGE_AIM,
     RULES_OF_THUMB,
     SETTINGS,

@@ -1,7 +1,7 @@
 """Make the tables of the suggestions and their accuracy report from the shipped measurements.
 
-    python -m benchmarks.advice.tables           write the tables and docs/suggestions-accuracy.md
-    python -m benchmarks.advice.tables --check   change nothing; exit 1 when a file is not current
+    python -m benchmarks.suggestions.tables           write the tables and docs/suggestions-accuracy.md
+    python -m benchmarks.suggestions.tables --check   change nothing; exit 1 when a file is not current
 
 Needs numpy. A file whose figures differ by rounding only is current and stays as it is.
 """
@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
-from benchmarks.advice.accuracy import Replay, power_shares
-from benchmarks.advice.evidence import measured_effects
-from benchmarks.advice.regression import fit
+from benchmarks.suggestions.accuracy import Replay, power_shares
+from benchmarks.suggestions.evidence import measured_effects
+from benchmarks.suggestions.regression import fit
 from gramwatt.sci.advice.prediction.measurements import measurements
 from gramwatt.sci.advice.prediction.specs import all_specs
 from gramwatt.sci.catalog.catalog import load_catalog
@@ -29,7 +29,7 @@ DATA = ROOT / "sci" / "advice" / "data"
 REPORT = ROOT / "docs" / "suggestions-accuracy.md"
 HEAD = """# Accuracy of the suggestions
 
-Made by `python -m benchmarks.advice.tables` from `sci/advice/data/measurements.csv`; do not edit.
+Made by `python -m benchmarks.suggestions.tables` from `sci/advice/data/measurements.csv`; do not edit.
 
 {rows} rows in {groups} groups of the same work are fitted. A pair is two rows of one group on
 different parts, both ways round. Groups share source, round, workload, operating point and, except

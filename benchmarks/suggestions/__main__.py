@@ -1,7 +1,7 @@
 """The suggestions on the shipped measurements: accuracy beside rules of thumb, and speed.
 
-    python -m benchmarks.advice            everything (some seconds)
-    python -m benchmarks.advice --speed    the time of an answer only
+    python -m benchmarks.suggestions            everything (some seconds)
+    python -m benchmarks.suggestions --speed    the time of an answer only
 
 Refits the time model with every workload and every part kept out in turn. Prints the accuracy
 report (docs/suggestions-accuracy.md says how pairs are grouped), the sixteen pairs where ratios of
@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from benchmarks.advice.accuracy import ALL, Replay
-from benchmarks.advice.hard_pairs import HARD_PAIRS, HardPair
-from benchmarks.advice.tables import report
+from benchmarks.suggestions.accuracy import ALL, Replay
+from benchmarks.suggestions.hard_pairs import HARD_PAIRS, HardPair
+from benchmarks.suggestions.tables import report
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import OwnRow
 from gramwatt.sci.advice.prediction.measurements import measurements

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from benchmarks.advice import __main__ as benchmark
-from benchmarks.advice import tables
-from benchmarks.advice.accuracy import Replay
-from benchmarks.advice.hard_pairs import HARD_PAIRS
-from benchmarks.advice.replay import throughput_errors, thumb
+from benchmarks.suggestions import __main__ as benchmark
+from benchmarks.suggestions import tables
+from benchmarks.suggestions.accuracy import Replay
+from benchmarks.suggestions.hard_pairs import HARD_PAIRS
+from benchmarks.suggestions.replay import throughput_errors, thumb
 from gramwatt.sci.advice.prediction.measurements import measurements
 from gramwatt.sci.advice.prediction.specs import all_specs
 from gramwatt.sci.catalog.catalog import load_catalog

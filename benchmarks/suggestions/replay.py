@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.advice.regression import Observation, fit
+from benchmarks.suggestions.regression import Observation, fit
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
 from gramwatt.sci.advice.prediction.specs import Specs
 from gramwatt.sci.advice.prediction.time_model import Setting, TimeModel
