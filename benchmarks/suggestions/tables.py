@@ -1,7 +1,7 @@
 """Make the tables of the suggestions and their accuracy report from the shipped measurements.
 
-    python -m benchmarks.suggestions.tables           write the tables and docs/suggestions-accuracy.md
-    python -m benchmarks.suggestions.tables --check   change nothing; exit 1 when a file is not current
+    python -m benchmarks.suggestions.tables          write the tables and the accuracy report
+    python -m benchmarks.suggestions.tables --check  change nothing; exit 1 when a file is stale
 
 Needs numpy. A file whose figures differ by rounding only is current and stays as it is.
 """
@@ -29,7 +29,8 @@ DATA = ROOT / "sci" / "advice" / "data"
 REPORT = ROOT / "docs" / "suggestions-accuracy.md"
 HEAD = """# Accuracy of the suggestions
 
-Made by `python -m benchmarks.suggestions.tables` from `sci/advice/data/measurements.csv`; do not edit.
+Made by `python -m benchmarks.suggestions.tables` from `sci/advice/data/measurements.csv`.
+Do not edit.
 
 {rows} rows in {groups} groups of the same work are fitted. A pair is two rows of one group on
 different parts, both ways round. Groups share source, round, workload, operating point and, except
