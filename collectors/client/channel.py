@@ -61,7 +61,8 @@ class Channel:
             return False
         finally:
             theirs.close()
-        self._socket, self._received = ours, b""
+        self._socket = ours
+        self._received = b""
         self._inode = os.fstat(ours.fileno()).st_ino
         return True
 

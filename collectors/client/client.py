@@ -53,14 +53,17 @@ class RateLimit:
     """A token bucket: `burst` at once, and `per_s` more each second."""
 
     def __init__(self, burst: float, per_s: float) -> None:
-        self._burst, self._per_s = burst, per_s
-        self._tokens, self._filled_at = burst, time.monotonic()
+        self._burst = burst
+        self._per_s = per_s
+        self._tokens = burst
+        self._filled_at = time.monotonic()
 
     def allows(self) -> bool:
         """Whether one more may go out now."""
         now = time.monotonic()
         earned = (now - self._filled_at) * self._per_s
-        self._tokens, self._filled_at = min(self._tokens + earned, self._burst), now
+        self._tokens = min(self._tokens + earned, self._burst)
+        self._filled_at = now
         return self._tokens >= 1
 
     def use(self) -> None:

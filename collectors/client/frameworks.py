@@ -37,8 +37,9 @@ def loaded_frameworks(modules: Mapping[str, Any] | None = None) -> dict[str, Any
     """
     modules = sys.modules if modules is None else modules
     versions = {name: text for name in FRAMEWORKS if (text := _version(modules.get(name)))}
-    built_on = {module for name in versions for module in FRAMEWORKS[name][1]}
-    frameworks = [FRAMEWORKS[name][0] for name in versions if name not in built_on]
+    used = {name: FRAMEWORKS[name] for name in versions}
+    built_on = {module for _, modules_below in used.values() for module in modules_below}
+    frameworks = [framework for name, (framework, _) in used.items() if name not in built_on]
     found: dict[str, Any] = {"versions": versions} if versions else {}
     return found | ({"framework": frameworks[0]} if len(frameworks) == 1 else {})
 

@@ -75,7 +75,8 @@ class Job:
             for unit, number in units.items():
                 self._count(number, unit)
         except Exception as error:
-            given = [*([] if amount is None else [_short(amount)]), *map(_named, units.items())]
+            given = [] if amount is None else [_short(amount)]
+            given += [f"{_short(unit, str)}={_short(number)}" for unit, number in units.items()]
             self._report_ignored(f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}")
 
     def window(self, name: str) -> Window:
@@ -105,10 +106,6 @@ def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
     except Exception:  # an integer of more digits than Python prints, or a __repr__ that fails
         text = f"a {type(value).__name__}"
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
-
-
-def _named(item: tuple[str, object]) -> str:
-    return f"{_short(item[0], str)}={_short(item[1])}"
 
 
 class Window:

@@ -60,7 +60,9 @@ class Timeline:
     __slots__ = ("clock", "offset_ns", "start_ns")
 
     def __init__(self, clock: Clock, offset_ns: int, start_ns: int) -> None:
-        self.clock, self.offset_ns, self.start_ns = clock, offset_ns, start_ns
+        self.clock = clock
+        self.offset_ns = offset_ns
+        self.start_ns = start_ns
 
     @classmethod
     def from_mark(

@@ -77,13 +77,8 @@ def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
     """Every folder of the spool, or of one job, oldest change first; empty when there is none."""
     root = os.fspath(spool_root(home))
     jobs = [os.path.join(root, job_id)] if job_id else [job.path for job in _scanned(root)]
-    found = [
-        (_changed_at(node.path), SpoolFolder(Path(node.path)))
-        for job in jobs
-        for node in _scanned(job)
-        if node.is_dir()
-    ]
-    return [folder for _, folder in sorted(found, key=lambda item: (item[0], item[1].path))]
+    nodes = [node.path for job in jobs for node in _scanned(job) if node.is_dir()]
+    return [SpoolFolder(Path(path)) for path in sorted(nodes, key=lambda p: (_changed_at(p), p))]
 
 
 def size_b(home: Path) -> int:

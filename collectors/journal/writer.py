@@ -38,7 +38,9 @@ class Journal:
     """
 
     def __init__(self, folder: Path, base: dict[str, Any], log: Callable[[str], None]) -> None:
-        self.folder, self.base, self.seq = folder, base, 0
+        self.folder = folder
+        self.base = base
+        self.seq = 0
         self.thinned = False
         self.pending: list[Draft] = []
         self._log = log
@@ -115,7 +117,8 @@ class Journal:
         descriptor = os.open(self.path, flags, 0o600)
         with contextlib.suppress(OSError):  # no locks on this file system: the folder's age decides
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        self._file, self._size_b = descriptor, os.fstat(descriptor).st_size
+        self._file = descriptor
+        self._size_b = os.fstat(descriptor).st_size
         return descriptor
 
     def _append(self, descriptor: int, data: bytes) -> None:
@@ -166,9 +169,11 @@ def thinned(drafts: list[Draft]) -> list[Draft]:
     for kind, fields in drafts:
         key = (fields.get("device_id", ""), fields.get("kind", ""))
         place = latest.get(key) if kind is IntervalRecord else None
-        if place is not None and _neighbours(kept[place][1], fields):
-            kept[place] = (kind, _joined(kept[place][1], fields))
-            continue
+        if place is not None:
+            _, before = kept[place]
+            if _neighbours(before, fields):
+                kept[place] = (kind, _joined(before, fields))
+                continue
         if kind is IntervalRecord:
             latest[key] = len(kept)
         kept.append((kind, fields))

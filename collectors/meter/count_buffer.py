@@ -34,7 +34,9 @@ class CountBuffer:
     def __init__(
         self, schedule: Schedule, units: tuple[str, ...], notify: Callable[[str, str], None]
     ) -> None:
-        self._schedule, self._units, self._notify = schedule, units, notify
+        self._schedule = schedule
+        self._units = units
+        self._notify = notify
         self._counted: dict[Key, Counted] = {}
         self._received: dict[Key, dict[SentKey, float]] = {}
         self._missing: dict[Key, float] = {}
@@ -42,7 +44,7 @@ class CountBuffer:
         self._unsaved_lines: dict[SentKey, float] = {}
         self._due_ns = 0
         self.unconfirmed: dict[SentKey, float] = {}
-        """Totals on disk of which the client has not been told."""
+        """Totals on disk that have not been confirmed to the client."""
 
     def restore(self, counted: Mapping[Key, Counted]) -> None:
         """Begin with what earlier meters of this client have journaled or left in their state."""
@@ -109,7 +111,7 @@ class CountBuffer:
     def _find_elsewhere(self, key: Key, saved: float) -> None:
         """Take as journaled what earlier meters had saved and this folder does not hold any more.
 
-        Of the first line of a key only: what the client says later, this meter has saved itself.
+        Only a key's first line counts: what later ones call saved, this meter has saved itself.
         """
         before = self._missing.get(key, 0.0)
         self._missing[key] = before + saved

@@ -16,7 +16,8 @@ class Log:
     """Appends lines to a file that starts over at 1 MB; silent where it cannot be written."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        self._path, self._clock = path, clock
+        self._path = path
+        self._clock = clock
 
     def write(self, text: str) -> None:
         """Append one line with the time and this process's id."""

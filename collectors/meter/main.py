@@ -64,7 +64,8 @@ class Loop:
     """Waits for the next event and passes it to the meter."""
 
     def __init__(self, meter: NodeMeter, channel: ClientChannel, parent: int | None) -> None:
-        self._meter, self._channel = meter, channel
+        self._meter = meter
+        self._channel = channel
         self._parent_pid = parent
         self._child_pid: int | None = None
         self._selector = selectors.DefaultSelector()

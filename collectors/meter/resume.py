@@ -36,8 +36,10 @@ class EarlierMeters:
         boot: str,
         process_start_ns: Callable[[int], int | None],
     ) -> None:
-        self._folder, self._boot = SpoolFolder(folder), boot
-        self._client, self._parent_pid = client_id(start), start.get("parent_pid")
+        self._folder = SpoolFolder(folder)
+        self._boot = boot
+        self._client = client_id(start)
+        self._parent_pid = start.get("parent_pid")
         self._process_start_ns = process_start_ns
 
     def to_resume(self) -> WriterFile | None:

@@ -27,7 +27,9 @@ class WindowRecorder:
         put: Callable[..., None],
         notify: Callable[[str, str], None],
     ) -> None:
-        self._units, self._put, self._notify = units, put, notify
+        self._units = units
+        self._put = put
+        self._notify = notify
         self._open: dict[tuple[str, int], None] = {}
         self._ended = 0
 
