@@ -1,7 +1,7 @@
-"""What every source offers, and the errors it raises: the function boundary that tests replace.
+"""The calls that every source offers and the errors that it raises; tests replace them here.
 
 SourceError
-├── SourceAbsent     library, driver or permission is not there; says what to do
+├── SourceAbsent     library, driver or permission is missing; the message has the fix
 ├── NotSupported     this one call is not offered by this device; others may be
 ├── DeviceLost       the device fell off the bus or needs a reset
 └── ReadFailed       anything else; the next reading may work
@@ -19,7 +19,7 @@ Notify = Callable[[str, str], None]
 
 
 class SourceError(GramwattError):
-    """A source did not answer; measuring goes on without it."""
+    """A source did not answer; measuring continues without it."""
 
     code = "source"
 
@@ -56,7 +56,7 @@ class MigSlice(NamedTuple):
 
 
 class GpuUser(NamedTuple):
-    """A process with work on a board, None for what the driver does not tell.
+    """A process with work on a board, None for what the driver does not report.
 
     `sm_percent` is its time on the streaming multiprocessors [%], comparable among the processes
     of one answer; `memory_b` what it has allocated [B].
@@ -78,14 +78,14 @@ CLOCK_REASONS = {
     "thermally_slowed": 0x20 | 0x40,
     "hardware_slowed": 0x08 | 0x80,
 }
-"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than asked for (nvml.h, API
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than requested (nvml.h, API
 version 13): SwPowerCap; SwThermalSlowdown and HwThermalSlowdown; HwSlowdown and
 HwPowerBrakeSlowdown. Names as in sci/journal/telemetry.py."""
 FAST_FIELDS = (TOTAL_ENERGY_FIELD, POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD)
 
 
 class NvmlPort(Protocol):
-    """NVML at the function boundary: plain integers in NVML's own units, typed errors.
+    """NVML as the meter calls it: plain integers in NVML's own units, typed errors.
 
     Every method may raise a SourceError, and any of them at any time.
     """
@@ -96,7 +96,7 @@ class NvmlPort(Protocol):
         """Load the library; raises SourceAbsent with what to do."""
 
     def close(self) -> None:
-        """Let go of the library; never raises."""
+        """Release the library; never raises."""
 
     def driver(self) -> str:
         """The driver's version."""
@@ -128,7 +128,7 @@ class NvmlPort(Protocol):
     def utilisation_percents(self, index: int) -> tuple[int, int | None]:
         """Shares of the last period with a kernel running, and with memory read or written [%].
 
-        None for the latter where only the former is told.
+        None for the latter where the driver reports the former only.
         """
 
     def encoder_percent(self, index: int) -> int:

@@ -61,12 +61,12 @@ def everything(boards: Sequence[Board], remarks: tuple[str, ...] = ()) -> Visibl
 
 
 def deciding(environ: Mapping[str, str]) -> str | None:
-    """The variable that says which devices the job has; None when none is set."""
+    """The variable that decides which NVIDIA GPUs the job has; None when none is set."""
     return next((name for name in DECIDING if name in environ), None)
 
 
 def wants_none(environ: Mapping[str, str]) -> bool:
-    """Whether the environment says that the job has no GPU at all."""
+    """Whether the environment gives the job no NVIDIA GPU at all."""
     name = deciding(environ)
     return name is not None and environ[name].split(",")[0].strip().lower() in NONE_WORDS
 
@@ -93,7 +93,7 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
 def amd(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: bool) -> Visible:
     """AMD's reading: ROCR_VISIBLE_DEVICES first (index or UUID); HIP_VISIBLE_DEVICES, else
     CUDA_VISIBLE_DEVICES or GPU_DEVICE_ORDINAL, counts within what that left (ROCm's documentation
-    of GPU isolation). `ordered` says that the boards are in HIP's order.
+    of GPU isolation). `ordered`: the boards are in HIP's order.
     """
     found = _as(CUDA, ROCR, environ, boards) if ROCR in environ else None
     left = [item.board for item in found.billed] if found else list(boards)
@@ -110,7 +110,7 @@ def amd(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: bool) -
     names = (environ.get(name, "") for name in (ROCR, HIP, CUDA, ORDINAL))
     by_index = any(part.strip().isdecimal() for text in names for part in text.split(","))
     if by_index and not ordered and len(inner.billed) < len(boards):
-        remarks.append("this amdsmi does not tell HIP's order; indices are taken in its own.")
+        remarks.append("this amdsmi does not report HIP's order; indices are taken in its own.")
     return Visible(inner.billed, tuple(remarks))
 
 

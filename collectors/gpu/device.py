@@ -1,6 +1,6 @@
 """One billed device: its readings, and the boundaries that wait for its counter's ticks.
 
-`sampler` says when; everything here happens at once.
+`sampler` decides when to read; what is called here is done at once.
 """
 
 from __future__ import annotations

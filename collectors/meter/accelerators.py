@@ -35,7 +35,7 @@ MODULE_NAMES = ("gh200",)
 """Parts whose energy counter is the whole module, processor and memory included (Grace-Hopper;
 reported for the counter by the Zeus project, pull request 172)."""
 DEVICE_NODE = Path("/dev/nvidia0")
-"""There where the kernel's driver has a GPU for us, whether or not NVML can speak to it."""
+"""Exists where the kernel's driver has a GPU, whether or not NVML can read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class NvidiaGpus:
         """Add the GPUs that `environ` gives the job and that are not measured yet; returns all.
 
         `known` are a dead meter's states by device; the energy of others begins at `mark_ns` [ns].
-        `expected` says that a machine without NVML is worth a notice.
+        `expected`: a machine without NVML is worth a notice.
         """
         billed = self._billed(environ, known, expected=expected)
         measured = {ledger.device_id for ledger in self.ledgers}
@@ -103,14 +103,14 @@ class NvidiaGpus:
         self._without_period.clear()
 
     def put_unread(self) -> None:
-        """GPUs that are there and never answered: a device of unknown energy, so that the job's
-        energy is unknown instead of too small.
+        """Record GPUs that exist and never answered as a device of unknown energy, so that the
+        job's energy is unknown instead of too small.
         """
         if self.sampler is None and self._unread:
             _put_unread(self._job, "nvml", "gpu", "NVIDIA GPU")
 
     def close(self) -> None:
-        """Let go of NVML."""
+        """Shut NVML down."""
         if self._port:
             self._port.close()
 
@@ -142,7 +142,7 @@ class NvidiaGpus:
             if expected:
                 self._report_absent(error.message.rstrip("."))
             return False
-        except Exception as error:  # whatever a driver does, the job goes on
+        except Exception as error:  # whatever a driver does, the job continues
             self._report_absent(f"NVML failed ({error})")
             self._unread = True
             return False
@@ -220,7 +220,7 @@ class OtherVendors:
         return [group.sampler for group in self._groups if group.sampler.devices]
 
     def open(self, ports: list[VendorPort]) -> None:
-        """Open each source; one that is there and does not open leaves a device of unknown
+        """Open each source; one that cannot be opened is recorded as a device of unknown
         energy.
         """
         for port in ports:
@@ -231,7 +231,7 @@ class OtherVendors:
                 self._groups.append(Group(port, sampler))
             except SourceError as error:
                 self._report_unread(port, error.message)
-            except Exception as error:  # whatever a vendor's library does, the job goes on
+            except Exception as error:  # whatever a vendor's library does, the job continues
                 self._report_unread(port, f"{port.meter} failed ({error})")
 
     def adopt(self, environ: Mapping[str, str], known: Known, mark_ns: int) -> None:
@@ -251,7 +251,7 @@ class OtherVendors:
                 self.includes_host = True
 
     def close(self) -> None:
-        """Let go of every source."""
+        """Close every source."""
         for group in self._groups:
             group.port.close()
 
@@ -301,7 +301,7 @@ def is_module(board: Board) -> bool:
 
 
 def _nvidia_board(port: NvmlPort, index: int) -> Board | None:
-    """A board the driver lists; None for one that does not even say who it is."""
+    """A board that the driver lists; None for one whose UUID or name cannot be read."""
     try:
         return Board(index, port.uuid(index), port.name(index), port.slices(index))
     except Exception:
@@ -316,7 +316,7 @@ def _attempt(call: Callable[[], _T]) -> _T | None:
 
 
 def _vendor_board(port: VendorPort, index: int) -> Board | None:
-    """A device as the rules of visibility want it; None for one that does not say who it is."""
+    """A device as `visibility` takes it; None for one whose id or name cannot be read."""
     try:
         return Board(index, safe_id(port.uuid(index)), port.name(index))
     except Exception:

@@ -35,7 +35,7 @@ APU = ("mi300a",)
 
 
 class AmdSmi(VendorPort):
-    """AMD GPUs in HIP's order, as far as the library tells it."""
+    """AMD GPUs in HIP's order, as far as the library reports it."""
 
     vendor = "AMD"
     meter = "amdsmi"
@@ -207,7 +207,7 @@ class AmdSmi(VendorPort):
     def _known(self, value: Any) -> float:
         number = _number(value)
         if number is None:
-            raise NotSupported(f"amdsmi says {value!r}")
+            raise NotSupported(f"amdsmi reports {value!r}")
         return number
 
 

@@ -22,7 +22,7 @@ DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")
 WHOLE = ("vdd_in", "pom_5v_in", "5v_in", "total")
 """Rails that carry the whole module."""
 INSIDE = ("vddq_vdd2_1v8ao", "nc")
-"""Fed by another supply as far as the guide's rail tables tell, and channels not connected."""
+"""Fed by another supply by the guide's rail tables, and channels not connected."""
 
 Rail = Callable[[], float]
 """Power of one rail [mW]; raises OSError or ValueError."""

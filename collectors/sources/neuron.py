@@ -102,7 +102,7 @@ class Neuron(VendorPort):
         try:
             percent = float(figures[3])
         except (IndexError, ValueError):
-            raise ReadFailed(f"stats/power/utilization says {text[:80]!r}") from None
+            raise ReadFailed(f"stats/power/utilization holds {text[:80]!r}") from None
         if status != VALID or not 0 <= percent <= 100:
-            raise ReadFailed(f"stats/power/utilization says {text[:80]!r}")
+            raise ReadFailed(f"stats/power/utilization holds {text[:80]!r}")
         return percent

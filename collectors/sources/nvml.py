@@ -81,7 +81,7 @@ class Pynvml:
         """Shut NVML down; never raises."""
         try:
             self._nvml.nvmlShutdown()
-        except Exception:  # nothing is left to do about a driver that does not say goodbye
+        except Exception:  # a driver that fails to shut down changes nothing for us
             self._handles = []
 
     def driver(self) -> str:
@@ -198,7 +198,7 @@ class Pynvml:
             for sample in nvml.nvmlDeviceGetProcessUtilization(board, seen_us):
                 used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
                 seen_us = max(seen_us, sample.timeStamp)
-        except nvml.NVMLError:  # nothing new, or not told on this board
+        except nvml.NVMLError:  # nothing new, or not reported for this board
             used = {}
         self._seen_us[index] = seen_us
         running = self._ask("nvmlDeviceGetComputeRunningProcesses", board)

@@ -20,7 +20,7 @@ from gramwatt.sci.base.units import mw_from_w
 
 ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
 FRESH_S = 30.0
-"""A duty cycle older than this says nothing of now."""
+"""A duty cycle older than this is not used."""
 
 
 class Tpu(VendorPort):
@@ -79,7 +79,7 @@ class Tpu(VendorPort):
         idle_w, rated_w = self._power_w
         duty = self._usage(index)[0] / 100
         if not 0 <= duty <= 1:
-            raise ReadFailed(f"libtpu says a duty cycle of {100 * duty} %")
+            raise ReadFailed(f"libtpu reports a duty cycle of {100 * duty} %")
         return round(mw_from_w(idle_w + duty * (rated_w - idle_w)))
 
     def utilisation_percent(self, index: int) -> int:

@@ -21,7 +21,7 @@ Load = Callable[[], Any]
 class VendorPort:
     """A vendor's devices; every call raises NotSupported until a subclass offers it.
 
-    `sampled_kind` labels energy that comes from its power readings, `includes_host` says that its
+    `sampled_kind` labels energy that comes from its power readings, `includes_host`: its
     energy holds the host's processor and memory, `counter_survives` that its counter goes on when
     the meter is started anew.
     """
@@ -43,7 +43,7 @@ class VendorPort:
         raise SourceAbsent(f"{self.vendor} has no source here")
 
     def close(self) -> None:
-        """Let go of the library; never raises."""
+        """Release the library; never raises."""
 
     def driver(self) -> str:
         """The driver's version."""
@@ -151,7 +151,7 @@ def rated_w(name: str) -> tuple[float, float] | None:
     """Idle and rated power of a part [W] as the user's catalog has them; idle 0 where it has none.
 
     None where it has no rated power of that name: nothing is guessed. An overlay that cannot be
-    used is left out here; the job's settings say what is wrong with it.
+    used is left out here; reading the job's settings reports what is wrong with it.
     """
     from gramwatt.collectors.common.catalogs import read_catalog, user_catalog
     from gramwatt.sci.base.errors import GramwattError

@@ -22,7 +22,7 @@ HABANA_PCI, GOOGLE_PCI = "0x1da3", "0x1ae0"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to look: root of the file system, environment, and the kind of system."""
+    """Where to look for devices: root of the file system, environment, kind of system."""
 
     root: Path = Path("/")
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))

@@ -43,7 +43,7 @@ class ReplayNvml:
             raise SourceAbsent("the trace holds no GPU")
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
     def driver(self) -> str:
         """The recorded driver's version."""

@@ -12,14 +12,14 @@ A specification is JSON:
                "processes": [{"pid": 1234, "sm_percent": 60, "memory_b": 8589934592}]}],
      "faults": [...], "origin_s": 0}
 
-`power` is what the sensor tells: the power of the moment, or at each update its mean over the last
-second, or its mean over the last quarter of the last update period. Only the second kind offers
-the field that is a mean (185). `samples` is the driver's own buffer of the sensor's readings;
-without it the board offers none. `counter_gain` is what the counter counts of each joule. A profile
-value that is null is a call that the board does not offer.
+`power` is what the sensor reports: the power of the moment, or at each update its mean over the
+last second, or its mean over the last quarter of the last update period. Only the second kind
+offers the field that is a mean (185). `samples` is the driver's own buffer of the sensor's
+readings; without it the board offers none. `counter_gain` is what the counter counts of each joule.
+A profile value that is null is a call that the board does not offer.
 
 A process is on the board from `at_s` until `until_s`, as faults are; without `sm_percent` or
-`memory_b` the driver does not tell.
+`memory_b` the driver does not report it.
 
 Fault times count from `origin_s`, seconds since boot. Types: `reset` (the counter starts at 0),
 `backward` (loses `joules`), `frozen` (`at_s` to `until_s`; the standstill's energy is lost unless
@@ -93,7 +93,7 @@ class SyntheticGpu:
         return self.wave.energy_j(end_s) - self.wave.energy_j(start_s)
 
     def power_w(self, at_s: float) -> float:
-        """What the power sensor says [W]: the wave now, or a mean, as the module describes."""
+        """Reading of the power sensor [W]: the wave now, or a mean, as the module describes."""
         tick_s, part_s = self._tick_s(at_s), self.period_s / 4
         if self._sensor == "mean":
             return self.truth_j(tick_s - 1.0, tick_s)
@@ -117,7 +117,7 @@ class SyntheticGpu:
         return [(time_us, round(w * MW_PER_W)) for time_us, w in found if time_us > since_us]
 
     def counter_j(self, at_s: float) -> float:
-        """What the counter says [J]: the wave's integral at its last update, faults included."""
+        """Reading of the counter [J]: the wave's integral at its last update, faults included."""
         tick_s = self._tick_s(at_s)
         counted_j = self.wave.energy_j(tick_s) * self._gain
         for fault in self.faults:
@@ -187,7 +187,7 @@ class SyntheticNvml:
             raise SourceAbsent(str(self._absent))
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
     def driver(self) -> str:
         """The driver's version."""
@@ -242,19 +242,19 @@ class SyntheticNvml:
     def utilisation_percents(self, index: int) -> tuple[int, int]:
         """Utilisation of the GPU and of its memory controller [%]."""
         gpu = self._asked(index, "utilisation")[0]
-        return _told(gpu, "utilisation_percent"), _told(gpu, "memory_percent")
+        return _offered(gpu, "utilisation_percent"), _offered(gpu, "memory_percent")
 
     def encoder_percent(self, index: int) -> int:
         """Utilisation of the encoder [%]."""
-        return _told(self._asked(index, "encoder")[0], "encoder_percent")
+        return _offered(self._asked(index, "encoder")[0], "encoder_percent")
 
     def temperature_c(self, index: int) -> int:
         """Temperature [degC]."""
-        return _told(self._asked(index, "temperature")[0], "temperature_c")
+        return _offered(self._asked(index, "temperature")[0], "temperature_c")
 
     def clock_reasons(self, index: int) -> int:
         """Why clocks are what they are, a bit mask."""
-        return _told(self._asked(index, "clocks")[0], "clock_reasons")
+        return _offered(self._asked(index, "clocks")[0], "clock_reasons")
 
     def memory_b(self, index: int) -> tuple[int, int]:
         """Half of the memory used, and all of it [B]."""
@@ -284,7 +284,7 @@ class SyntheticNvml:
         return gpu, at_s
 
 
-def _told(gpu: SyntheticGpu, name: str) -> int:
+def _offered(gpu: SyntheticGpu, name: str) -> int:
     value = gpu.profile[name]
     if value is None:
         raise NotSupported(f"synthetic: no {name}")

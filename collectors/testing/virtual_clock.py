@@ -1,4 +1,4 @@
-"""A clock that moves only when told: an hour of measuring takes milliseconds."""
+"""A clock that moves only when a test moves it: an hour of measuring takes milliseconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 
 
 class VirtualClock:
-    """Boot, monotonic and wall time under the test's hand."""
+    """Boot, monotonic and wall time, set by the test."""
 
     def __init__(self, wall_s: float = 1_700_000_000.0, boot_s: float = 1_000.0) -> None:
         self._boot_ns = int(boot_s * NS_PER_S)
