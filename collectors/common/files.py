@@ -1,4 +1,6 @@
-"""Folders and files that only their owner reads. Standard library only."""
+"""Folders and files that only their owner reads, and small files of the system. Standard library
+only.
+"""
 
 from __future__ import annotations
 
@@ -32,3 +34,11 @@ def write_text(path: Path, text: str) -> None:
     """As `Path.write_text` in UTF-8; a file that is made gets mode 0600. Raises OSError."""
     with open(path, "w", encoding="utf-8", opener=opener) as stream:
         stream.write(text)
+
+
+def text_of(path: Path) -> str | None:
+    """The text of a small file without blanks and NULs around it; None when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
+    except OSError:
+        return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.base import NvmlPort
 from gramwatt.collectors.sources.vendors import Place
 from gramwatt.sci.base.quantity import KINDS, Kind
@@ -74,14 +75,9 @@ class Target:
     @property
     def in_virtual_machine(self) -> bool:
         """Whether the processor reports a hypervisor."""
-        flags = self._text("proc/cpuinfo")
-        return " hypervisor" in flags or "hypervisor" in self._text("sys/hypervisor/type")
-
-    def _text(self, name: str) -> str:
-        try:
-            return (self.root / name).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
+        flags = text_of(self.root / "proc/cpuinfo") or ""
+        below = text_of(self.root / "sys/hypervisor/type") or ""
+        return " hypervisor" in flags or "hypervisor" in below
 
 
 def known_kind(text: str) -> Kind | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.base import FAST_FIELDS, NvmlPort, SourceAbsent, SourceError
 from gramwatt.collectors.doctor.finding import Finding, State, Target
@@ -83,13 +84,7 @@ def _has_nvidia_pci(root: Path) -> bool:
     folder = root / "sys/bus/pci/devices"
     if not folder.exists():
         return True  # not known: the driver's own answer stands
-    for path in folder.glob("*/vendor"):
-        try:
-            if path.read_text(encoding="ascii").strip() == NVIDIA_PCI:
-                return True
-        except OSError:
-            continue
-    return False
+    return any(text_of(path) == NVIDIA_PCI for path in folder.glob("*/vendor"))
 
 
 def _gpu(port: NvmlPort, index: int) -> Finding:

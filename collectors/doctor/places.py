@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.doctor.finding import Finding, Target
 
 NETWORK = frozenset(
@@ -113,12 +114,8 @@ def _status(url: str, timeout_s: float) -> int:
 
 def _file_system(path: Path, root: Path) -> str:
     """Type of the file system that holds `path` (proc(5), mountinfo); empty when not known."""
-    try:
-        text = (root / "proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
     best: tuple[int, str] = (0, "")
-    for line in text.splitlines():
+    for line in (text_of(root / "proc/self/mountinfo") or "").splitlines():
         fields, _, after = line.partition(" - ")
         parts = fields.split()
         if len(parts) < 5 or not after:

@@ -7,6 +7,8 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from gramwatt.collectors.common.files import text_of
+
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 _VERSION_1 = ("cpu,cpuacct", "cpu", "cpuset", "memory")
 NO_LIMIT_B = 2**60
@@ -68,7 +70,7 @@ def _cgroup_folders(proc: Path, root: Path) -> list[Path]:
     mounted beside it as `unified`. A container sees its own folder as the root of each.
     """
     folders = [root, root / "unified", *(root / name for name in _VERSION_1)]
-    for line in (_text(proc / "self" / "cgroup") or "").splitlines():
+    for line in (text_of(proc / "self" / "cgroup") or "").splitlines():
         _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
         names = [controllers, *controllers.split(",")] if controllers else ["", "unified"]
         parts = [part for part in path.split("/") if part and part != ".."]
@@ -81,11 +83,11 @@ def _cgroup_folders(proc: Path, root: Path) -> list[Path]:
 
 
 def _quota_threads(folder: Path) -> float | None:
-    quota = (_text(folder / "cpu.max") or "").split()
+    quota = (text_of(folder / "cpu.max") or "").split()
     if len(quota) != 2:
         quota = [
-            _text(folder / "cpu.cfs_quota_us") or "",
-            _text(folder / "cpu.cfs_period_us") or "",
+            text_of(folder / "cpu.cfs_quota_us") or "",
+            text_of(folder / "cpu.cfs_period_us") or "",
         ]
     if not (quota[0].isdecimal() and quota[1].isdecimal()) or int(quota[1]) == 0:
         return None  # "max", or -1 in version 1: no limit
@@ -93,7 +95,7 @@ def _quota_threads(folder: Path) -> float | None:
 
 
 def _cpuset_threads(folder: Path) -> float | None:
-    text = _text(folder / "cpuset.cpus.effective") or _text(folder / "cpuset.cpus") or ""
+    text = text_of(folder / "cpuset.cpus.effective") or text_of(folder / "cpuset.cpus") or ""
     count = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -103,8 +105,8 @@ def _cpuset_threads(folder: Path) -> float | None:
 
 
 def _memory_limit_b(folder: Path) -> float | None:
-    text = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes") or ""
-    above = _text(folder / "memory.stat") or ""  # version 1: limits of folders we cannot see
+    text = text_of(folder / "memory.max") or text_of(folder / "memory.limit_in_bytes") or ""
+    above = text_of(folder / "memory.stat") or ""  # version 1: limits of folders we cannot see
     found = [
         line.split()[1] for line in above.splitlines() if line.startswith("hierarchical_memory_l")
     ]
@@ -113,7 +115,7 @@ def _memory_limit_b(folder: Path) -> float | None:
 
 
 def _memory_total_b(proc: Path) -> float | None:
-    for line in (_text(proc / "meminfo") or "").splitlines():
+    for line in (text_of(proc / "meminfo") or "").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024.0
     try:
@@ -123,15 +125,8 @@ def _memory_total_b(proc: Path) -> float | None:
 
 
 def _cpu_name(proc: Path) -> str | None:
-    for line in (_text(proc / "cpuinfo") or "").splitlines():
+    for line in (text_of(proc / "cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "Model", "cpu model"):
             return value.strip()[:512] or None
     return platform.machine() or None
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.sci.base.units import j_from_uj
 
 POWERCAP = Path("/sys/class/powercap")
@@ -138,12 +139,12 @@ def _zones(root: Path) -> list[Path]:
 
 def _named(zone: Path) -> str | None:
     """`package-0`, or `package-0/dram` for its memory; None for what is not counted."""
-    name = _text(zone / "name") or ""
+    name = text_of(zone / "name") or ""
     if name.startswith("package"):
         return name
     if name != "dram":
         return None
-    package = _text(zone.with_name(zone.name.rpartition(":")[0]) / "name")
+    package = text_of(zone.with_name(zone.name.rpartition(":")[0]) / "name")
     return f"{package or zone.name}/dram"
 
 
@@ -163,12 +164,5 @@ def _without_mirrors(domains: list[Domain]) -> list[Domain]:
 
 
 def _figure(path: Path) -> int | None:
-    text = _text(path) or ""
+    text = text_of(path) or ""
     return int(text) if text.isdecimal() else None
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return None

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.base import ReadFailed, SourceAbsent
-from gramwatt.collectors.sources.vendor import VendorPort, text_of
+from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.sci.base.units import mw_from_uw
 
 DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")

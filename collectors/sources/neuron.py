@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
 from gramwatt.collectors.devices.visibility import Board, Visible, neuron
-from gramwatt.collectors.sources.vendor import VendorPort, rated_w, text_of
+from gramwatt.collectors.sources.vendor import VendorPort, rated_w
 from gramwatt.sci.base.units import mw_from_w
 
 DEVICES = "sys/devices/virtual/neuron_device"

@@ -168,11 +168,3 @@ def rated_w(name: str) -> tuple[float, float] | None:
     if part.tdp_w is None:
         return None
     return (part.idle_w.value if part.idle_w else 0.0), part.tdp_w
-
-
-def text_of(path: Path) -> str | None:
-    """The stripped text of a small file; None when it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
-    except OSError:
-        return None

@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from gramwatt.collectors.sources.vendor import VendorPort, text_of
+from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.sources.vendor import VendorPort
 
 HABANA_PCI, GOOGLE_PCI = "0x1da3", "0x1ae0"
 """PCI vendor ids: Habana Labs (Linux, habanalabs driver) and Google (tpu-info, device.py)."""
