@@ -41,7 +41,8 @@ def cli() -> Any:
     from gramwatt.collectors.cli.app import build_app
 
     app = build_app(command.open_store)
-    command._add_others(app)
+    command._add_engine_commands(app)
+    command._add_service_commands(app)
     return typer.main.get_command(app)
 
 

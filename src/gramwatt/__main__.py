@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gramwatt.collectors.journal.sync import Store
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor"})
+SERVICE_COMMANDS = frozenset({"serve", "jobs", "job", "report", "export", "db", "demo"})
 SERVICE_NEEDS = ("flask", "sqlalchemy")
 """Packages of the service extra by which its presence is known without importing it."""
 
@@ -25,8 +26,14 @@ def main() -> None:
     from gramwatt.collectors.cli.app import build_app
 
     app = build_app(open_store)
-    if sys.argv[1:2] == [] or sys.argv[1] not in COLLECTOR_COMMANDS:
-        _add_others(app)
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    # Only what may be asked for is imported: `run` and `sync` must start fast, and a list of jobs
+    # needs neither the catalog nor the advice.
+    if command not in COLLECTOR_COMMANDS:
+        if command not in SERVICE_COMMANDS or not has_service():
+            _add_engine_commands(app)
+        if has_service():
+            _add_service_commands(app)
     app()
 
 
@@ -45,15 +52,15 @@ def has_service() -> bool:
     return all(find_spec(name) is not None for name in SERVICE_NEEDS)
 
 
-def _add_others(app: Any) -> None:
-    # Not for `run` and `sync`: they must start fast, and need neither the catalog's tables on a
-    # terminal nor the service.
+def _add_engine_commands(app: Any) -> None:
     importlib.import_module("gramwatt.collectors.cli.catalog").add_catalog(app)
     importlib.import_module("gramwatt.collectors.cli.estimate").add_estimate(app)
     importlib.import_module("gramwatt.collectors.cli.suggest").add_suggest(app)
-    if has_service():
-        importlib.import_module("gramwatt.service.cli.app").add_commands(app)
-        importlib.import_module("gramwatt.service.demo.command").add_demo(app)
+
+
+def _add_service_commands(app: Any) -> None:
+    importlib.import_module("gramwatt.service.cli.app").add_commands(app)
+    importlib.import_module("gramwatt.service.demo.command").add_demo(app)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,20 @@ def test_jobs_as_json_and_as_a_table(two_jobs):
     assert "30.0 Wh" in out
 
 
+def test_a_list_of_jobs_loads_neither_web_framework_nor_advice(two_jobs):
+    code = (
+        "import sys; sys.argv = ['gramwatt', 'jobs', '--json']\n"
+        "from gramwatt.__main__ import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert len(json.loads(done.stdout)["jobs"]) == 2
+    heavy = {"flask", "jinja2", "alembic", "apscheduler", "typst", "gramwatt.sci.advice.engine"}
+    assert heavy & set(done.stderr.split()) == set()
+    assert "sqlalchemy" in done.stderr.split()
+
+
 def test_a_job_as_json_is_the_whole_document(two_jobs):
     code, out, err = gramwatt("job", "job-1", "--json")
     document = json.loads(out)
