@@ -17,7 +17,6 @@ from gramwatt.reports.sections.audit import audit_blocks
 from gramwatt.reports.sections.common import (
     declared,
     headline,
-    known_or,
     method_blocks,
     notice_blocks,
     quality_blocks,
@@ -36,7 +35,7 @@ from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration, number, 
 from gramwatt.sci.base.units import mib_from_bytes
 
 WORLD = (
-    "The grid zone of this job is not known, so the world average intensity stands in for it. The "
+    "The grid zone of this job is not known, so the world average intensity is used. The "
     "figures below are not an SCI score: name the zone or cloud region to get one."
 )
 PROVISIONAL = "The job had not ended when this was made: every figure is provisional."
@@ -107,7 +106,7 @@ def _zones(document: JobDoc) -> str:
     zones = document["method"].get("zones") or []  # missing in documents of earlier versions
     if len(zones) > 1:
         return f"{', '.join(zones)}: each node in its own"
-    return known_or(document["zone"], f"{UNKNOWN}; the world average is used")
+    return document["zone"] or f"{UNKNOWN}; the world average is used"
 
 
 def _summary(document: JobDoc) -> list[Block]:
@@ -125,11 +124,11 @@ def _summary(document: JobDoc) -> list[Block]:
     facts = (
         ("Conformance", declared(document["conformance"])),
         ("Data quality", f"grade {quality} (A best, D worst)"),
-        ("Widest uncertainty", known_or(document["method"]["largest_uncertainty"])),
+        ("Widest uncertainty", document["method"]["largest_uncertainty"] or UNKNOWN),
         ("Grid zone", _zones(document)),
-        ("Cloud region", known_or(document["region"], "none given")),
+        ("Cloud region", document["region"] or "none given"),
         ("Kind of work", document["kind"]),
-        ("Model", known_or(document["model_id"], "none given")),
+        ("Model", document["model_id"] or "none given"),
         *ai_facts(document),
         *_tags(document),
     )

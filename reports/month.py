@@ -27,7 +27,6 @@ from gramwatt.reports.sections.common import (
     DECLARED,
     STATUS,
     cell,
-    known_or,
     method_blocks,
     quality_blocks,
     reference,
@@ -49,7 +48,7 @@ def build(document: MonthDoc) -> Document:
     """The report of a month document."""
     scope = f"Project {document['project']}" if document["project"] else "All projects"
     jobs = document["totals"]["jobs"]
-    what = f"{document['month']}, {known_or(document['project'], 'all projects')}"
+    what = f"{document['month']}, {document['project'] or 'all projects'}"
     stamp = reference(document, what)
     blocks: list[Block] = [*_warnings(document), *_summary(document)]
     if jobs:
@@ -92,7 +91,7 @@ def _warnings(document: MonthDoc) -> list[Block]:
     if without:
         text = (
             f"{without} of {jobs} jobs have no known grid zone. The world average intensity "
-            "stands in for theirs, and they are not SCI scores."
+            "is used for them, and they are not SCI scores."
         )
         blocks.append(NoticeBlock("warning", "zone-unknown", text))
     unknown = document["totals"]["jobs_unknown"]

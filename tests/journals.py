@@ -37,11 +37,17 @@ class Writer:
     """Makes records as one meter would: one id, a rising sequence, times in seconds after `t0`."""
 
     def __init__(
-        self, name: str = "w1", node: str = "n-1", job: str = "job-1", *, t0: datetime = T0
+        self,
+        name: str = "w1",
+        node: str = "n-1",
+        job: str = "job-1",
+        *,
+        t0: datetime = T0,
+        first_seq: int = 1,
     ) -> None:
         self.who: dict[str, Any] = {"job_id": job, "node": node, "writer": name}
         self.t0 = t0
-        self._seq = count(1)
+        self._seq = count(first_seq)
 
     def at(self, seconds: float) -> datetime:
         """The moment `seconds` after the writer's `t0`."""

@@ -44,7 +44,7 @@ ASKED = {
     "functional_unit.rationale": "why this unit: set the tag unit_rationale",
     "calculation.score.value": "energy, embodied carbon and R must be known",
     "calculation.energy.value": "a device's energy is not known",
-    "calculation.carbon_intensity.location": "no zone is known, so the world average stands in",
+    "calculation.carbon_intensity.location": "no zone is known, so the world average is used",
     "calculation.embodied_emissions.value": "embodied carbon is not known",
     "attestation.signed_by": "read the form's statements and sign them yourself",
 }

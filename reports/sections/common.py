@@ -103,7 +103,7 @@ def status(conformance: str) -> str:
 def declared(conformance: str) -> str:
     """The conformance with its declaration, or why the figures are not an SCI score."""
     if conformance == "not-sci":
-        return f"{status(conformance)}: something the standard asks for is missing"
+        return f"{status(conformance)}: a requirement of the standard is not met"
     return f"{status(conformance)}; {DECLARED}"
 
 
@@ -207,8 +207,3 @@ def source_table(rows: Iterable[tuple[str, QuantityDoc]]) -> Table:
         value = Pair(value_text(figure), shown(figure).span or "exact")
         lines.append((what, value, figure["kind"], figure["source"]))
     return Table("Inputs of the score", columns, tuple(lines))
-
-
-def known_or(value: str | None, otherwise: str = UNKNOWN) -> str:
-    """`value`, or `otherwise` if it is missing."""
-    return value if value else otherwise

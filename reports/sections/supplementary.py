@@ -77,12 +77,12 @@ def memo_blocks(memo: MemoDoc | None) -> list[Block]:
 
 
 def gap_blocks(document: JobDoc) -> list[Block]:
-    """Better data by supplier that can give it; empty if no figure needs any."""
+    """Data to request from each supplier; empty if no figure needs better data."""
     rows = tuple(tuple(gap) for gap in data_gaps(document))
     if not rows:
         return []
-    columns = (Column("Ask"), Column("For", weight=2), Column("Stands in until then", weight=1.4))
-    return [Heading("Data to ask for", 2), Table("Better data, by supplier", columns, rows)]
+    columns = (Column("Supplier"), Column("Data", weight=2), Column("Used until then", weight=1.4))
+    return [Heading("Data to request", 2), Table("Better data, by supplier", columns, rows)]
 
 
 def ai_facts(document: JobDoc) -> list[tuple[str, str]]:

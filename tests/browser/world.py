@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from gramwatt.sci.journal.records import AnyRecord, DeviceRecord, IntervalRecord
-from tests.journals import MINUTE, START, journal
+from gramwatt.sci.journal.records import AnyRecord
+from tests.journals import H100, MINUTE, START, Writer, journal
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'> {{7*7}} \u202eabc"
 UNBROKEN = "a" * 200
@@ -47,41 +47,17 @@ def cluster() -> list[AnyRecord]:
         "framework": "pytorch",
         "precision": "bf16",
     }
+    gpu = {**H100, "meter": "nvml-counter", "memory_b": 80 * 2.0**30}
     records: list[AnyRecord] = []
     for node in ("n-0a1b2c3d4e5f", "n-1a2b3c4d5e6f"):
-        records += journal(CLUSTER, node=node, writer=f"w-{node}", minutes=60, **about)
-        seq = iter(range(len(records) + 1, 10_000))
+        name = f"w-{node}"
+        records += journal(CLUSTER, node=node, writer=name, minutes=60, **about)
+        writer = Writer(name, node, CLUSTER, t0=START, first_seq=len(records) + 1)
         for index in range(1, 8):
-            records += _device(node, next(seq), next(seq), index)
+            device_id = f"GPU-{node}-00000000-0000-4000-8000-{index:012d}"
+            records.append(writer.device(device_id, **gpu))
+            records.append(writer.interval(0, 3600, 3600 * 500.0, device_id, utilisation_mean=0.9))
     return records
-
-
-def _device(node: str, first: int, second: int, index: int) -> list[AnyRecord]:
-    whose: dict[str, Any] = {"job_id": CLUSTER, "node": node, "writer": f"w-{node}"}
-    name = f"GPU-{node}-00000000-0000-4000-8000-{index:012d}"
-    return [
-        DeviceRecord(
-            **whose,
-            seq=first,
-            device_id=name,
-            device_class="gpu",
-            name="NVIDIA H100 80GB HBM3",
-            meter="nvml-counter",
-            kind="measured",
-            memory_b=80 * 2.0**30,
-            units_total=8,
-        ),
-        IntervalRecord(
-            **whose,
-            seq=second,
-            device_id=name,
-            start=START,
-            end=START + 60 * MINUTE,
-            energy_j=3600 * 500.0,
-            kind="measured",
-            utilisation_mean=0.9,
-        ),
-    ]
 
 
 def _uncounted(job_id: str) -> list[AnyRecord]:

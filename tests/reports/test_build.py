@@ -20,7 +20,7 @@ SECTIONS = [
     "Suggestions",
     "Notices",
     "Sources",
-    "Data to ask for",
+    "Data to request",
     "Method and boundary",
     "Inside the boundary",
     "Outside the boundary",

@@ -36,7 +36,7 @@ def test_the_report_lists_them():
     document = steady_job(kind="training")
     rows = table(build(document), "Better data, by supplier").rows
     assert [tuple(row) for row in rows] == [tuple(gap) for gap in data_gaps(document)]
-    assert "Data to ask for" in headings(build(document))
+    assert "Data to request" in headings(build(document))
 
 
 def test_inception_and_retirement_are_said_to_matter_or_not():

@@ -2,25 +2,17 @@
 
 import pytest
 
-from gramwatt.sci.journal.records import CountRecord
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
-from tests.journals import MINUTE, journal, lines
+from tests.journals import Writer, journal, lines
 
 
 def with_window(records):
     first = records[0]
-    window = CountRecord(
-        job_id=first.job_id,
-        node=first.node,
-        writer=first.writer,
-        seq=len(records) + 1,
-        since=first.started_at + MINUTE,
-        at=first.started_at + 2 * MINUTE,
-        unit="image",
-        amount=12.0,
-        phase="epoch-1",
+    writer = Writer(
+        first.writer, first.node, first.job_id, t0=first.started_at, first_seq=len(records) + 1
     )
+    window = writer.count(12.0, seconds=120, since=writer.at(60), phase="epoch-1")
     return [*records, window]
 
 
