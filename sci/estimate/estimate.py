@@ -81,9 +81,9 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     emitted = operational + embodied if operational and embodied else None
     status = _status(request, place, energy, embodied)
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
-    inputs = _inputs({**work.inputs, supplied: grid, "PUE": place.pue})
+    inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     notices = [*_place_notices(request, place, catalog), *work.notices]
-    notices += overlay_notices(inputs, catalog)
+    notices += overlay_notices(inputs.items(), catalog)
     return {
         "device_hours": doc(hours),
         "energy_kwh": doc(energy),
@@ -96,7 +96,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
         "conformance": status.status,
         "deviations": list(status.deviations),
         "notices": [notice.to_doc() for notice in notices],
-        "method": _method(work, inputs),
+        "method": _method(work, _inputs(inputs)),
     }
 
 
