@@ -1,4 +1,5 @@
-"""A score without measuring: `estimate.estimate` answers a checked request (`request`).
+"""Estimates: scores without measuring. Imports `score` and the rooms below it.
 
-Imports `score` and what lies below it.
+`request.parse_estimate_request` checks a request, `estimate.estimate` answers it; `model` has what
+is assumed where the request says nothing.
 """

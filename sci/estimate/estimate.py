@@ -1,7 +1,7 @@
-"""A score without measuring, every assumption in the open.
+"""A score without measuring; the answer lists every assumption.
 
-Energy comes from what the request declares, else from the catalog's rated power times the share of
-it that such jobs draw; training time may come from 6 x N x D floating-point operations.
+Energy is declared in the request, or rated power from the catalog times the share of it that such
+jobs draw; training time may be computed from 6 x N x D floating-point operations.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from gramwatt.sci.base.document import SciDoc, SourceDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.catalog.catalog import Catalog, Instance
 from gramwatt.sci.estimate.model import DECLARED, Assumptions
@@ -33,11 +33,11 @@ from gramwatt.sci.score.method import (
 from gramwatt.sci.score.quality import Conformance, conformance
 
 REGION_PROVIDERS = ("aws", "azure", "gcp")
-"""Clouds whose regions the catalog knows by the provider of the instance."""
+"""Clouds whose regions in the catalog have the same provider as their instances."""
 
 
 class EstimateMethod(TypedDict):
-    """How an estimate came about."""
+    """Method, versions and inputs of an estimate."""
 
     standard: str
     formula: str
@@ -67,7 +67,7 @@ class EstimateDoc(TypedDict):
 
 
 def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLookup) -> EstimateDoc:
-    """The estimate; raises LookupFailed for unknown names, ScoreError where nothing is meant."""
+    """Answer a request; raises LookupFailed for unknown names, ScoreError for an impossible one."""
     machine = catalog.instance(request.instance) if request.instance else None
     name = machine.hardware if machine else request.hardware
     hardware = catalog.hardware(name) if name else None
@@ -82,6 +82,8 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     status = _status(request, place, energy, embodied)
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
+    notices = [*_place_notices(request, place, catalog), *work.notices]
+    notices += overlay_notices(inputs.items(), catalog)
     return {
         "device_hours": doc(hours),
         "energy_kwh": doc(energy),
@@ -93,13 +95,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
         "intensity_g_per_kwh": grid.to_doc(),
         "conformance": status.status,
         "deviations": list(status.deviations),
-        "notices": [
-            *_place_notices(request, place, catalog),
-            *(
-                notice.to_doc()
-                for notice in (*work.notices, *overlay_notices(inputs.items(), catalog))
-            ),
-        ],
+        "notices": [notice.to_doc() for notice in notices],
         "method": _method(work, inputs),
     }
 
@@ -113,14 +109,14 @@ def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod
         "intensity_approach": APPROACH,
         "hardware": work.hardware.id if work.hardware else None,
         "instance": work.instance.id if work.instance else None,
-        "inputs": _inputs(inputs),
+        "inputs": [{"what": what, "figure": figure.to_doc()} for what, figure in inputs.items()],
     }
 
 
 def placed(request: EstimateRequest, machine: Instance | None) -> EstimateRequest:
-    """The request with its region under the instance's provider.
+    """The request with the instance's provider put before a region without one.
 
-    Raises ScoreError when the region is another cloud's than the instance.
+    Raises ScoreError for a region of another cloud than the instance's.
     """
     if machine is None or request.region is None:
         return request
@@ -135,7 +131,7 @@ def placed(request: EstimateRequest, machine: Instance | None) -> EstimateReques
 
 
 def _place(request: EstimateRequest, catalog: Catalog) -> Place:
-    """Where it would run; a zone or region that the catalog does not know is an error here."""
+    """Zone, region and PUE; raises LookupFailed for a zone or region that is not known."""
     if request.zone:
         catalog.zone(request.zone)
     if request.region:
@@ -147,7 +143,7 @@ def _grid(request: EstimateRequest, place: Place, intensity: IntensityLookup) ->
     """Intensity [gCO2e/kWh]: declared, else the annual mean of the zone."""
     if request.intensity_g_per_kwh is not None:
         return Quantity.exact(request.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
-    # A request does not say when the job runs, so the span is only there for form.
+    # A request does not say when the job runs, and an annual mean does not depend on it.
     start = datetime(2000, 1, 1, tzinfo=UTC)
     return intensity.points(place.zone, start, start + timedelta(hours=1))[0].intensity
 
@@ -167,10 +163,10 @@ def _status(
     return conformance(faults, deviations)
 
 
-def _place_notices(request: EstimateRequest, place: Place, catalog: Catalog) -> list[NoticeDoc]:
+def _place_notices(request: EstimateRequest, place: Place, catalog: Catalog) -> list[Notice]:
     if request.intensity_g_per_kwh is not None:
-        return [n.to_doc() for n in place.notices if n.code != "zone-unknown"]
-    return [n.to_doc() for n in (*place.notices, *reused(place.zone, catalog))]
+        return [notice for notice in place.notices if notice.code != "zone-unknown"]
+    return [*place.notices, *reused(place.zone, catalog)]
 
 
 def _scores(request: EstimateRequest, emitted: Quantity | None) -> list[SciDoc]:
@@ -183,7 +179,3 @@ def _scores(request: EstimateRequest, emitted: Quantity | None) -> list[SciDoc]:
         }
         for unit, count in units.items()
     ]
-
-
-def _inputs(inputs: Mapping[str, Quantity]) -> list[SourceDoc]:
-    return [{"what": what, "figure": figure.to_doc()} for what, figure in inputs.items()]

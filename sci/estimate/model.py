@@ -1,7 +1,6 @@
-"""What an estimate assumes where nothing was measured: device hours, power, host and embodied.
+"""The terms of an estimate and what they assume: device hours, power, host, embodied carbon.
 
-Each figure it settles on is kept in `inputs` with its range and source, so that an answer can show
-all of them.
+Each input that is used is kept in `inputs` with its range and source, and listed in the answer.
 """
 
 from __future__ import annotations
@@ -11,7 +10,13 @@ from dataclasses import dataclass, field
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import S_PER_HOUR, flop_per_s_from_tflops, g_from_kg, h_from_s
+from gramwatt.sci.base.units import (
+    S_PER_HOUR,
+    W_PER_KW,
+    flop_per_s_from_tflops,
+    g_from_kg,
+    h_from_s,
+)
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, instance_host_te
@@ -56,7 +61,7 @@ def training_device_hours(
 
 @dataclass(slots=True)
 class Assumptions:
-    """One request and its hardware worked out; figures are None where not known."""
+    """The terms of one estimate and their inputs; figures are None where not known."""
 
     request: EstimateRequest
     hardware: Hardware | None
@@ -67,17 +72,17 @@ class Assumptions:
 
     @property
     def with_host(self) -> bool:
-        """Whether a host stands beside the device: modules and whole systems are their own."""
-        beside = self.hardware is None or self.hardware.device_class in ("gpu", "accelerator")
-        return self.request.host and beside
+        """Whether a host is added to the devices; modules and whole systems include theirs."""
+        apart = self.hardware is None or self.hardware.device_class in ("gpu", "accelerator")
+        return self.request.host and apart
 
     @property
     def share(self) -> float:
-        """Which part of each device the instance has, (0, 1]."""
+        """The share of each device that the instance has, (0, 1]."""
         return self.instance.share if self.instance else 1.0
 
     def devices(self) -> float:
-        """How many devices are asked for: those of the instance, else `count`, else one."""
+        """Number of devices: those of the instance, else `count`, else 1."""
         if self.instance is None:
             return self.request.count or 1.0
         count = self.instance.devices(self.request.count)
@@ -86,7 +91,7 @@ class Assumptions:
         return count
 
     def device_hours(self) -> Quantity | None:
-        """Device hours [h]: declared, count x hours, or out of parameters and tokens."""
+        """Device hours [h]: declared, else count x hours, else from parameters and tokens."""
         asked = self.request
         if asked.device_hours is not None:
             return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
@@ -114,7 +119,7 @@ class Assumptions:
         return Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
 
     def energy_kwh(self, hours: Quantity | None) -> Quantity | None:
-        """IT energy [kWh]: declared, else power x device hours, with the host's beside it."""
+        """IT energy [kWh]: declared, else power x device hours, plus the host's."""
         if self.request.energy_kwh is not None:
             return Quantity.exact(self.request.energy_kwh, "kWh", "declared", DECLARED)
         power = self._power()
@@ -124,14 +129,14 @@ class Assumptions:
             self.notices.append(Notice("energy-unmeasured", text, "energy_kwh"))
             return None
         self.inputs["power of a device"] = power
-        devices = power.scaled(1e-3, "kW").times(hours, "kWh")
+        devices = power.scaled(1 / W_PER_KW, "kW").times(hours, "kWh")
         if not self.with_host:
             return devices
         self.inputs["host power over device power"] = HOST_SHARE
         return devices + devices.times(HOST_SHARE, "kWh")
 
     def embodied_g(self, hours: Quantity | None) -> Quantity | None:
-        """M [gCO2e] = TE x device hours / EL, with the host's share of TE."""
+        """M [gCO2e] = TE x device hours / EL, with the host's share of TE included."""
         te = self._te()
         if te is None or hours is None:
             text = "Embodied carbon is not known; give embodied_kg_per_device and device_hours."
@@ -146,7 +151,10 @@ class Assumptions:
         return an_hour.times(hours.scaled(1.0, "1"), "gCO2e")
 
     def _peak(self) -> Quantity:
-        """Peak dense rate [TFLOPS] of the asked precision: without one bf16, else fp16, fp32."""
+        """Peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
+
+        Raises ScoreError without hardware, or where the catalog has no such rate.
+        """
         if self.hardware is None:
             raise ScoreError("training time needs hardware", code="missing-field")
         peak = self.hardware.peak
@@ -169,7 +177,7 @@ class Assumptions:
         raise ScoreError(f"the catalog has {what}; give hours or device_hours", code="rate-unknown")
 
     def _power(self) -> Quantity | None:
-        """Mean power of a device [W]: declared, else from rated power by use or a usual share."""
+        """Mean power of a device [W]: declared, else rated power by utilisation or usual share."""
         if self.request.power_w is not None:
             return Quantity.exact(self.request.power_w, "W", "declared", DECLARED)
         if self.hardware is None or self.hardware.tdp_w is None:
@@ -187,7 +195,7 @@ class Assumptions:
         return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
 
     def _te(self) -> Quantity | None:
-        """TE of a device and its share of a host [gCO2e]; None where the catalog has none."""
+        """TE of a device with its share of a host [gCO2e]; None where the catalog has none."""
         part = accelerator_te(self.hardware) if self.hardware else None
         te = part.te_g.scaled(self.share) if part else None
         if self.request.embodied_kg_per_device is not None:
@@ -206,6 +214,6 @@ class Assumptions:
         return te + host
 
     def _cited(self) -> str:
-        """The part as figures cite it, with the share of it that an instance has."""
+        """The part as cited in the source of a figure, with the share that the instance has."""
         named = self.hardware.cited if self.hardware else "the hardware"
         return named if self.share == 1.0 else f"{self.share:.4g} of {named}"
