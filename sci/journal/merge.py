@@ -10,7 +10,7 @@ no instant counts twice.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -158,14 +158,13 @@ def _head(jobs: Sequence[JobRecord]) -> JobRecord:
     last_first = (*reversed(others), first)
     tags = {key: value for job in last_first for key, value in job.tags.items()}
     versions = {key: value for job in last_first for key, value in job.versions.items()}
-    known = _first_known((first, *others))
     names = ("zone", "region", "pue", "model_id", "framework", "precision")
-    filled = {name: known(name) for name in names}
+    filled = {name: _first_known((first, *others), name) for name in names}
     return replace(first, tags=tags, versions=versions, **filled)
 
 
-def _first_known(jobs: Sequence[JobRecord]) -> Callable[[str], Any]:
-    return lambda name: next((getattr(job, name) for job in jobs if getattr(job, name)), None)
+def _first_known(jobs: Sequence[JobRecord], name: str) -> Any:
+    return next((value for job in jobs if (value := getattr(job, name))), None)
 
 
 def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
@@ -175,8 +174,8 @@ def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
         by_node[job.node].append(job)
     found = []
     for node, own in sorted(by_node.items()):
-        known = _first_known(own)
-        place = NodePlace(node, known("zone"), known("region"), known("pue"))
+        zone, region, pue = (_first_known(own, name) for name in ("zone", "region", "pue"))
+        place = NodePlace(node, zone, region, pue)
         found.append(replace(place, others=_other_places(own, place)))
     return tuple(place for place in found if place.zone or place.region or place.pue)
 
@@ -196,18 +195,17 @@ def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, E
         decision = max(by_command, key=_end_key)
         return decision.state, decision
     ended = {(end.node, end.writer) for end in ends}
-    resumed = {(job.node, job.resumes) for job in jobs if job.resumes and _closed(job, ends)}
+    # A meter that resumes a writer answers for it; a recovery does so once it has ended the job.
+    resumed = {
+        (job.node, job.resumes)
+        for job in jobs
+        if job.role != "recovery" or (job.node, job.writer) in ended
+    }
     if {key for key in roles if key not in ended and key not in resumed}:
         return "running", None
     worst = max(ends, key=lambda end: (_SEVERITY[end.state], end.exit_code or 0, _end_key(end)))
     latest = max(ends, key=_end_key)
     return worst.state, replace(worst, ended_at=latest.ended_at)
-
-
-def _closed(job: JobRecord, ends: Sequence[EndRecord]) -> bool:
-    """Whether a writer that resumes another one has ended, or is a meter and may still run."""
-    ended = any((end.node, end.writer) == (job.node, job.writer) for end in ends)
-    return ended or job.role != "recovery"
 
 
 def _end_key(end: EndRecord) -> tuple[object, ...]:
