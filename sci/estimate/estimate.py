@@ -96,11 +96,11 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
         "conformance": status.status,
         "deviations": list(status.deviations),
         "notices": [notice.to_doc() for notice in notices],
-        "method": _method(work, _inputs(inputs)),
+        "method": _method(work, inputs),
     }
 
 
-def _method(work: Assumptions, inputs: list[SourceDoc]) -> EstimateMethod:
+def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod:
     return {
         "standard": STANDARD,
         "formula": FORMULA,
@@ -109,7 +109,7 @@ def _method(work: Assumptions, inputs: list[SourceDoc]) -> EstimateMethod:
         "intensity_approach": APPROACH,
         "hardware": work.hardware.id if work.hardware else None,
         "instance": work.instance.id if work.instance else None,
-        "inputs": inputs,
+        "inputs": [{"what": what, "figure": figure.to_doc()} for what, figure in inputs.items()],
     }
 
 
@@ -179,7 +179,3 @@ def _scores(request: EstimateRequest, emitted: Quantity | None) -> list[SciDoc]:
         }
         for unit, count in units.items()
     ]
-
-
-def _inputs(inputs: Mapping[str, Quantity]) -> list[SourceDoc]:
-    return [{"what": what, "figure": figure.to_doc()} for what, figure in inputs.items()]
