@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import chain, count, islice
 from typing import Any
 
 from gramwatt.sci.base.quantity import Quantity
@@ -140,9 +140,10 @@ class Case:
     def add(self, journals: list[list[AnyRecord]], context: ScoreContext) -> None:
         """Decode some lines; merge, join and score all of the journals."""
         if not self.decode_rows:
-            lines = [encode(record) for records in journals for record in records]
-            self.decode_rows = min(len(lines), DECODED_AT_MOST)
-            self.decode_s = timed(lambda: [decode(line) for line in lines[:DECODED_AT_MOST]])[0]
+            records = chain.from_iterable(journals)
+            lines = [encode(record) for record in islice(records, DECODED_AT_MOST)]
+            self.decode_rows = len(lines)
+            self.decode_s = timed(lambda: [decode(line) for line in lines])[0]
         merge_s, merged = timed(lambda: [merge(records) for records in journals])
         self.rows += sum(len(d.intervals) for job in merged for d in job.devices)
         self.merge_s += merge_s

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gramwatt.reports.model import Block, Column, Facts, Heading, Pair, Table, Text
-from gramwatt.sci.analysis.data_requests import data_gaps
+from gramwatt.sci.analysis.data_requests import data_requests
 from gramwatt.sci.base.document import ConversionDoc, JobDoc, MemoDoc, SensitivityDoc
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, number, prefix, text
 
@@ -78,7 +78,7 @@ def memo_blocks(memo: MemoDoc | None) -> list[Block]:
 
 def gap_blocks(document: JobDoc) -> list[Block]:
     """Data to request from each supplier; empty if no figure needs better data."""
-    rows = tuple(tuple(gap) for gap in data_gaps(document))
+    rows = tuple(tuple(gap) for gap in data_requests(document))
     if not rows:
         return []
     columns = (Column("Supplier"), Column("Data", weight=2), Column("Used until then", weight=1.4))

@@ -1,4 +1,5 @@
-"""What is read out of scores: months, sums by model, comparisons, audits, requests for data.
+"""What follows from stored score documents: sums, comparisons, checks and requests for data.
 
-Imports `score` and what lies below it.
+May import `score` and what lies below it. Its functions: `month.month_document`,
+`model_totals.model_totals`, `compare.compare`, `audit.self_audit`, `data_requests.data_requests`.
 """

@@ -1,7 +1,7 @@
 """Two scores side by side: only when made the same way, and with the term that moved.
 
-The standard wants a baseline compared by identical methodology, with only the action different
-(SCI specification v1.1, "Comparing"). Effects are split by the logarithmic mean Divisia index
+The standard compares a baseline by the same methodology, with only the action different (ISO/IEC
+21031, SCI specification v1.1, "Comparing"). Effects are split by the logarithmic mean Divisia index
 (additive LMDI-I, Ang 2004, Energy Policy 32): they sum to the change and do not depend on an order.
 """
 
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TypedDict
+from dataclasses import dataclass
+from typing import Literal, TypedDict, get_args
 
-from gramwatt.sci.base.document import ConversionDoc, JobDoc, SciDoc
+from gramwatt.sci.base.document import ConversionDoc, JobDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 
-TERMS = ("energy", "intensity", "pue", "embodied", "units")
+_Term = Literal["energy", "intensity", "pue", "embodied", "units"]
+_Factors = Mapping[_Term, float]
+TERMS: tuple[_Term, ...] = get_args(_Term)
 """What a score is made of: E, I, PUE, M and R."""
 SAME = {
     "standard": "the standard",
@@ -59,19 +62,19 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
     has no score in the unit.
     """
     chosen = unit or before["sci"][0]["unit"]
-    rows = [_row(document, chosen) for document in (before, after)]
+    sides = [_side(document, chosen) for document in (before, after)]
     differences = _differences(before, after)
     if differences:
         raise ScoreError(
             f"not comparable: {'; '.join(differences)} differ; score both in the same way",
             code="not-comparable",
         )
-    first, second = (Quantity.from_doc(_known(row)) for row in rows)
-    effects = _effects(_factors(before, rows[0]), _factors(after, rows[1]))
+    first, second = (side.g_per_unit for side in sides)
+    effects = _effects(*(side.factors() for side in sides))
     return {
         "unit": chosen,
-        "before": _side(before, rows[0]),
-        "after": _side(after, rows[1]),
+        "before": sides[0].to_doc(),
+        "after": sides[1].to_doc(),
         "change_g_per_unit": second.value - first.value,
         "ratio": second.over(first, "1").to_doc(),
         "verdict": verdict(first, second),
@@ -114,7 +117,37 @@ def _factor(row: ConversionDoc) -> tuple[str, str, float]:
     return row["unit"], row["to"], row["factor"]
 
 
-def _row(document: JobDoc, unit: str) -> SciDoc:
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One document with its R and C per R in the unit compared."""
+
+    document: JobDoc
+    count: float
+    g_per_unit: Quantity
+
+    def to_doc(self) -> ComparedDoc:
+        return {
+            "job_id": self.document["job_id"],
+            "revision": self.document["revision"],
+            "count": self.count,
+            "g_per_unit": self.g_per_unit.to_doc(),
+        }
+
+    def factors(self) -> _Factors:
+        energy, embodied = self.document["energy_kwh"], self.document["embodied_g"]
+        assert energy is not None  # a score has both terms
+        assert embodied is not None
+        return {
+            "energy": energy["value"],
+            "intensity": self.document["method"]["intensity_g_per_kwh"]["value"],
+            "pue": self.document["method"]["pue"]["value"],
+            "embodied": embodied["value"],
+            "units": self.count,
+        }
+
+
+def _side(document: JobDoc, unit: str) -> _Side:
+    """The document in this unit; raises ScoreError when it has no score in it."""
     row = next((row for row in document["sci"] if row["unit"] == unit), None)
     if row is None:
         counted = ", ".join(row["unit"] for row in document["sci"])
@@ -123,87 +156,42 @@ def _row(document: JobDoc, unit: str) -> SciDoc:
         )
     if row["g_per_unit"] is None:
         raise ScoreError(f"job {document['job_id']!r} has no score", code="not-comparable")
-    return row
-
-
-def _known(row: SciDoc) -> QuantityDoc:
-    figure = row["g_per_unit"]
-    assert figure is not None  # _row refuses it
-    return figure
-
-
-def _side(document: JobDoc, row: SciDoc) -> ComparedDoc:
-    return {
-        "job_id": document["job_id"],
-        "revision": document["revision"],
-        "count": row["count"],
-        "g_per_unit": _known(row),
-    }
-
-
-class _Factors(TypedDict):
-    energy: float
-    intensity: float
-    pue: float
-    embodied: float
-    units: float
-
-
-def _factors(document: JobDoc, row: SciDoc) -> _Factors:
-    energy, embodied = document["energy_kwh"], document["embodied_g"]
-    assert energy is not None  # a score has both terms
-    assert embodied is not None
-    return {
-        "energy": energy["value"],
-        "intensity": document["method"]["intensity_g_per_kwh"]["value"],
-        "pue": document["method"]["pue"]["value"],
-        "embodied": embodied["value"],
-        "units": row["count"],
-    }
+    return _Side(document, row["count"], Quantity.from_doc(row["g_per_unit"]))
 
 
 def _effects(before: _Factors, after: _Factors) -> dict[str, float]:
     """Effect of each term [g/unit], and of R on each half, which sum to the change."""
-    one, other = (f["energy"] * f["intensity"] * f["pue"] / f["units"] for f in (before, after))
-    weight = _log_mean(one, other)
-    effects = {
-        "energy": weight * _log_ratio(before["energy"], after["energy"]),
-        "intensity": weight * _log_ratio(before["intensity"], after["intensity"]),
-        "pue": weight * _log_ratio(before["pue"], after["pue"]),
-        "units_operational": -weight * _log_ratio(before["units"], after["units"]),
+    operational = _half(before, after, ("energy", "intensity", "pue"))
+    embodied = _half(before, after, ("embodied",))
+    return {
+        **operational,
+        **embodied,
+        "units_operational": operational["units"],
+        "units_embodied": embodied["units"],
+        "units": operational["units"] + embodied["units"],
     }
-    made, makes = (f["embodied"] / f["units"] for f in (before, after))
-    weight = _log_mean(made, makes)
-    effects["embodied"] = weight * _log_ratio(before["embodied"], after["embodied"])
-    effects["units_embodied"] = -weight * _log_ratio(before["units"], after["units"])
-    _where_zero(effects, "energy", other - one, before["energy"] * after["energy"])
-    _where_zero(effects, "intensity", other - one, before["intensity"] * after["intensity"])
-    _where_zero(effects, "embodied", makes - made, before["embodied"] * after["embodied"])
-    effects["units"] = effects["units_operational"] + effects["units_embodied"]
+
+
+def _half(before: _Factors, after: _Factors, terms: tuple[_Term, ...]) -> dict[str, float]:
+    """Effects [g/unit] of the terms and of R on the product of the terms over R.
+
+    A term that was or became zero has no logarithm: it explains the whole change.
+    """
+    one, other = (math.prod(side[t] for t in terms) / side["units"] for side in (before, after))
+    effects: dict[str, float] = {term: 0.0 for term in (*terms, "units")}
+    zero = next((term for term in terms if min(before[term], after[term]) <= 0), None)
+    if zero is not None:
+        effects[zero] = other - one
+        return effects
+    weight = one if one == other else (other - one) / math.log(other / one)
+    for term in terms:
+        effects[term] = weight * math.log(after[term] / before[term])
+    effects["units"] = -weight * math.log(after["units"] / before["units"])
     return effects
 
 
-def _where_zero(effects: dict[str, float], term: str, change: float, product: float) -> None:
-    """A term that was or became zero explains its half's whole change: it has no logarithm."""
-    whole = {"embodied": ("embodied", "units_embodied")}.get(
-        term, ("energy", "intensity", "pue", "units_operational")
-    )
-    if product == 0 and not any(effects[name] for name in whole):
-        effects[term] = change
-
-
-def _log_mean(one: float, other: float) -> float:
-    if one <= 0 or other <= 0:
-        return 0.0
-    return one if one == other else (other - one) / math.log(other / one)
-
-
-def _log_ratio(one: float, other: float) -> float:
-    return math.log(other / one) if one > 0 and other > 0 else 0.0
-
-
 def _moved(effects: Mapping[str, float]) -> str | None:
-    """More work takes more energy, so R is netted with energy and hardware."""
+    """The term with the largest effect per unit; more work takes more energy and hardware time."""
     per_unit = {
         "energy per unit": effects["energy"] + effects["units_operational"],
         "intensity": effects["intensity"],

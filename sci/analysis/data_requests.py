@@ -1,7 +1,7 @@
-"""What to ask suppliers for: figures of a score that a better-informed party could give.
+"""Data to request from suppliers: figures of a score that a better-informed party could give.
 
-SCI advises to ask for data where none are published. The list is made of the document alone, so it
-is the same wherever the document is shown, and changes no figure.
+SCI advises to ask for data where none are published. The list follows from the document alone and
+changes no figure.
 """
 
 from __future__ import annotations
@@ -26,48 +26,50 @@ MAKERS = {
 MAKER = "maker of the hardware"
 
 
-class Gap(NamedTuple):
-    """Whom to ask, what for, and what stands in until then."""
+class DataRequest(NamedTuple):
+    """Whom to ask, for what data, and what the score uses instead until then."""
 
     supplier: str
     data: str
     instead: str
 
 
-def data_gaps(document: JobDoc) -> list[Gap]:
-    """Each gap once, in the order of the formula: energy, intensity, PUE, embodied carbon."""
+def data_requests(document: JobDoc) -> list[DataRequest]:
+    """Each request once, in the order of the formula: energy, intensity, PUE, embodied carbon."""
     found = (*_energy(document), *_intensity(document), *_pue(document), *_embodied(document))
     return list(dict.fromkeys(found))
 
 
-def _energy(document: JobDoc) -> Iterator[Gap]:
+def _energy(document: JobDoc) -> Iterator[DataRequest]:
     for device in document["devices"]:
         if device["class"] != "host" and device["energy_j"] is None:
             wanted = f"a way to read the energy of {device['name']}"
-            yield Gap(_maker(device["hardware"]), wanted, "nothing: its energy is not known")
+            yield DataRequest(
+                _maker(device["hardware"]), wanted, "nothing: its energy is not known"
+            )
 
 
-def _intensity(document: JobDoc) -> Iterator[Gap]:
+def _intensity(document: JobDoc) -> Iterator[DataRequest]:
     known = document["data_quality"]["intensity"]
     if document["zone"] and known.get("annual", 0.0) > 0:
         zones = ", ".join(document["method"].get("zones") or [document["zone"]])
-        yield Gap(f"grid operator of {zones}", "hourly carbon intensity", "the annual mean")
+        yield DataRequest(f"grid operator of {zones}", "hourly carbon intensity", "the annual mean")
 
 
-def _pue(document: JobDoc) -> Iterator[Gap]:
+def _pue(document: JobDoc) -> Iterator[DataRequest]:
     pue = document["method"]["pue"]
     if pue["kind"] == "estimated":
         instead = f"{pue['low']:g} to {pue['high']:g}"
-        yield Gap("operator of the data centre", "PUE measured over a year", instead)
+        yield DataRequest("operator of the data centre", "PUE measured over a year", instead)
 
 
-def _embodied(document: JobDoc) -> Iterator[Gap]:
+def _embodied(document: JobDoc) -> Iterator[DataRequest]:
     hardware = {device["device_id"]: device["hardware"] for device in document["devices"]}
     for term in document["embodied_terms"]:
         if term["tier"] not in PUBLISHED_TIERS:
             supplier = _maker(hardware.get(term["device_id"]))
             wanted = f"life cycle study of {term['label']}, use excluded"
-            yield Gap(supplier, wanted, f"a model (tier {term['tier']})")
+            yield DataRequest(supplier, wanted, f"a model (tier {term['tier']})")
 
 
 def _maker(hardware: str | None) -> str:

@@ -1,18 +1,18 @@
 """A model over all its runs: what failed, was cancelled or swept belongs to it too.
 
 SCI for AI counts every run that went into a model, from data preparation to the last evaluation,
-and keeps making a model (provider) apart from using it (consumer). So a model has a part for each:
+and separates making a model (provider) from using it (consumer). So a model has a part for each:
 sum(C) / sum(R) over all its runs, never the mean of their ratios, and a list of what is missing.
 
-Tags of the jobs say more: `model_parameters` (of the model, 7e9), `sweep` (a name) and `sweep_runs`
-(how many runs that sweep has).
+Tags of the jobs add to it: `model_parameters` (of the model, 7e9), `sweep` (a name) and
+`sweep_runs` (how many runs that sweep has).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc
 from gramwatt.sci.base.quantity import Quantity, total_known
@@ -26,10 +26,11 @@ OTHER = "other"
 ORDER = (PROVIDER, "consumer", OTHER)
 PER_BILLION = 1e9
 UNFINISHED = ("failed", "killed", "lost")
+"""States of runs that came to no result."""
 
 
-def lineage(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) -> ModelDoc:
-    """All runs of a model; `unscored` says how many more there are without a score yet.
+def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) -> ModelDoc:
+    """Sums over all runs of a model; `unscored` is the number of further runs without a score yet.
 
     A run with an unknown total is left out of both sums and counted in `jobs_unknown`. Where runs
     are scored with different signals or bases of intensity, nothing is summed.
@@ -152,8 +153,3 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if 0 < value < math.inf else None
-
-
-def unfinished(states: Mapping[str, int]) -> int:
-    """How many runs failed, were killed or got lost."""
-    return sum(states.get(state, 0) for state in UNFINISHED)

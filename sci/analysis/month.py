@@ -1,6 +1,6 @@
 """The month: sums of the jobs' days, SCI by project as sum(C) / sum(R), and data quality.
 
-A job that crosses the month's edge counts with its days inside it. Where a term of any job is
+A job that crosses the end of the month counts with its days inside it. Where a term of any job is
 unknown the month's sum is the sum of the known ones, and `jobs_unknown` says how many are missing.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from gramwatt.sci.analysis.model_totals import OTHER, unfinished
+from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
 from gramwatt.sci.base.document import (
     DayDoc,
     JobDoc,
@@ -22,10 +23,10 @@ from gramwatt.sci.base.document import (
     SavingDoc,
 )
 from gramwatt.sci.base.notices import NoticeDoc
-from gramwatt.sci.base.quantity import Quantity, total, total_known
+from gramwatt.sci.base.quantity import Quantity, total_known
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
-from gramwatt.sci.score.quality import grade, shares, worst_status
+from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.sci.score.sci_for_ai import persona
 
 TOP = 10
@@ -48,24 +49,24 @@ def month_document(
     `jobs` may hold jobs of other months: only days inside the month count. `advise` is asked what
     would save most in the month's jobs; without it nothing is suggested.
     """
-    inside = _inside(month, jobs, project)
-    before = _inside(previous_month(month), previous, project)
-    documents = [job for job, _ in inside]
+    members = _members(month, jobs, project)
+    before = _members(previous_month(month), previous, project)
+    documents = [member.job for member in members]
     return {
         "month": month,
         "project": project,
         "complete": complete,
-        "totals": _totals(inside),
+        "totals": _totals(members),
         "previous": _totals(before) if before else None,
-        "projects": _projects(inside),
-        "models": _models(inside),
-        "top_jobs": _top(inside),
+        "projects": _projects(members),
+        "models": _models(members),
+        "top_jobs": _top(members),
         "suggestions": advise(documents) if advise else [],
-        "days": _calendar(inside),
-        "data_quality": _quality(inside),
+        "days": _calendar(members),
+        "data_quality": _quality(members),
         "conformance": dict(Counter(job["conformance"] for job in documents)),
         "states": dict(Counter(job["state"] for job in documents)),
-        "by_state": _by_state(inside),
+        "by_state": _by_state(members),
         "notices": _notices(documents),
         "notice_counts": dict(
             Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
@@ -83,104 +84,131 @@ def previous_month(month: str) -> str:
     return f"{year - 1:04d}-12" if number == 1 else f"{year:04d}-{number - 1:02d}"
 
 
-_Inside = Sequence[tuple[JobDoc, list[DayDoc]]]
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A job of the month, with its days that lie in it."""
+
+    job: JobDoc
+    days: Sequence[DayDoc]
 
 
-def _inside(month: str, jobs: Iterable[JobDoc], project: str | None) -> _Inside:
+def _members(month: str, jobs: Iterable[JobDoc], project: str | None) -> list[_Member]:
     found = []
     for job in sorted(jobs, key=lambda job: (job["started_at"], job["job_id"])):
         days = [day for day in job["days"] if day["day"].startswith(month)]
         if days and project in (None, job["project"]):
-            found.append((job, days))
+            found.append(_Member(job, days))
     return found
 
 
-def _totals(inside: _Inside) -> MonthTotals:
-    days = [day for _, rows in inside for day in rows]
-    operational = total_known(day["operational_g"] for day in days)
-    embodied = total_known(day["embodied_g"] for day in days)
-    known = [part for part in (operational, embodied) if part is not None]
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """E [kWh], O and M [gCO2e] over days, of the figures that are known; None where none is."""
+
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
+
+    @classmethod
+    def of(cls, days: Sequence[DayDoc]) -> _Sums:
+        return cls(
+            total_known(day["energy_kwh"] for day in days),
+            total_known(day["operational_g"] for day in days),
+            total_known(day["embodied_g"] for day in days),
+        )
+
+    @property
+    def total_g(self) -> Quantity | None:
+        """C = O + M [gCO2e]."""
+        operational, embodied = self.operational_g, self.embodied_g
+        return operational + embodied if operational and embodied else None
+
+
+def _sums(members: Iterable[_Member]) -> _Sums:
+    return _Sums.of([day for member in members for day in member.days])
+
+
+def _totals(members: Sequence[_Member]) -> MonthTotals:
+    sums = _sums(members)
     return {
-        "jobs": len(inside),
-        "jobs_unknown": sum(job["total_g"] is None for job, _ in inside),
-        "energy_kwh": doc(total_known(day["energy_kwh"] for day in days)),
-        "operational_g": doc(operational),
-        "embodied_g": doc(embodied),
-        "total_g": doc(total(known)) if len(known) == 2 else None,
+        "jobs": len(members),
+        "jobs_unknown": sum(member.job["total_g"] is None for member in members),
+        "energy_kwh": doc(sums.energy_kwh),
+        "operational_g": doc(sums.operational_g),
+        "embodied_g": doc(sums.embodied_g),
+        "total_g": doc(sums.total_g),
     }
 
 
-def _by_state(inside: _Inside) -> dict[str, MonthTotals]:
+def _by_state(members: Iterable[_Member]) -> dict[str, MonthTotals]:
     """Totals of the jobs that ended in each state: what failed and killed jobs used counts too."""
-    groups: dict[str, list[tuple[JobDoc, list[DayDoc]]]] = defaultdict(list)
-    for job, days in inside:
-        groups[job["state"]].append((job, days))
-    return {state: _totals(members) for state, members in sorted(groups.items())}
+    groups: dict[str, list[_Member]] = defaultdict(list)
+    for member in members:
+        groups[member.job["state"]].append(member)
+    return {state: _totals(group) for state, group in sorted(groups.items())}
 
 
-def _projects(inside: _Inside) -> list[ProjectRow]:
-    groups: dict[tuple[str, str], list[tuple[JobDoc, list[DayDoc]]]] = defaultdict(list)
-    for job, days in inside:
-        for row in job["sci"]:
-            groups[job["project"], row["unit"]].append((job, days))
-    return [_project(*key, members) for key, members in sorted(groups.items())]
+def _projects(members: Iterable[_Member]) -> list[ProjectRow]:
+    groups: dict[tuple[str, str], list[_Member]] = defaultdict(list)
+    for member in members:
+        for row in member.job["sci"]:
+            groups[member.job["project"], row["unit"]].append(member)
+    return [_project(*key, group) for key, group in sorted(groups.items())]
 
 
-def _project(project: str, unit: str, members: _Inside) -> ProjectRow:
+def _project(project: str, unit: str, members: Sequence[_Member]) -> ProjectRow:
     """sum(C) / sum(R): parts of jobs with an unknown total are left out of both sums."""
-    known = [(job, days) for job, days in members if job["total_g"] is not None]
-    emitted = _totals(known)["total_g"]
-    count = sum(_count(job, days, unit) for job, days in known)
-    scored = emitted is not None and count > 0
-    figure = per_unit(Quantity.from_doc(emitted), count, unit) if emitted and scored else None
+    known = [member for member in members if member.job["total_g"] is not None]
+    total_g = _sums(known).total_g
+    count = sum(_count(member, unit) for member in known)
     return {
         "project": project,
         "unit": unit,
         "jobs": len(members),
         "count": count,
-        "energy_kwh": _totals(members)["energy_kwh"],
-        "total_g": emitted,
-        "g_per_unit": doc(figure),
-        "conformance": worst_status(job["conformance"] for job, _ in members),
+        "energy_kwh": doc(_sums(members).energy_kwh),
+        "total_g": doc(total_g),
+        "g_per_unit": doc(per_unit(total_g, count, unit)) if total_g and count > 0 else None,
+        "conformance": worst_status(member.job["conformance"] for member in members),
     }
 
 
-def _models(inside: _Inside) -> list[ModelRow]:
-    """Every model's runs, those that make it and those that use it apart."""
-    groups: dict[tuple[str, str], list[tuple[JobDoc, list[DayDoc]]]] = defaultdict(list)
-    for job, days in inside:
-        if job["model_id"]:
-            groups[job["model_id"], persona(job["kind"]) or OTHER].append((job, days))
+def _models(members: Iterable[_Member]) -> list[ModelRow]:
+    """Every model's runs; those that make it and those that use it are separate rows."""
+    groups: dict[tuple[str, str], list[_Member]] = defaultdict(list)
+    for member in members:
+        if member.job["model_id"]:
+            persona_of = persona(member.job["kind"]) or OTHER
+            groups[member.job["model_id"], persona_of].append(member)
     rows: list[ModelRow] = []
-    for (model_id, whose), members in sorted(groups.items()):
-        totals = _totals(members)
+    for (model_id, whose), group in sorted(groups.items()):
+        sums = _sums(group)
         row: ModelRow = {
             "model_id": model_id,
             "persona": whose,
-            "jobs": len(members),
-            "unfinished": unfinished(Counter(job["state"] for job, _ in members)),
-            "energy_kwh": totals["energy_kwh"],
-            "total_g": totals["total_g"],
+            "jobs": len(group),
+            "unfinished": sum(member.job["state"] in UNFINISHED for member in group),
+            "energy_kwh": doc(sums.energy_kwh),
+            "total_g": doc(sums.total_g),
         }
         rows.append(row)
     return rows
 
 
-def _count(job: JobDoc, days: Sequence[DayDoc], unit: str) -> float:
+def _count(member: _Member, unit: str) -> float:
     """Units counted on these days; a job counts as the share of itself that lies in them."""
-    if unit == "job" and not any("job" in day["counts"] for day in job["days"]):
-        whole, part = job["embodied_g"], total_known(day["embodied_g"] for day in days)
+    if unit == "job" and not any("job" in day["counts"] for day in member.job["days"]):
+        whole, part = member.job["embodied_g"], _Sums.of(member.days).embodied_g
         return part.value / whole["value"] if whole and part and whole["value"] else 1.0
-    return sum(day["counts"].get(unit, 0.0) for day in days)
+    return sum(day["counts"].get(unit, 0.0) for day in member.days)
 
 
-def _top(inside: _Inside) -> list[JobHead]:
-    def emitted(item: tuple[JobDoc, list[DayDoc]]) -> float:
-        figure = item[0]["total_g"]
-        return figure["value"] if figure else 0.0
+def _top(members: Iterable[_Member]) -> list[JobHead]:
+    def total_g(job: JobDoc) -> float:
+        return job["total_g"]["value"] if job["total_g"] else 0.0
 
-    ranked = sorted(inside, key=emitted, reverse=True)[:TOP]
-    return [_head(job) for job, _ in ranked]
+    ranked = sorted((member.job for member in members), key=total_g, reverse=True)[:TOP]
+    return [_head(job) for job in ranked]
 
 
 def _head(job: JobDoc) -> JobHead:
@@ -188,48 +216,42 @@ def _head(job: JobDoc) -> JobHead:
     return head
 
 
-def _calendar(inside: _Inside) -> list[DayDoc]:
+def _calendar(members: Iterable[_Member]) -> list[DayDoc]:
     by_day: dict[str, list[DayDoc]] = defaultdict(list)
-    for _, days in inside:
-        for day in days:
+    for member in members:
+        for day in member.days:
             by_day[day["day"]].append(day)
     return [_day(day, rows) for day, rows in sorted(by_day.items())]
 
 
 def _day(day: str, rows: Sequence[DayDoc]) -> DayDoc:
-    counts: Counter[str] = Counter()
+    sums = _Sums.of(rows)
+    counts: dict[str, float] = defaultdict(float)
     for row in rows:
-        counts.update(row["counts"])
+        for unit, amount in row["counts"].items():
+            counts[unit] += amount
     return {
         "day": day,
-        "energy_kwh": doc(total_known(row["energy_kwh"] for row in rows)),
-        "operational_g": doc(total_known(row["operational_g"] for row in rows)),
-        "embodied_g": doc(total_known(row["embodied_g"] for row in rows)),
+        "energy_kwh": doc(sums.energy_kwh),
+        "operational_g": doc(sums.operational_g),
+        "embodied_g": doc(sums.embodied_g),
         "counts": dict(counts),
     }
 
 
-def _quality(inside: _Inside) -> QualityDoc:
-    energy = _weighted(inside, lambda job: job["data_quality"]["energy"], "energy_kwh")
-    intensity = _weighted(inside, lambda job: job["data_quality"]["intensity"], "energy_kwh")
-    embodied = _weighted(inside, lambda job: job["data_quality"]["embodied"], "embodied_g")
-    return {
-        "grade": grade(energy, intensity, embodied),
-        "energy": energy,
-        "intensity": intensity,
-        "embodied": embodied,
-    }
-
-
-def _weighted(
-    inside: _Inside, part: Callable[[JobDoc], dict[str, float]], term: str
-) -> dict[str, float]:
-    sums: dict[str, float] = defaultdict(float)
-    for job, days in inside:
-        figure = total_known(day[term] for day in days)  # type: ignore[literal-required]
-        for key, share in part(job).items():
-            sums[key] += share * (figure.value if figure else 0.0)
-    return shares(sums)
+def _quality(members: Iterable[_Member]) -> QualityDoc:
+    """Shares over the month: those of each job, weighted by its energy or embodied carbon."""
+    energy, intensity, embodied = (defaultdict[str, float](float) for _ in range(3))
+    for member in members:
+        sums, known = _Sums.of(member.days), member.job["data_quality"]
+        for amounts, shares_of, weight in (
+            (energy, known["energy"], sums.energy_kwh),
+            (intensity, known["intensity"], sums.energy_kwh),
+            (embodied, known["embodied"], sums.embodied_g),
+        ):
+            for key, share in shares_of.items():
+                amounts[key] += share * (weight.value if weight else 0.0)
+    return quality(energy, intensity, embodied)
 
 
 def _notices(documents: Sequence[JobDoc]) -> list[NoticeDoc]:

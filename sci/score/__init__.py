@@ -1,5 +1,6 @@
-"""The score of one job: SCI = ((E x I) + M) per R, with everything needed to defend it.
+"""The score of one job: SCI = ((E x I) + M) per R, with method, inputs and ranges.
 
-`score.score` is the entry; `operational` computes O, `allocation` M, `functional_unit` R. Imports
-`embodied`, `catalog`, `grid`, `journal` and `base`.
+May import `embodied`, `catalog`, `grid`, `journal` and `base`. Its functions: `score.score` makes
+the document out of a merged job and a `context.ScoreContext`; `operational.join` gives E and O,
+`allocation.allocate` M, `functional_unit.unit_scores` C per R, `location.locate_nodes` zone, PUE.
 """

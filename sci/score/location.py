@@ -1,7 +1,8 @@
-"""Where a job ran: grid zone, cloud region and PUE, with what is missing said aloud.
+"""Where a job ran: grid zone, cloud region and PUE, with a notice for what is missing.
 
-No zone is ever guessed. Without one the world average stands in and the score is `not-sci`, because
-the standard wants the intensity of the region where the load runs.
+No zone is ever guessed. Without one the world average is used and the score is `not-sci`, because
+the standard requires the intensity of the region where the load runs (ISO/IEC 21031, SCI
+specification v1.1, "Carbon intensity").
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def locate(zone: str | None, region: str | None, pue: float | None, catalog: Cat
     """Zone, region and PUE out of what is known, with notices, faults and deviations.
 
     A fault is a "shall" of the standard that is not met, a deviation a "should". Names that the
-    catalog does not know leave a notice here; whoever takes them from a user refuses them first.
+    catalog does not know leave a notice; commands and routes refuse them before.
     """
     notices: list[Notice] = []
     found = _known_region(region, catalog, notices)
@@ -65,17 +66,17 @@ def locate(zone: str | None, region: str | None, pue: float | None, catalog: Cat
 def locate_nodes(
     whole: NodePlace, nodes: Sequence[NodePlace], names: Sequence[str], catalog: Catalog
 ) -> Place:
-    """The place of a job out of what it says as a whole and what each of its nodes says.
+    """The place of a job from what it declares as a whole and what each of its nodes declares.
 
-    `names` are all its nodes. Nodes in zones of their own are scored each in its own, since a score
-    is a sum over components (SCI specification v1.1). One node in two zones, or one without a zone
-    among others that differ, makes the job no SCI: whose intensity its energy has is not known. One
-    PUE stands for a job: where nodes differ the highest, with the others in its range.
+    `names` are all its nodes. Nodes in several zones are scored each with the intensity of its own,
+    since a score is a sum over components (SCI specification v1.1). One node in two zones, or one
+    without a zone among others that differ, makes the job no SCI: the intensity of its energy is
+    not known. A job has one PUE: where nodes differ the highest, with the others in its range.
     """
     place = locate(whole.zone, whole.region, whole.pue, catalog)
     own = {node.node: _of_node(node, whole, catalog) for node in nodes}
     zones = {name: catalog.zone(p.zone).zone for name, p in own.items() if p.zone}
-    faults = [*_torn(nodes, zones, whole, catalog)]
+    faults = [*_conflicts(nodes, zones, whole, catalog)]
     if len(set(zones.values())) > 1:
         named = {node.node for node in nodes if node.zone or node.region}
         faults += [
@@ -105,15 +106,15 @@ def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -
     )
 
 
-def _torn(
+def _conflicts(
     nodes: Sequence[NodePlace], zones: Mapping[str, str], whole: NodePlace, catalog: Catalog
 ) -> Iterator[str]:
     """A fault for every node whose writers put it in two zones."""
     for node in nodes:
-        told = (
+        others = (
             replace(node, zone=zone or None, region=region or None) for zone, region in node.others
         )
-        keys = {_of_node(other, whole, catalog).zone for other in told} - {None}
+        keys = {_of_node(other, whole, catalog).zone for other in others} - {None}
         other_zones = {catalog.zone(key).zone for key in keys if key}
         differing = sorted(other_zones - {zones.get(node.node)})
         if differing:
@@ -122,7 +123,7 @@ def _torn(
 
 
 def _of_node(node: NodePlace, whole: NodePlace, catalog: Catalog) -> Place:
-    """A node's place; what it leaves open is that of the job, but never a zone beside a region."""
+    """A node's place: what it does not declare is the job's, but no zone where it has a region."""
     zone = node.zone or (None if node.region else whole.zone)
     return locate(zone, node.region or whole.region, node.pue or whole.pue, catalog)
 

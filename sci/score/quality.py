@@ -1,4 +1,4 @@
-"""Data quality of a score: shares by how things are known, the grade, the conformance status."""
+"""Data quality of a score: shares by kind of data, the grade, the conformance status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def quality(
     *,
     complete: bool = True,
 ) -> QualityDoc:
-    """The data-quality block out of joules by kind, joules by intensity quality, grams by tier.
+    """The data-quality block out of energy [J] by kind and by intensity quality, and M [g] by tier.
 
     `complete` is false when a term of the score is unknown, which makes the grade D.
     """
@@ -44,7 +44,7 @@ def quality(
 def grade(
     energy: Mapping[str, float], intensity: Mapping[str, float], embodied: Mapping[str, float]
 ) -> str:
-    """A to D out of shares (design section 9).
+    """The grade, A to D, out of shares (docs/methodology.md).
 
     A: 90 % of energy measured, 90 % of it with hourly or finer intensity, embodied carbon from
     published studies. B: 70 % measured and at least annual intensity of the zone. C: every term
@@ -64,7 +64,7 @@ def grade(
 
 @dataclass(frozen=True, slots=True)
 class Conformance:
-    """Whether a score may be called an SCI, and the deviations or faults that say why not."""
+    """Whether a score may be called an SCI, and its faults and deviations."""
 
     status: str
     deviations: tuple[str, ...]

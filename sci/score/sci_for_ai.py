@@ -1,4 +1,4 @@
-"""Who a score is for, in the words of SCI for AI: who makes a model, or who uses it.
+"""The persona of a score in SCI for AI: provider, who makes a model, or consumer, who uses it.
 
 SCI for AI (January 2026) names a unit for each: FLOP, training token or billion parameters for the
 provider; token, image, second, page, workflow, inference or character for the consumer. A job in
@@ -66,7 +66,7 @@ def rationale(unit: str, kind: str, tags: Mapping[str, str]) -> str | None:
 
 
 def for_ai(kind: str, units: Iterable[str], tags: Mapping[str, str]) -> AiDoc:
-    """What SCI for AI asks a score to say: persona, named units, rationale, gross or effective."""
+    """What SCI for AI requires of a score: persona, named units, rationale, gross or effective."""
     counted = list(units)
     values = tags.get("unit_values", "").strip().lower()
     return {

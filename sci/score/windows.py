@@ -1,4 +1,4 @@
-"""Named windows of a job: the energy between their boundaries, and per unit counted within them.
+"""Named windows of a job: their energy, in all and per unit counted within them.
 
 The meter cuts its intervals at a window's boundaries, so most windows are sums of whole intervals.
 Where a boundary falls inside an interval, as of a host that is read seldom, the part of it is taken
@@ -86,7 +86,7 @@ def window_notices(job: MergedJob, found: Sequence[Window]) -> list[Notice]:
     notices = []
     if short:
         text = f"{short} of {len(found)} windows are shorter than {least_s:.3g} s, which is twice "
-        text += "the counter's period: their energy cannot be told."
+        text += "the counter's period: their energy is not known."
         notices.append(Notice("below-resolution", text, "windows"))
     if len(found) > WINDOWS_SHOWN:
         text = f"Of {len(found)} windows the first {WINDOWS_SHOWN} are kept."
@@ -95,7 +95,7 @@ def window_notices(job: MergedJob, found: Sequence[Window]) -> list[Notice]:
 
 
 def resolution_s(job: MergedJob) -> float:
-    """The shortest window whose energy can be told [s]: twice the slowest counter's period."""
+    """The shortest window with a figure [s]: twice the slowest counter's period."""
     known = [device.record.update_period_s for device in job.devices]
     return 2 * max((period for period in known if period), default=USUAL_PERIOD_S)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from gramwatt.sci.analysis.model_totals import lineage
+from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.base.document import ModelDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_job
@@ -187,7 +187,7 @@ def _model_totals(service: Service, model_id: str) -> ModelDoc:
             .where(Job.model_id == model_id, Job.state != "running")
         ).all()
     scored = [read_job(text) for text in documents]
-    return lineage(model_id, scored, unscored=(runs or 0) - len(scored))
+    return model_totals(model_id, scored, unscored=(runs or 0) - len(scored))
 
 
 def _revision(score: Score) -> RevisionRow:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.sci.analysis.model_totals import lineage
+from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.analysis.month import month_document
 from tests.journals import Writer, at
 from tests.sci.score.test_location import scored as placed
@@ -31,7 +31,7 @@ def test_what_failed_was_killed_and_swept_belongs_to_the_model():
         run("c", state="killed"),
         run("d", kind="evaluation"),
     ]
-    model = lineage("m-1", reversed(runs))
+    model = model_totals("m-1", reversed(runs))
     (part,) = model["parts"]
     one = runs[0]["total_g"]["value"]
     assert (part["persona"], part["jobs"], part["jobs_unknown"]) == ("provider", 4, 0)
@@ -49,7 +49,7 @@ def test_what_failed_was_killed_and_swept_belongs_to_the_model():
 
 def test_making_and_using_a_model_are_never_added():
     runs = [run("a", tokens=1000), run("b", kind="inference", tokens=10), run("c", kind="other")]
-    parts = lineage("m-1", runs)["parts"]
+    parts = model_totals("m-1", runs)["parts"]
     assert [part["persona"] for part in parts] == ["provider", "consumer", "other"]
     one = runs[0]["total_g"]["value"]
     for part in parts:
@@ -60,7 +60,7 @@ def test_making_and_using_a_model_are_never_added():
 def test_the_models_size_counts_once_whatever_the_number_of_runs():
     tags = {"model_parameters": "7e9"}
     runs = [run("a", tags=tags), run("b", tags=tags), run("c")]
-    (part,) = lineage("m-1", runs)["parts"]
+    (part,) = model_totals("m-1", runs)["parts"]
     rows = {row["unit"]: row for row in part["sci"]}
     assert rows["billion parameters"]["count"] == pytest.approx(7)
     three = 3 * runs[0]["total_g"]["value"]
@@ -70,7 +70,7 @@ def test_the_models_size_counts_once_whatever_the_number_of_runs():
 
 def test_runs_that_disagree_on_the_models_size_give_no_score_by_size():
     runs = [run("a", tags={"model_parameters": "7e9"}), run("b", tags={"model_parameters": "8e9"})]
-    model = lineage("m-1", runs)
+    model = model_totals("m-1", runs)
     assert [row["unit"] for row in model["parts"][0]["sci"]] == ["job"]
     assert model["missing"] == ["the runs disagree on the model's parameters: 7e+09, 8e+09"]
 
@@ -78,13 +78,13 @@ def test_runs_that_disagree_on_the_models_size_give_no_score_by_size():
 def test_a_sweep_with_missing_runs_is_not_complete():
     tags = {"sweep": "lr", "sweep_runs": "3"}
     runs = [run("a", tags=tags), run("b", tags=tags)]
-    assert lineage("m-1", runs)["missing"] == ["sweep lr: 2 of 3 runs are known"]
-    assert lineage("m-1", [*runs, run("c", tags=tags)])["complete"] is True
+    assert model_totals("m-1", runs)["missing"] == ["sweep lr: 2 of 3 runs are known"]
+    assert model_totals("m-1", [*runs, run("c", tags=tags)])["complete"] is True
 
 
 def test_an_unknown_run_is_in_no_sum_and_said():
     runs = [run("a", tokens=1000), run("b", tokens=500, unread=True)]
-    model = lineage("m-1", runs, unscored=2)
+    model = model_totals("m-1", runs, unscored=2)
     (part,) = model["parts"]
     assert (model["jobs"], part["jobs"], part["jobs_unknown"]) == (4, 2, 1)
     assert part["total_g"] == runs[0]["total_g"]
@@ -99,7 +99,7 @@ def test_an_unknown_run_is_in_no_sum_and_said():
 def test_runs_of_two_signals_are_never_summed():
     runs = [run("a", tokens=1000), run("b", tokens=1000)]
     runs[1]["method"]["intensity_signal"] = "marginal"
-    model = lineage("m-1", runs)
+    model = model_totals("m-1", runs)
     assert model["parts"][0]["total_g"] is None
     assert model["parts"][0]["sci"] == []
     said = "runs are scored with average lifecycle and marginal lifecycle intensity"
@@ -107,7 +107,7 @@ def test_runs_of_two_signals_are_never_summed():
 
 
 def test_a_model_nobody_ran_has_no_parts():
-    assert lineage("m-9", [])["parts"] == []
+    assert model_totals("m-9", [])["parts"] == []
 
 
 def test_a_month_has_its_models_runs_by_persona():
