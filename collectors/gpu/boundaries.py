@@ -2,7 +2,7 @@
 
 A counter is updated every U seconds, so a plain difference is off by up to U times the power at
 each boundary. Here the counter is taken as linear between the tick before and the tick after it
-(docs/measuring.md, "Edges").
+(docs/measuring.md, "Start and stop").
 """
 
 from __future__ import annotations

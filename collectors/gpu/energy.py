@@ -21,7 +21,7 @@ SPIKE_FACTOR = 1.5
 """A counter step above this times the power limit times the span is a glitch, not energy."""
 SPIKE_SLACK_S = 0.25
 """A step may hold the counter's own update period besides the span: 0.1 s usual, seen up to 0.1 s
-(docs/measuring.md, "Edges"); more than twice that is allowed."""
+(docs/measuring.md, "Start and stop"); more than twice that is allowed."""
 SANITY_W = 10_000.0
 """Stands for an unknown limit: ten times the rating of any board sold (1 000 W, B200)."""
 FROZEN_AFTER_S = 10.0
