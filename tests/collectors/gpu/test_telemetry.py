@@ -64,7 +64,7 @@ def test_a_successor_continues_the_profile_of_an_open_interval(tmp_path: Path) -
     rig.kill(meter)
     (state,) = states(rig.folder()).values()
     [device] = [d for name, d in state["devices"].items() if name.startswith("GPU-")]
-    open_from = device["open"][0]
+    open_from = device["open"]["start_ns"]
     rig.nvml.gpus[0].profile["temperature_c"] = 50
     successor = rig.start(restart=1, mark=rig.mark)
     rig.run(60, successor)
