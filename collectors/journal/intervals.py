@@ -8,7 +8,7 @@ nodes cut at the same moments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -43,6 +43,10 @@ class Samples:
     def mean(self) -> float | None:
         """Their mean, None without any."""
         return round(self.total / self.count, 4) if self.count else None
+
+    def state(self) -> dict[str, Any]:
+        """The arguments that make these samples again, for JSON."""
+        return {"total": self.total, "count": self.count, "highest": self.highest}
 
 
 class Schedule:
@@ -107,7 +111,17 @@ class Interval:
 
     def state(self) -> dict[str, Any]:
         """Everything that `restored` needs, for JSON."""
-        return asdict(self)
+        # Written out: `dataclasses.asdict` takes twenty times as long, for every device every 10 s.
+        return {
+            "start_ns": self.start_ns,
+            "kind": self.kind,
+            "end_ns": self.end_ns,
+            "energy_j": self.energy_j,
+            "power_max_w": self.power_max_w,
+            "memory_peak_b": self.memory_peak_b,
+            "utilisation": self.utilisation.state(),
+            "profile": {name: samples.state() for name, samples in self.profile.items()},
+        }
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Interval:
