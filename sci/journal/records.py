@@ -43,7 +43,8 @@ def format_time(when: datetime) -> str:
     """A time as in records: UTC, RFC 3339, microseconds, Z; raises RecordError for a naive one."""
     if when.tzinfo is None:
         raise RecordError("a time without a zone has no meaning; give UTC", code="naive-time")
-    return when.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+    when = when if when.tzinfo is UTC else when.astimezone(UTC)
+    return when.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -26,15 +26,13 @@ def joined(parts: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, floa
 
     Each name is taken over the pairs that have it; a name that none has is left out.
     """
-    sums: dict[str, float] = {}
-    lengths: dict[str, float] = {}
-    tops: dict[str, float] = {}
-    for profile, length_s in parts:
-        for name, value in profile.items():
-            if name in MAXIMA:
-                tops[name] = max(value, tops.get(name, value))
-            else:
-                sums[name] = sums.get(name, 0.0) + value * length_s
-                lengths[name] = lengths.get(name, 0.0) + length_s
-    means = {name: sums[name] / lengths[name] for name in MEANS if lengths.get(name)}
-    return means | tops
+    pairs = tuple(parts)
+    found: dict[str, float] = {}
+    for name in NAMES:
+        read = [(profile[name], length_s) for profile, length_s in pairs if name in profile]
+        whole_s = sum([length_s for _, length_s in read])
+        if name in MAXIMA and read:
+            found[name] = max([value for value, _ in read])
+        elif whole_s:
+            found[name] = sum([value * length_s for value, length_s in read]) / whole_s
+    return found

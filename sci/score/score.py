@@ -229,6 +229,7 @@ def _device(
     device: MergedDevice, hardware: str | None, energy: DeviceEnergy, share: Share | None
 ) -> DeviceDoc:
     record, intervals = device.record, device.intervals
+    lengths_s = [(interval.end - interval.start).total_seconds() for interval in intervals]
     return {
         "device_id": record.device_id,
         "node": record.node,
@@ -240,27 +241,24 @@ def _device(
         "embodied_g": share.embodied_g.to_doc() if share else None,
         "meter": record.meter,
         "kinds": {kind: joules for kind, joules in energy.by_kind.items()},
-        "mean_utilisation": _mean_utilisation(intervals),
-        "peak_memory_b": _highest(i.memory_peak_b for i in intervals),
-        "max_power_w": _highest(i.power_max_w for i in intervals),
-        "profile": joined((i.profile, _length_s(i)) for i in intervals if i.profile),
+        "mean_utilisation": _mean_utilisation(intervals, lengths_s),
+        "peak_memory_b": _highest([interval.memory_peak_b for interval in intervals]),
+        "max_power_w": _highest([interval.power_max_w for interval in intervals]),
+        "profile": joined(zip([i.profile for i in intervals], lengths_s, strict=True)),
     }
 
 
-def _mean_utilisation(intervals: Sequence[IntervalRecord]) -> float | None:
+def _mean_utilisation(
+    intervals: Sequence[IntervalRecord], lengths_s: Sequence[float]
+) -> float | None:
     """Utilisation weighted by time, over the intervals that report one."""
-    busy_s = length_s = 0.0
-    for interval in intervals:
+    busy_s = known_s = 0.0
+    for interval, length_s in zip(intervals, lengths_s, strict=True):
         if interval.utilisation_mean is not None:
-            seconds = _length_s(interval)
-            busy_s += interval.utilisation_mean * seconds
-            length_s += seconds
-    return busy_s / length_s if length_s else None
-
-
-def _length_s(interval: IntervalRecord) -> float:
-    return (interval.end - interval.start).total_seconds()
+            busy_s += interval.utilisation_mean * length_s
+            known_s += length_s
+    return busy_s / known_s if known_s else None
 
 
 def _highest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
+    return max([value for value in values if value is not None], default=None)

@@ -38,7 +38,8 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     last = max(intervals[-1].end for intervals in read)
     step = timedelta(seconds=_chart_step_s(job.duration_s))
     sums = _energy_by_step(job, step)
-    starts = {n: job.started_at + n * step for _, index in sums for n in (index, index + 1)}
+    numbers = {n for _, index in sums for n in (index, index + 1)}
+    starts = {n: job.started_at + n * step for n in numbers}
     edges = {n: format_time(min(max(start, first), last)) for n, start in starts.items()}
     intensities = _intensities(track, starts) if track else {}
     return [
