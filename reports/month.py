@@ -53,7 +53,7 @@ def build(document: MonthDoc) -> Document:
     blocks: list[Block] = [*_warnings(document), *_summary(document)]
     if jobs:
         blocks += [PageBreak(), *_details(document)]
-    blocks += _statement(document, stamp)
+    blocks += _statement(stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
         f"{scope}; {jobs} {'job' if jobs == 1 else 'jobs'}; times are UTC.",
@@ -263,7 +263,7 @@ def _method(document: MonthDoc) -> list[Block]:
     return [*blocks, Text(note), Heading("Sources"), table]
 
 
-def _statement(document: MonthDoc, stamp: str) -> list[Block]:
+def _statement(stamp: str) -> list[Block]:
     facts = (
         ("Prepared by", f"gramwatt {__version__}, from its meters' journals"),
         ("Report", stamp),

@@ -122,7 +122,7 @@ class GpuMeter:
         self.power_w, self.period_s = state["power_w"], state["period_s"]
         self._last_ns, self._last_w = time_ns, self.power_w
         self._trusted = None if counter_mj is None else Point(time_ns, counter_mj)
-        self.ledger.open = Interval.restored(state["open"]) if state["open"] else None
+        self.ledger.open = Interval.restored(state["open"])
 
     def add_reading(self, reading: Reading) -> None:
         """Record the energy since the previous reading [J]."""
@@ -197,7 +197,7 @@ class GpuMeter:
         self._pending_j = 0.0
 
     def state(self) -> dict[str, Any]:
-        """What a successor needs to continue, JSON-ready."""
+        """What the next meter needs to continue, for JSON."""
         trusted, interval = self._trusted, self.ledger.open
         return {
             "t_ns": trusted.time_ns if trusted else self._last_ns or 0,

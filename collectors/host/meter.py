@@ -290,12 +290,11 @@ class HostMeter:
             if name not in state:
                 reader.start_at(self._timeline.now_ns())
                 continue
-            opened = state[name]["open"]
-            reader.part.ledger.open = Interval.restored(opened) if opened else None
+            reader.part.ledger.open = Interval.restored(state[name]["open"])
             reader.resume(state[name])
 
     def state(self) -> dict[str, Any]:
-        """What a successor needs to continue, JSON-ready."""
+        """What the next meter needs to continue, for JSON."""
         found = {}
         for name, reader in self._readers.items():
             opened = reader.part.ledger.open

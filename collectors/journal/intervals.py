@@ -124,8 +124,13 @@ class Interval:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> Interval:
-        """The interval that `state` described."""
+    def restored(cls, state: Any) -> Interval | None:
+        """The interval that `state` describes.
+
+        None without one, and for the state of an older release: what it held is in its open file.
+        """
+        if not isinstance(state, dict):
+            return None
         profile = {name: Samples(**samples) for name, samples in state["profile"].items()}
         utilisation = Samples(**state["utilisation"])
         return cls(**{**state, "utilisation": utilisation, "profile": profile})

@@ -98,7 +98,7 @@ class NodeMeter:
         relayed = dead and dead.state and not dead.state.get("leader")
         self._try_to_lead(fresh=not relayed)
         self._save()
-        self.save_soon()  # with the reading that spans a predecessor's gap
+        self.save_soon()  # with the reading that spans the gap after the last meter
         role = "leads" if self.devices else "relays"
         self.log.write(f"{role} {self.job_id} for process {self.start_line.get('parent_pid')}")
         return {"reply": "ready", "notices": self.new_notices(), "job_id": self.job_id}

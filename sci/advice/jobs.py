@@ -11,7 +11,6 @@ from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import (
     OwnRow,
     accelerators_of,
-    is_synthetic,
     mean_power_w,
     only_part,
     workload_of,
@@ -23,6 +22,7 @@ from gramwatt.sci.advice.request import (
     SuggestRequest,
     parse_suggest_request,
 )
+from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.base.document import JobDoc, SavingDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.notices import Notice

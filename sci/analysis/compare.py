@@ -102,14 +102,15 @@ def _differences(before: JobDoc, after: JobDoc) -> list[str]:
         found.append("the expected lifetime")
     if {_factor(row) for row in one["conversions"]} != {_factor(r) for r in other["conversions"]}:
         found.append("the factors that convert units")
-    if _synthetic(before) != _synthetic(after):
+    if is_synthetic(before) != is_synthetic(after):
         found.append("the meters (one is synthetic)")
     if one["pue"]["kind"] != other["pue"]["kind"]:
         found.append("the way PUE is known")
     return list(dict.fromkeys(found))
 
 
-def _synthetic(document: JobDoc) -> bool:
+def is_synthetic(document: JobDoc) -> bool:
+    """Whether readings of a job come from a synthetic or replayed meter."""
     return any(notice["code"] == "meter-synthetic" for notice in document["notices"])
 
 

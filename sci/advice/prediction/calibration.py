@@ -12,6 +12,7 @@ from itertools import product
 from statistics import median
 from typing import Any, NamedTuple, TypedDict, cast
 
+from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog
@@ -116,11 +117,6 @@ def read_own_rows(documents: Iterable[Mapping[str, Any]], catalog: Catalog) -> l
         OwnRow(**{**document, "hardware": catalog.hardware(document["hardware"]).id})
         for document in documents
     ]
-
-
-def is_synthetic(document: JobDoc) -> bool:
-    """Whether readings come from a meter that is no hardware: they teach nothing."""
-    return any(notice["code"] == "meter-synthetic" for notice in document["notices"])
 
 
 def workload_of(document: JobDoc) -> str:
