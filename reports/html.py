@@ -38,7 +38,7 @@ def anchor(text: str) -> str:
 
 
 def _anchors(blocks: Iterable[Block]) -> Iterator[tuple[str, Block]]:
-    """Each block with a fragment unique on the page for headings, and "" for other blocks."""
+    """(fragment, block): the fragment is unique on the page for a heading, and "" otherwise."""
     seen: dict[str, int] = {}
     for block in blocks:
         name = anchor(block.text) if isinstance(block, Heading) else ""

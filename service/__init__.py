@@ -1,8 +1,10 @@
 """The service: store, API, pages, scheduler and the commands that need them.
 
-    ground up: config, store, container and metrics; usecases; tasks and api; pages; app; server;
-    cli; demo
+Layers, lowest first; each may import only earlier ones, and `reports`, `sci`, `collectors.common`
+and `collectors.journal.spool`:
 
-Each may import those before it. `app.create_app` is the WSGI application, `server.run` the whole
-service in one process, `cli.app.add_commands` the commands.
+    metrics; config; store; container; usecases; tasks and api; pages; app; server; demo; cli
+
+`app.create_app` is the WSGI application, `server.run` the whole service in one process,
+`cli.app.add_commands` the commands.
 """

@@ -21,7 +21,7 @@ THREADS = 8
 
 
 class NotLoopbackError(ValueError):
-    """An address that other machines could reach; the message gives the reason."""
+    """An address that other machines can reach; refused, because the server has no API keys yet."""
 
 
 def run(config: ServiceConfig, host: str, port: int) -> None:

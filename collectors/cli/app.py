@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, not_started
-from gramwatt.collectors.client.launch import job_document
-from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.client.launch import score_with_sync
+from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, describe, flag, resolve
 from gramwatt.collectors.common.platform import refused
@@ -109,7 +109,7 @@ def run_command(
     try:
         config = _checked(command, args, strict, json_summary)
     except run.UsageError as error:
-        report(str(error))
+        print_message(str(error))
         return USAGE
     given = {key: value for key, value in args.items() if value is not None}
     if "tags" in given:
@@ -118,14 +118,14 @@ def run_command(
     try:
         done = run.measure(command, given, strict)
     except run.MeterError as error:
-        report(str(error))
+        print_message(str(error))
         return FAILED
     if done.measured and not config.off:
         try:
-            _conclude(done.job_id, config, json_summary)
+            _print_summary(done.job_id, config, json_summary)
         except Exception as error:
             see = f"gramwatt report job {done.job_id}"
-            report(f"the summary could not be made ({error!r}); see `{see}`")
+            print_message(f"the summary could not be made ({error!r}); see `{see}`")
     return done.outcome.exit_code
 
 
@@ -133,7 +133,7 @@ def _unmeasured(command: list[str], strict: bool, why: str) -> int:
     """Run the command on a system that cannot be measured, and report why."""
     import subprocess
 
-    report(why)
+    print_message(why)
     if strict or not command:
         return FAILED if command else USAGE
     try:
@@ -145,13 +145,13 @@ def _unmeasured(command: list[str], strict: bool, why: str) -> int:
 def _checked(
     command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
 ) -> Config:
-    from gramwatt.collectors.cli.run import UsageError, check
+    from gramwatt.collectors.cli.run import UsageError, checked_config
 
     if not command:
         raise UsageError("no command given; write `gramwatt run [options] -- command args...`")
     if json_summary is not None and (text := _unwritable(json_summary)):
         raise UsageError(f"--json-summary: {text}")
-    return check(args, strict)
+    return checked_config(args, strict)
 
 
 def _unwritable(summary: Path) -> str | None:
@@ -164,16 +164,16 @@ def _unwritable(summary: Path) -> str | None:
     return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
 
-def _conclude(job_id: str, config: Config, json_summary: Path | None) -> None:
+def _print_summary(job_id: str, config: Config, json_summary: Path | None) -> None:
     from gramwatt.collectors.cli.summary import summary_lines
 
     settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
     patience_s = JSON_TIMEOUT_S if json_summary else SUMMARY_TIMEOUT_S
-    document, problem = job_document(job_id, patience_s, settings)
+    document, problem = score_with_sync(job_id, patience_s, settings)
     if document is None:
-        report(_unscored(job_id, config, problem))
+        print_message(_unscored(job_id, config, problem))
         if json_summary is not None:
-            report(f"{json_summary} was not written: there is no job document yet")
+            print_message(f"{json_summary} was not written: there is no job document yet")
         return
     if json_summary is not None:
         _replace(json_summary, json.dumps(document, indent=2) + "\n")
@@ -243,7 +243,7 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         """Close the jobs whose meter died, then send or score all spooled journals."""
         # `run` starts this while it blocks the signals that it passes on to its command.
         if text := refused():
-            report(text)
+            print_message(text)
             raise typer.Exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         from gramwatt.collectors.journal.sync import sync as synchronise
@@ -253,15 +253,15 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         try:
             done = synchronise(config, None if config.server else store(), job)
         except OSError as error:
-            report(f"{error}; set GRAMWATT_HOME to a folder that can be written")
+            print_message(f"{error}; set GRAMWATT_HOME to a folder that can be written")
             raise typer.Exit(1) from None
         except GramwattError as error:  # such as a broken overlay or a store that cannot be used
-            report(error.message)
+            print_message(error.message)
             raise typer.Exit(1) from None
         if summary_json and done.document is not None:
             _emit(summary_json, json.dumps(done.document))
         for text in [*([] if quiet else done.remarks), *done.problems]:
-            report(text)
+            print_message(text)
         if not quiet:
             _report_sync(done, config)
         raise typer.Exit(1 if done.problems else 0)
@@ -283,7 +283,7 @@ def _report_sync(done: Any, config: Config) -> None:
         for name in dict.fromkeys(jobs):
             print(f"{verb} {name}")
     if done.waiting:
-        report(
+        print_message(
             f"{len(done.waiting)} jobs stay spooled in {config.home}; "
             "pip install 'gramwatt[service]' or set GRAMWATT_SERVER"
         )
@@ -302,7 +302,7 @@ def show_config(as_json: AsJson = False) -> None:
         for key, item in shown.items():
             print(f"{key:<{width}}  {_plain(item['value']):<28}  {item['origin']}")
     for text in problems:
-        report(text)
+        print_message(text)
     raise typer.Exit(2 if problems else 0)
 
 

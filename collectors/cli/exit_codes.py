@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.client.messages import print_message
 
 FAILED, USAGE, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE = 1, 2, 126, 127, 128
 """A command that died of signal n ends with SIGNAL_BASE + n."""
@@ -11,5 +11,5 @@ FAILED, USAGE, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE = 1, 2, 126, 127, 128
 def not_started(name: str, error: OSError | ValueError) -> int:
     """Report a command that could not be started; returns its exit code."""
     missing = isinstance(error, FileNotFoundError)
-    report(f"cannot run {name!r}: {'command not found' if missing else error}")
+    print_message(f"cannot run {name!r}: {'command not found' if missing else error}")
     return NOT_FOUND if missing else NOT_EXECUTABLE

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
 from gramwatt.collectors.client.client import Client, switched_off
-from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
@@ -69,7 +69,7 @@ class Run(NamedTuple):
     measured: bool
 
 
-def check(args: Mapping[str, Any], strict: bool) -> Config:
+def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
     """The configuration for these arguments; raises UsageError when one of them is wrong.
 
     With `strict` a wrong value from a file or the environment is refused as well.
@@ -87,7 +87,7 @@ def check(args: Mapping[str, Any], strict: bool) -> Config:
         if strict or origin == "argument":
             problems.append(text)
         else:
-            report(f"{origin}: {key} is ignored: {text} [argument-ignored]")
+            print_message(f"{origin}: {key} is ignored: {text} [argument-ignored]")
     if problems:
         raise UsageError("; ".join(problems))
     return config
@@ -199,7 +199,7 @@ def _forward(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except OSError as error:  # it has ended, or runs as another user
-        report(f"signal {number} could not be passed on: {error.strerror}")
+        print_message(f"signal {number} could not be passed on: {error.strerror}")
 
 
 def _reap(pid: int) -> Outcome | None:

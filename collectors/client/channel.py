@@ -13,7 +13,7 @@ import socket
 import time
 
 from gramwatt.collectors.client.launch import spawn_meter
-from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.client.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Channel:
         return self._socket is not None
 
     def launch(self) -> bool:
-        """Start a meter at the other end; False, and a report, when none could be started."""
+        """Start a meter at the other end; False, and a message, when none could be started."""
         try:
             ours, theirs = socket.socketpair()
         except OSError:
@@ -57,7 +57,7 @@ class Channel:
             spawn_meter(theirs.fileno())
         except OSError as error:
             ours.close()
-            report(f"the meter could not be started ({error}); this job is not measured")
+            print_message(f"the meter could not be started ({error}); this job is not measured")
             return False
         finally:
             theirs.close()
@@ -71,7 +71,7 @@ class Channel:
         if self._socket is None or not self._still_ours():
             return False
         if len(line) > LINE_MAX_B:
-            report("a mark longer than 32 kB was left out")
+            print_message("a mark longer than 32 kB was left out")
             return True
         try:
             return self._socket.send(line, _SEND_FLAGS) == len(line)

@@ -14,7 +14,7 @@ import time
 from gramwatt.collectors.client.channel import Channel, encode
 from gramwatt.collectors.client.count_totals import CountTotals
 from gramwatt.collectors.client.frameworks import loaded_frameworks
-from gramwatt.collectors.client.messages import report, report_notice
+from gramwatt.collectors.client.messages import print_message, print_notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Client:
             if locked:
                 self._lock.release()
         if not self.closed:
-            report(_NOT_CLOSED if self.ready else _NOT_STARTED)
+            print_message(_NOT_CLOSED if self.ready else _NOT_STARTED)
         return self.closed
 
     def abandon(self) -> None:
@@ -253,7 +253,7 @@ class Client:
             for notice in map(str, reply.get("notices") or ()):
                 if notice not in self.notices:
                     self.notices.append(notice)
-                    report_notice(notice)
+                    print_notice(notice)
 
     def _close_meter(self, stop_line: dict[str, Any]) -> None:
         for _ in range(2):  # a meter that died is started once more, to read the counters' end

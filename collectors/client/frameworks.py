@@ -24,8 +24,8 @@ FRAMEWORKS = {
     "tensorrt": ("tensorrt", ()),
     "mlx.core": ("mlx", ()),
 }
-"""Modules, the framework each one means (as sci.advice.constraints.support names it), and the
-modules it is built on, which are then no framework of their own."""
+"""Module name -> (framework name, modules it builds on, which are not counted separately). Framework
+names are those of sci/advice/constraints/support.py."""
 VERSION_LENGTH = 64
 
 
@@ -45,7 +45,7 @@ def loaded_frameworks(modules: Mapping[str, Any] | None = None) -> dict[str, Any
 
 
 def _version(module: Any) -> str | None:
-    # Any other access to a module that loads itself when it is used would be an import.
+    # Attribute access on a lazy module would import it.
     try:
         version = object.__getattribute__(module, "__dict__").get("__version__")
     except AttributeError:

@@ -1,4 +1,7 @@
-"""Start our processes from somebody else's: the meter, `gramwatt sync`. Standard library only."""
+"""Start gramwatt's processes (the meter, `gramwatt sync`) from the user's process.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = b"gramwatt: "
-"""Begin of each line that our commands write to standard error."""
+"""Start of each line that gramwatt's commands write to standard error."""
 _DETACH = 'exec 3<&0; "$@" <&3 3<&- &'
-"""Shell line that leaves the meter without a parent here, so that os.wait() in the user's code
-never sees a child it did not start."""
+"""Shell line that detaches the meter from this process, so that os.wait() in the user's code never
+sees a child it did not start."""
 
 
 def package_environ() -> dict[str, str]:
-    """This process's environment, so changed that our process finds our package.
+    """This process's environment, with PYTHONPATH set so that gramwatt can be imported.
 
     A package folder that only sys.path knows (a script inserted it) goes on PYTHONPATH; an
     installed one needs nothing, and must not come before the standard library.
     """
     environ = dict(os.environ)
-    environ.pop("PYTHONINSPECT", None)  # it would keep our process at a prompt after its end
+    environ.pop("PYTHONINSPECT", None)  # it would keep the new process at a prompt
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if os.path.basename(folder) not in ("site-packages", "dist-packages"):
         known = environ.get("PYTHONPATH", "")
@@ -36,7 +39,7 @@ def package_environ() -> dict[str, str]:
 
 
 def module_command(module: str) -> list[str]:
-    """The command line that runs a module of ours: no cwd on its path, no warnings as errors.
+    """The command line that runs a module of gramwatt: no cwd on its path, no warnings as errors.
 
     Raises OSError in an embedded interpreter that does not know its own executable.
     """
@@ -48,7 +51,7 @@ def module_command(module: str) -> list[str]:
 def spawn_meter(channel: int) -> None:
     """Start the meter with `channel`, a socket's descriptor, as its input and output.
 
-    It gets a session of its own, so that no terminal signal reaches it. Raises OSError when no
+    It gets its own session, so that no terminal signal reaches it. Raises OSError when no
     process can be started.
     """
     command = module_command("gramwatt.collectors.meter.main")
@@ -80,7 +83,7 @@ def _spawn(command: list[str], channel: int) -> int:
         return os.posix_spawn(command[0], command, environ, setpgroup=0, **options)
 
 
-def job_document(
+def score_with_sync(
     job_id: str, timeout_s: float, settings: dict[str, str] | None = None
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Score a job with `gramwatt sync`: its document, and the first problem that `sync` reports.

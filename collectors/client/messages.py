@@ -7,7 +7,7 @@ import sys
 _reported: set[str] = set()
 
 
-def report(text: str) -> None:
+def print_message(text: str) -> None:
     """Write one line for people to stderr, once per process; silent where stderr is gone."""
     if text in _reported:
         return
@@ -19,7 +19,7 @@ def report(text: str) -> None:
         pass
 
 
-def report_notice(notice: str) -> None:
+def print_notice(notice: str) -> None:
     """Report a notice "code: sentence" as "sentence [code]"."""
     code, colon, sentence = notice.partition(": ")
-    report(f"{sentence} [{code}]" if colon and " " not in code else notice)
+    print_message(f"{sentence} [{code}]" if colon and " " not in code else notice)

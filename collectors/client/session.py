@@ -13,7 +13,7 @@ import threading
 import time
 
 from gramwatt.collectors.client.client import Client, switched_off
-from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
 from gramwatt.collectors.common.platform import refused
 
@@ -154,7 +154,7 @@ def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session
 def _give_up(why: str, strict: bool) -> None:
     if strict:
         raise RuntimeError(why)
-    report(why)
+    print_message(why)
 
 
 def close_session(session: Session | None, owner: bool, error: BaseException | None) -> None:
@@ -169,7 +169,7 @@ def close_session(session: Session | None, owner: bool, error: BaseException | N
             _current = None
         session.end()
     except Exception as problem:
-        report(f"measuring could not be ended ({problem!r}); the job goes on")
+        print_message(f"measuring could not be ended ({problem!r}); the job goes on")
 
 
 def outcome_of(error: BaseException | None) -> tuple[str, int | None, int | None]:
@@ -206,7 +206,7 @@ def _at_exit() -> None:
         try:
             session.end_at_exit()
         except Exception as problem:
-            report(f"measuring could not be ended ({problem!r})")
+            print_message(f"measuring could not be ended ({problem!r})")
 
 
 def _in_child() -> None:

@@ -16,8 +16,8 @@ import sys
 
 from gramwatt.collectors.client.client import switched_off
 from gramwatt.collectors.client.decorators import decorate
-from gramwatt.collectors.client.launch import job_document
-from gramwatt.collectors.client.messages import report
+from gramwatt.collectors.client.launch import score_with_sync
+from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.client.session import OpenWindow, Session, close_session, open_session
 from gramwatt.collectors.common.platform import refused
 
@@ -60,9 +60,9 @@ class Job:
             return None
         if self._result is None or self._result.get("provisional"):
             self._session.client.poll()
-            self._result, problem = job_document(self._session.id, RESULT_TIMEOUT_S)
+            self._result, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S)
             if self._result is None and problem:
-                report(f"{self._session.id} has no score yet: {problem}")
+                print_message(f"{self._session.id} has no score yet: {problem}")
         return self._result
 
     def count(self, amount: float | None = None, /, **units: float) -> None:
@@ -94,7 +94,7 @@ class Job:
             self._session.count(number, unit)
 
     def _report_ignored(self, text: str) -> None:
-        report(f"{text} [argument-ignored]")
+        print_message(f"{text} [argument-ignored]")
         if self._session is not None:
             self._session.client.send_notice(f"argument-ignored: {text}"[:512])
 
@@ -144,14 +144,14 @@ class Tracker:
             for key in (
                 self._options.keys() - _OPTIONS
             ):  # reported once: the meter has the same words
-                report(f"argument: unknown key {key!r} is ignored [argument-ignored]")
+                print_message(f"argument: unknown key {key!r} is ignored [argument-ignored]")
 
     def __call__(self, function: F) -> F:
         """Decorate `function`: each of its runs is a job, or part of the job that is running."""
         if not hasattr(function, "__call__") and not hasattr(function, "__func__"):  # noqa: B004
             if self._strict:
                 raise TypeError(f"track decorates functions, not {function!r}")
-            report(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
+            print_message(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
             return function
         name = getattr(function, "__qualname__", None) or type(function).__name__
         scope = functools.partial(Tracker, self._options, self._strict, name)

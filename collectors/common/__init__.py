@@ -1,4 +1,4 @@
-"""What every other room uses: clock, configuration, the user's catalog, identity, private files.
+"""What the other subpackages use: clock, configuration, catalog, identity, private files.
 
 Imports `sci` only; `identity` and `platform` run inside the training process and need the standard
 library only. Public: `clock.Timeline`, `config.resolve`, `catalogs.user_catalog` and

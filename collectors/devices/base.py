@@ -1,4 +1,4 @@
-"""The calls that every source offers and the errors that it raises; tests replace them here.
+"""Interface and errors of all device sources; tests supply fakes of it.
 
 SourceError
 ├── SourceAbsent     library, driver or permission is missing; the message has the fix
@@ -84,10 +84,10 @@ HwPowerBrakeSlowdown. Names as in sci/journal/telemetry.py."""
 FAST_FIELDS = (TOTAL_ENERGY_FIELD, POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD)
 
 
-class NvmlPort(Protocol):
-    """NVML as the meter calls it: plain integers in NVML's own units, typed errors.
+class DevicePort(Protocol):
+    """Interface of a source of devices; calls and units are NVML's.
 
-    Every method may raise a SourceError, and any of them at any time.
+    Every method may raise any SourceError, also after earlier success.
     """
 
     meter: str

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.base import NvmlPort
+from gramwatt.collectors.devices.base import DevicePort
 from gramwatt.collectors.sources.vendors import Place
 from gramwatt.sci.base.quantity import KINDS, Kind
 from gramwatt.sci.base.uncertainty import ENERGY_SPREADS
@@ -54,7 +54,7 @@ class Target:
     """The machine to check: its files and environment, and its NVML."""
 
     place: Place = field(default_factory=Place)
-    port: NvmlPort | None = None
+    port: DevicePort | None = None
 
     @property
     def root(self) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.base import FAST_FIELDS, NvmlPort, SourceAbsent, SourceError
+from gramwatt.collectors.devices.base import FAST_FIELDS, DevicePort, SourceAbsent, SourceError
 from gramwatt.collectors.doctor.finding import Finding, State, Target
 from gramwatt.collectors.gpu.reader import best_read
 from gramwatt.collectors.meter.source_choice import nvml_port
@@ -52,13 +52,13 @@ def nvidia(target: Target) -> list[Finding]:
         port.close()
 
 
-def _default_port(target: Target) -> NvmlPort:
+def _default_port(target: Target) -> DevicePort:
     from gramwatt.collectors.common.clock import SystemClock
 
     return nvml_port(target.environ, SystemClock())
 
 
-def _library(port: NvmlPort, count: int) -> Finding:
+def _library(port: DevicePort, count: int) -> Finding:
     try:
         driver = f"driver {port.driver()}"
     except SourceError as error:
@@ -87,7 +87,7 @@ def _has_nvidia_pci(root: Path) -> bool:
     return any(text_of(path) == NVIDIA_PCI for path in folder.glob("*/vendor"))
 
 
-def _gpu(port: NvmlPort, index: int) -> Finding:
+def _gpu(port: DevicePort, index: int) -> Finding:
     failures = _failures(port, index)
     kind, source = _energy_source(port, index, failures)
     state: State = "ok"
@@ -105,7 +105,7 @@ def _gpu(port: NvmlPort, index: int) -> Finding:
 
 
 def _energy_source(
-    port: NvmlPort, index: int, failures: Mapping[str, str]
+    port: DevicePort, index: int, failures: Mapping[str, str]
 ) -> tuple[Kind | None, str]:
     """How the GPU's energy is known, and where it comes from in words."""
     if best_read(port, index) is None:
@@ -116,7 +116,7 @@ def _energy_source(
     return "integrated", text
 
 
-def _failures(port: NvmlPort, index: int) -> dict[str, str]:
+def _failures(port: DevicePort, index: int) -> dict[str, str]:
     """Error code by call, of the calls that do not answer."""
     calls: dict[str, Callable[[], object]] = {
         call: partial(getattr(port, call), index) for call in FUNCTIONS
@@ -126,7 +126,7 @@ def _failures(port: NvmlPort, index: int) -> dict[str, str]:
     return {call: code for call, code in codes.items() if code}
 
 
-def _field_counter(port: NvmlPort, index: int) -> bool:
+def _field_counter(port: DevicePort, index: int) -> bool:
     try:
         return port.fields(index, FAST_FIELDS)[0] is not None
     except Exception:
@@ -150,7 +150,7 @@ def _answer(call: Callable[[int], str], index: int) -> str:
         return "unknown"
 
 
-def _billed(target: Target, port: NvmlPort, count: int) -> Finding:
+def _billed(target: Target, port: DevicePort, count: int) -> Finding:
     """Which GPUs a job started here would be billed for, and which variable decides it."""
     boards = [
         visibility.Board(i, _answer(port.uuid, i), _answer(port.name, i), port.slices(i))

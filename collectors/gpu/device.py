@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from gramwatt.collectors.common.clock import Timeline
-from gramwatt.collectors.devices.base import Notify, NvmlPort
+from gramwatt.collectors.devices.base import DevicePort, Notify
 from gramwatt.collectors.gpu.boundaries import SLOW_PERIOD_S, Boundary, counter_at
 from gramwatt.collectors.gpu.cross_check import CrossCheck
 from gramwatt.collectors.gpu.energy import GpuMeter
@@ -43,7 +43,7 @@ class Device:
 
     def __init__(
         self,
-        port: NvmlPort,
+        port: DevicePort,
         index: int,
         gpu: GpuMeter,
         read: Read,

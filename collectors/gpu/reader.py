@@ -6,7 +6,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.devices.base import FAST_FIELDS, DeviceLost, Notify, NotSupported, NvmlPort
+from gramwatt.collectors.devices.base import (
+    FAST_FIELDS,
+    DeviceLost,
+    DevicePort,
+    Notify,
+    NotSupported,
+)
 
 INTERRUPTED_NS, INTERRUPTED_FACTOR = NS_PER_S // 200, 4
 """A reading that took longer, and so many times longer than the quickest, was interrupted by other
@@ -31,7 +37,7 @@ Values = tuple[float | None, float | None, float | None]
 Read = Callable[[], Values]
 
 
-def best_read(port: NvmlPort, index: int) -> Read | None:
+def best_read(port: DevicePort, index: int) -> Read | None:
     """The cheapest call or pair of calls that gives counter and power of this device.
 
     None when neither can be read. A call that fails for a passing reason is kept.

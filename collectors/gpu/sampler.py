@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.devices.base import Notify, NvmlPort
+from gramwatt.collectors.devices.base import DevicePort, Notify
 from gramwatt.collectors.gpu.boundaries import POLL_NS
 from gramwatt.collectors.gpu.cross_check import CrossCheck
 from gramwatt.collectors.gpu.device import Device
@@ -27,7 +27,9 @@ CHECK_TICKS = 2
 class Sampler:
     """Reads the billed devices of one port, NVML's or another vendor's."""
 
-    def __init__(self, port: NvmlPort, timeline: Timeline, notify: Notify, random: Random) -> None:
+    def __init__(
+        self, port: DevicePort, timeline: Timeline, notify: Notify, random: Random
+    ) -> None:
         self.devices: list[Device] = []
         self.awaits_start = False
         """Whether the first readings still wait for the counter's ticks."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gramwatt.collectors.devices.base import CLOCK_REASONS, NotSupported, NvmlPort
+from gramwatt.collectors.devices.base import CLOCK_REASONS, DevicePort, NotSupported
 from gramwatt.collectors.journal.intervals import Ledger
 from gramwatt.sci.base.units import w_from_mw
 
@@ -21,7 +21,7 @@ class Profiler:
 
     __slots__ = ("_absent", "_count", "_index", "_port")
 
-    def __init__(self, port: NvmlPort, index: int) -> None:
+    def __init__(self, port: DevicePort, index: int) -> None:
         self._port, self._index = port, index
         self._absent: set[str] = set()
         self._count = 0

@@ -108,9 +108,10 @@ def energy_step(
 ) -> Step | None:
     """Energy of all domains together over `span_s` [s]; None when one of them is not known.
 
-    A span in which a counter may have wrapped more than once takes the number of wraps that fits
-    `power_w` [W] a domain best, and is not sure; without a power it is None. So is one in which a
-    counter stood still, as those of virtual machines do.
+    A negative difference is one wrap, and the range is added. If the span allows several wraps, the
+    number that fits `power_w` [W] of each domain is used and `sure` is False; without `power_w` the
+    result is None. None also for a counter that stood still, as those of virtual machines do, or
+    was reset.
     """
     total_j, sure = 0.0, True
     for domain in domains:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.common.identity import safe_id
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.base import Notify, NvmlPort, SourceAbsent, SourceError
+from gramwatt.collectors.devices.base import DevicePort, Notify, SourceAbsent, SourceError
 from gramwatt.collectors.devices.visibility import Billed, Board
 from gramwatt.collectors.gpu.energy import GpuMeter
 from gramwatt.collectors.gpu.reader import RETRY_MAX_NS, RETRY_MIN_NS, best_read
@@ -61,7 +61,7 @@ class NvidiaGpus:
     """
 
     def __init__(
-        self, job: NodeJob, open_port: Callable[[], NvmlPort], shared: SharedBoards
+        self, job: NodeJob, open_port: Callable[[], DevicePort], shared: SharedBoards
     ) -> None:
         """`open_port` raises SourceAbsent on a machine without NVML."""
         self.driver: str | None = None
@@ -72,7 +72,7 @@ class NvidiaGpus:
         self._job = job
         self._open_port = open_port
         self._shared = shared
-        self._port: NvmlPort | None = None
+        self._port: DevicePort | None = None
         self._boards: list[Board] = []
         self._unread = False
         self._pause_ns = RETRY_MIN_NS
@@ -155,7 +155,7 @@ class NvidiaGpus:
     def _report_absent(self, why: str) -> None:
         self._job.notify("meter-source-absent", f"no GPU is measured: {why}.")
 
-    def _new_sampler(self, port: NvmlPort) -> Sampler:
+    def _new_sampler(self, port: DevicePort) -> Sampler:
         if port.meter in SYNTHETIC_METERS:
             text = f"GPU readings come from {port.meter}, not from hardware."
             self._job.notify("meter-synthetic", text)
@@ -300,7 +300,7 @@ def is_module(board: Board) -> bool:
     return any(part in board.name.lower() for part in MODULE_NAMES)
 
 
-def _nvidia_board(port: NvmlPort, index: int) -> Board | None:
+def _nvidia_board(port: DevicePort, index: int) -> Board | None:
     """A board that the driver lists; None for one whose UUID or name cannot be read."""
     try:
         return Board(index, port.uuid(index), port.name(index), port.slices(index))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, process_start_ns
-from gramwatt.collectors.devices.base import NvmlPort
+from gramwatt.collectors.devices.base import DevicePort
 from gramwatt.collectors.host.codecarbon import HostProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.rapl import Counters, find_counters, readable
@@ -37,12 +37,12 @@ class Dependencies:
     machine: Callable[[], Machine] = this_machine
     rapl: Callable[[], bool] = readable
     counters: Callable[[], Counters] = find_counters
-    open_port: Callable[[], NvmlPort] | None = None
+    open_port: Callable[[], DevicePort] | None = None
     vendors: Callable[[Mapping[str, str]], list[VendorPort]] = lambda env: ports(Place(environ=env))
     host_command: list[str] | None = None
     """How codecarbon's process is started; None when it is not installed."""
 
-    def port(self) -> NvmlPort:
+    def port(self) -> DevicePort:
         """An open NVML port; raises SourceAbsent."""
         port = self.open_port() if self.open_port else nvml_port(self.environ, self.clock)
         port.open()

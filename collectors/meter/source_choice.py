@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gramwatt.collectors.common.clock import Clock
-from gramwatt.collectors.devices.base import NvmlPort, SourceAbsent
+from gramwatt.collectors.devices.base import DevicePort, SourceAbsent
 
 VARIABLE = "GRAMWATT_NVML"
 
 
-def nvml_port(environ: Mapping[str, str], clock: Clock) -> NvmlPort:
+def nvml_port(environ: Mapping[str, str], clock: Clock) -> DevicePort:
     """The port to read, not yet open: `synthetic:FILE.json`, `replay:FILE.jsonl` or the real one.
 
     Raises SourceAbsent when the variable names something that cannot be used; the real NVML never

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import TRUE_WORDS
 from gramwatt.collectors.common.identity import JOB_ID
-from gramwatt.collectors.devices.base import GpuUser, Notify, NvmlPort
+from gramwatt.collectors.devices.base import DevicePort, GpuUser, Notify
 from gramwatt.collectors.devices.visibility import Billed
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
 from gramwatt.collectors.sharing.locks import DeviceLocks
@@ -291,7 +291,7 @@ class SharedBoards:
 
     def ledger(
         self,
-        port: NvmlPort,
+        port: DevicePort,
         item: Billed,
         schedule: Schedule,
         emit: Callable[[str, Interval], None],

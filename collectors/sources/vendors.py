@@ -1,7 +1,7 @@
 """Which vendors' devices this machine has, by device nodes and sysfs: no library is loaded for it.
 
-Only the source of a vendor found here is imported, so absent libraries cost nothing. A new vendor
-is a function here that notices its devices, and a line of VENDORS.
+Only the source of a vendor found here is imported, so absent libraries cost nothing. How to add a
+vendor: docs/contributing.md ("Add a vendor").
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Place:
 
 
 class Vendor(NamedTuple):
-    """One vendor: how its devices are noticed, and the source that reads them."""
+    """One vendor: how its devices are detected, and the source that reads them."""
 
     name: str
     present: Callable[[Place], bool]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
-from gramwatt.collectors.devices.base import FAST_FIELDS, NvmlPort, SourceError
+from gramwatt.collectors.devices.base import FAST_FIELDS, DevicePort, SourceError
 from gramwatt.collectors.testing.trace import Call, write_trace
 from gramwatt.sci.base.units import MJ_PER_J, MW_PER_W
 
@@ -25,7 +25,7 @@ SLOW_EVERY = 50
 class Recorder:
     """Calls a port and keeps every answer."""
 
-    def __init__(self, port: NvmlPort, clock: Clock) -> None:
+    def __init__(self, port: DevicePort, clock: Clock) -> None:
         self.calls: list[Call] = []
         self._port, self._clock = port, clock
 
@@ -61,7 +61,7 @@ class Recorder:
         self.calls.append(Call(before_ns, wall_ns, gpu, call, args, ret, value, took_us))
 
 
-def record(port: NvmlPort, clock: Clock, duration_s: float, rate_hz: float) -> Recorder:
+def record(port: DevicePort, clock: Clock, duration_s: float, rate_hz: float) -> Recorder:
     """Record every GPU of an open port: its counter at 1 kHz, then all at `rate_hz` [1/s]."""
     recorder = Recorder(port, clock)
     gpus = range(port.count())
@@ -81,7 +81,7 @@ def record(port: NvmlPort, clock: Clock, duration_s: float, rate_hz: float) -> R
     return recorder
 
 
-def header(port: NvmlPort, calls: list[Call]) -> dict[str, Any]:
+def header(port: DevicePort, calls: list[Call]) -> dict[str, Any]:
     """The trace's header: what was recorded, UUIDs hashed, update periods as found [s]."""
     gpus = []
     for gpu in range(port.count()):

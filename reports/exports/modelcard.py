@@ -17,7 +17,7 @@ _FENCE = "---"
 
 
 def block(document: JobDoc) -> str:
-    """The block as YAML; raises ExportError for an unknown total."""
+    """The block as YAML; raises ExportError if the job's total is unknown."""
     total = document["total_g"]
     if total is None:
         raise ExportError(f"job {document['job_id']!r} has no total to put into a model card")

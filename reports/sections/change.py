@@ -1,4 +1,4 @@
-"""The change against the month before, or that the ranges show no reliable difference."""
+"""The change against the previous month, or that the ranges show no reliable difference."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def change_table(document: MonthDoc) -> Block:
-    """A table of the terms of both months with their changes, or that there is no month before."""
+    """A table of the terms of both months with their changes, or that there is no previous month."""
     now, before = document["totals"], document["previous"]
     if before is None:
-        return Text("There is no month before to compare with.")
+        return Text("There is no previous month to compare with.")
     figures = (
         ("Total carbon", now["total_g"], before["total_g"]),
         ("Operational carbon", now["operational_g"], before["operational_g"]),
@@ -31,11 +31,11 @@ def change_table(document: MonthDoc) -> Block:
     columns = (
         Column("What", weight=1.2),
         Column("This month", "right", 1.2),
-        Column("Month before", "right", 1.2),
+        Column("Previous month", "right", 1.2),
         Column("Change", "right", 1.4),
     )
     note = "A change is stated only where the ranges of the two months do not overlap."
-    return Table("Against the month before", columns, tuple(rows), note)
+    return Table("Against the previous month", columns, tuple(rows), note)
 
 
 def change(new: QuantityDoc | None, old: QuantityDoc | None) -> Pair:
@@ -55,8 +55,8 @@ def against(new: QuantityDoc | None, old: QuantityDoc | None) -> str:
     """The change as a phrase."""
     found = change(new, old)
     if found.text == UNKNOWN:
-        return "change against the month before not known"
-    return f"{found.text} against the month before"
+        return "change against the previous month not known"
+    return f"{found.text} against the previous month"
 
 
 def _amount(new: QuantityDoc, old: QuantityDoc) -> str | None:

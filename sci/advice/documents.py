@@ -94,7 +94,9 @@ class Suggestion:
 
 
 def verdict_of(carbon_ratio: Quantity | None) -> Verdict:
-    """`lower` only when the whole 80 % range lies below 1; "nothing is claimed" otherwise."""
+    """`lower` if the whole range is below 1, `higher` if above, `no-reliable-difference` if it
+    contains 1, `unknown` without a ratio.
+    """
     if carbon_ratio is None:
         return "unknown"
     if carbon_ratio.high < 1:

@@ -44,7 +44,7 @@ def month_document(
     complete: bool = False,
     advise: Advise | None = None,
 ) -> MonthDoc:
-    """The report data of `month` (YYYY-MM); `previous` holds the jobs of the month before.
+    """The report data of `month` (YYYY-MM); `previous` holds the jobs of the previous month.
 
     `jobs` may hold jobs of other months: only days inside the month count. `advise` is asked what
     would save most in the month's jobs; without it nothing is suggested.
@@ -79,7 +79,7 @@ def month_document(
 
 
 def previous_month(month: str) -> str:
-    """The month before `month`, both YYYY-MM."""
+    """The month that precedes `month`, both YYYY-MM."""
     year, number = int(month[:4]), int(month[5:7])
     return f"{year - 1:04d}-12" if number == 1 else f"{year:04d}-{number - 1:02d}"
 

@@ -1,4 +1,4 @@
-"""What every room of the engine needs: quantities with ranges, units, errors, notices, documents.
+"""What the whole engine needs: quantities with ranges, units, errors, notices, documents.
 
 Imports nothing else of the product. `quantity.Quantity` and `quantity.total`, `uncertainty.energy`,
 `units` (every conversion), `notices.Notice`, `errors`, `document` (shapes of JSON documents),

@@ -332,7 +332,7 @@ class SavingDoc(TypedDict):
 
 
 class MonthDoc(TypedDict):
-    """The data of a monthly report: totals, those of the month before, tables and sources."""
+    """The data of a monthly report: totals, those of the previous month, tables and sources."""
 
     month: str
     project: str | None

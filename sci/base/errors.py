@@ -1,7 +1,7 @@
 """Exceptions of the engine.
 
     GramwattError
-    ├── QuantityError       a figure that cannot be: NaN, low above value, units that do not match
+    ├── QuantityError       an invalid figure: NaN, low above value, units that do not match
     ├── RecordError         a journal line that cannot be accepted
     ├── LookupFailed        a name that the catalog does not know; has the close matches
     │   └── AmbiguousName   a name that stands for several entries; has the choices

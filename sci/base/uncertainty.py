@@ -1,6 +1,8 @@
 """How far a figure of each kind may lie from the true value, with the evidence for it.
 
-A relative spread s means that value x (1 -+ s) holds the true value eight times in ten.
+A relative spread s means that value x (1 -+ s) holds the true value eight times in ten. The
+evidence for `measured` and `integrated` is NVML's; it is used for every meter, RAPL's and other
+vendors' too.
 """
 
 from __future__ import annotations

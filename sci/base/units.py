@@ -70,12 +70,12 @@ def j_from_uj(energy_uj: float) -> float:
 
 
 def mj_from_uj(energy_uj: float) -> float:
-    """Energy [uJ] -> [mJ], the unit of our counters."""
+    """Energy [uJ] -> [mJ], the unit of `energy_mj` in collectors/devices/base.py."""
     return energy_uj * MJ_PER_J / UJ_PER_J
 
 
 def mw_from_w(power_w: float) -> float:
-    """Power [W] -> [mW], the unit of our power readings."""
+    """Power [W] -> [mW], the unit of `power_mw` in collectors/devices/base.py."""
     return power_w * MW_PER_W
 
 

@@ -1,5 +1,6 @@
 """Embodied carbon TE of accelerators and hosts, computed from catalog facts.
 
-Imports `catalog` and `base`. `accelerators.accelerator_te`, `hosts.host_te`, `hosts.socket_te`,
-`hosts.instance_host_te`, `documents.hardware_doc` and `documents.cpu_doc`.
+The job's share, M, is in `sci/score/allocation.py`. Functions: `accelerators.accelerator_te`,
+`hosts.host_te`, `hosts.socket_te`, `hosts.instance_host_te`, `documents.hardware_doc` and
+`documents.cpu_doc`. Imports `catalog` and `base`.
 """

@@ -83,14 +83,14 @@ def job_response(job_id: str, revision: int | None, form: JobFormat) -> Response
     document = stored.document
     advice = advice_beside(service(), document, [form])
     text = stored.text + stored.series + (json.dumps(advice) if advice else "")
-    return _with_etag(text, MEDIA[form], lambda: rendering.job_report(document, form, advice))
+    return _with_etag(text, MEDIA[form], lambda: rendering.render_job(document, form, advice))
 
 
 def month_response(month: str, project: str | None, form: MonthFormat) -> Response:
     """The report of a month in one format, with its ETag."""
     document = month_report(service(), month, project)
     return _with_etag(
-        json.dumps(document), MEDIA[form], lambda: rendering.month_report(document, form)
+        json.dumps(document), MEDIA[form], lambda: rendering.render_month(document, form)
     )
 
 

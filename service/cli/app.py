@@ -1,4 +1,4 @@
-"""The service's commands, put on the product's command; `serve` and `db` themselves."""
+"""Registers the service's commands; defines `serve` and `db`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_commands(app: typer.Typer) -> None:
     reports.command("job")(report.report_job)
     reports.command("month")(report.report_month)
     app.add_typer(reports, name="report")
-    database = typer.Typer(no_args_is_help=True, help="Look after the database.")
+    database = typer.Typer(no_args_is_help=True, help="Create, upgrade or check the database tables.")
     database.command("upgrade")(db_upgrade)
     database.command("check")(db_check)
     app.add_typer(database, name="db")
@@ -36,7 +36,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Loopback only, until keys exist.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Loopback only, until API keys are supported.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8642,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -62,7 +62,7 @@ def db_upgrade(database_url: DatabaseUrl = None) -> None:
 
 
 def db_check(database_url: DatabaseUrl = None) -> None:
-    """Say whether the tables are those of this release; exit code 1 when they are not."""
+    """Check that the tables are those of this release; exit code 1 when they are not."""
     from gramwatt.service.store.migrate import differences, is_current, require_known
 
     with open_service(database_url) as service:

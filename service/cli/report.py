@@ -35,7 +35,7 @@ def report_job(job_id: JobId, formats: Formats = "html,pdf", output: Folder = Pa
         document = job_document(service, job_id)
         advice = advice_beside(service, document, chosen)
     for form in chosen:
-        _write(output / f"{job_id}.{form}", rendering.job_report(document, form, advice))
+        _write(output / f"{job_id}.{form}", rendering.render_job(document, form, advice))
 
 
 def report_month(
@@ -59,7 +59,7 @@ def report_month(
             stop(1, str(error))
     stem = f"{month}-{_file_name(project)}" if project else month
     for form in chosen:
-        _write(output / f"{stem}.{form}", rendering.month_report(document, form))
+        _write(output / f"{stem}.{form}", rendering.render_month(document, form))
 
 
 def _chosen(text: str, known: Sequence[Format]) -> list[Format]:

@@ -34,7 +34,7 @@ def demo(
         Path, typer.Option("--output", "-o", help="Folder for the reports.")
     ] = DEFAULT_FOLDER,
 ) -> None:
-    """Train the example under the meter, score it, and write its report as HTML and PDF.
+    """Train the example twice under the meter and write both reports as HTML and PDF.
 
     Example: gramwatt demo --zone DE
     """

@@ -143,7 +143,7 @@ class Interval(Base):
 
 
 class Count(Base):
-    """Functional units done since the writer's count before."""
+    """Functional units since the writer's previous `count` line of the same unit and phase."""
 
     __tablename__ = "counts"
 

@@ -1,4 +1,4 @@
 """Periodic work and the one leader that does it.
 
-May import use cases and store. `scheduler.Scheduler`, `leader.leader_of`.
+Imports use cases, `container` and `store`. `scheduler.Scheduler`, `leader.leader_of`.
 """

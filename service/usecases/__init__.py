@@ -2,5 +2,5 @@
 
 May import config, container and store; knows no HTTP. Refusals are the exceptions of `errors`,
 answers the shapes of `answers`. `ingest.ingest`, `jobs.job_document`, `lists.jobs_page`,
-`month.month_report`, `rendering.job_report`, `local_spool.ingest_spool`.
+`month.month_report`, `rendering.render_job`, `local_spool.ingest_spool`.
 """

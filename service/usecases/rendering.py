@@ -17,7 +17,7 @@ JOB_FORMATS: tuple[JobFormat, ...] = get_args(JobFormat)
 MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
 
 
-def job_report(document: JobDoc, form: JobFormat, advice: AdviceDoc | None = None) -> bytes:
+def render_job(document: JobDoc, form: JobFormat, advice: AdviceDoc | None = None) -> bytes:
     """The report of a job as json, or with its suggestions as html or pdf."""
     if form == "json":
         return _as_json(document)
@@ -26,7 +26,7 @@ def job_report(document: JobDoc, form: JobFormat, advice: AdviceDoc | None = Non
     return _rendered(job.build(document, advice), form)
 
 
-def month_report(document: MonthDoc, form: MonthFormat) -> bytes:
+def render_month(document: MonthDoc, form: MonthFormat) -> bytes:
     """The report of a month as json, html, pdf or csv."""
     if form == "json":
         return _as_json(document)

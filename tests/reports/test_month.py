@@ -52,7 +52,7 @@ def test_the_first_page_has_figures_change_and_scores(full):
     assert names == ["Heading", "Figures", "Table", "Table"]
     lead = first[1].items[-2]
     assert (lead.label, lead.lead) == ("Total carbon (O + M)", True)
-    assert lead.note.endswith("against the month before")
+    assert lead.note.endswith("against the previous month")
 
 
 def test_a_month_adds_its_jobs_and_names_the_dearest_first():
@@ -94,13 +94,13 @@ def test_a_change_within_the_ranges_is_no_reliable_difference():
 def test_an_unknown_or_empty_month_before_gives_no_share():
     assert change(None, figure(100, 90, 130)) == Pair(UNKNOWN, "")
     assert change(figure(5, 4, 6), figure(0, 0, 0)).below == "from nothing"
-    assert against(None, None) == "change against the month before not known"
+    assert against(None, None) == "change against the previous month not known"
 
 
 def test_the_month_before_stands_beside_this_one():
     now, before = steady_job("a"), steady_job("b")
     before = {**before, "days": [{**day, "day": "2026-04-01"} for day in before["days"]]}
-    compared = table(month.build(month_of([now], [before])), "Against the month before")
+    compared = table(month.build(month_of([now], [before])), "Against the previous month")
     assert cells(compared.rows[-1]) == ["Jobs", "1", "1", "0"]
     assert {cells(row)[3] for row in compared.rows[:-1]} == {NO_DIFFERENCE}
 

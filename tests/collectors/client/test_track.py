@@ -478,7 +478,7 @@ def test_result_is_the_document_of_sync(
         asked.append(job_id)
         return {"job_id": job_id, "provisional": len(asked) == 1}, None
 
-    monkeypatch.setattr("gramwatt.collectors.client.track.job_document", document)
+    monkeypatch.setattr("gramwatt.collectors.client.track.score_with_sync", document)
     monkeypatch.setattr(FakeClient, "poll", lambda _self: None, raising=False)
     with track() as job:
         assert job.result == {"job_id": job.id, "provisional": True}

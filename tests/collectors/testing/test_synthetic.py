@@ -13,8 +13,8 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.base import (
     FAST_FIELDS,
     DeviceLost,
+    DevicePort,
     NotSupported,
-    NvmlPort,
     SourceAbsent,
 )
 from gramwatt.collectors.meter.source_choice import nvml_port
@@ -112,7 +112,7 @@ def test_what_was_recorded_replays_as_it_was(tmp_path: Path) -> None:
     assert again["gpus"][0]["uuid"] != source.uuid(0)
 
     played = VirtualClock()
-    replay: NvmlPort = ReplayNvml.from_file(path, played)
+    replay: DevicePort = ReplayNvml.from_file(path, played)
     played.sleep((calls[-1].mono_ns - calls[0].mono_ns) / NS_PER_S)
     ours = [c for c in calls if (c.gpu, c.call) == (0, "energy_mj")]
     assert replay.energy_mj(0) == ours[-1].value
