@@ -24,8 +24,9 @@ FRAMEWORKS = {
     "tensorrt": ("tensorrt", ()),
     "mlx.core": ("mlx", ()),
 }
-"""Module name -> (framework name, modules it builds on, which are not counted separately). Framework
-names are those of sci/advice/constraints/support.py."""
+"""Module name -> (framework name, modules it builds on, which are not counted separately).
+
+Framework names are those of sci/advice/constraints/support.py."""
 VERSION_LENGTH = 64
 
 

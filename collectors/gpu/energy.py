@@ -95,7 +95,7 @@ class GpuMeter:
 
     @property
     def needs_power(self) -> bool:
-        """True if energy must come from sampled power: a sample buffer, or readings at 10 to 15 Hz."""
+        """True if energy must come from sampled power, the driver's buffer or 10 to 15 Hz."""
         return self._dense_power and (self._frozen or self._trusted is None)
 
     @property

@@ -13,7 +13,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def change_table(document: MonthDoc) -> Block:
-    """A table of the terms of both months with their changes, or that there is no previous month."""
+    """A table of the terms of both months with their changes; a text without a previous month."""
     now, before = document["totals"], document["previous"]
     if before is None:
         return Text("There is no previous month to compare with.")

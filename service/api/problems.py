@@ -22,7 +22,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unauthorised": (401, "A key is needed."),
     "forbidden": (403, "The caller may not do this."),
     "untrusted-host": (403, "The Host header names another site than this one."),
-    "not-loopback": (403, "Until keys exist, only this machine may ask."),
+    "not-loopback": (403, "Until API keys are supported, only this machine may ask."),
     "not-found": (404, "There is no such page."),
     "unknown-job": (404, "There is no such job."),
     "unknown-revision": (404, "The job has no such revision."),

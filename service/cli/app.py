@@ -23,7 +23,9 @@ def add_commands(app: typer.Typer) -> None:
     reports.command("job")(report.report_job)
     reports.command("month")(report.report_month)
     app.add_typer(reports, name="report")
-    database = typer.Typer(no_args_is_help=True, help="Create, upgrade or check the database tables.")
+    database = typer.Typer(
+        no_args_is_help=True, help="Create, upgrade or check the database tables."
+    )
     database.command("upgrade")(db_upgrade)
     database.command("check")(db_check)
     app.add_typer(database, name="db")
@@ -36,7 +38,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Loopback only, until API keys are supported.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Loopback only, until API keys are supported.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8642,
     database_url: DatabaseUrl = None,
 ) -> None:
