@@ -1,7 +1,8 @@
 """`gramwatt run` without its summary: start the meter, run the command, close the job.
 
-The command gets our standard streams, process group and every inherited descriptor; none of them
-is kept open here. Whatever fails on our side, the command runs, and its exit code is ours.
+The command gets this process's standard streams, process group and every inherited descriptor; none
+of them is kept open here. If measuring fails the command runs all the same, and this process exits
+with its exit code.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class MeterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the command ended: the exit code for our caller, and the signal that ended it, if any."""
+    """How the command ended: the exit code for the caller, and the signal that ended it, if any."""
 
     exit_code: int
     signal: int | None = None

@@ -1,4 +1,4 @@
-"""The meter's client: the only part of the product that runs inside somebody's training process.
+"""The meter's client: the only part of the product that runs inside the training process.
 
 It starts the meter, sends marks to it and reads its replies when it is called anyway. Rules:
 standard library only, no thread, no signal handler, no output on stdout, nothing raised, nothing

@@ -1,4 +1,4 @@
-"""Lines for people on standard error. Standard library only."""
+"""Messages for the user on standard error. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _reported: set[str] = set()
 
 
 def print_message(text: str) -> None:
-    """Write one line for people to stderr, once per process; silent where stderr is gone."""
+    """Write one line to stderr, once per process; silent where stderr is gone."""
     if text in _reported:
         return
     _reported.add(text)

@@ -106,7 +106,7 @@ class Session:
         for name, value in self._exported.items():
             before = self._before.get(name)
             if os.environ.get(name) != value:
-                continue  # somebody else's by now
+                continue  # changed since, by the user's code
             if before is None:
                 del os.environ[name]
             else:
@@ -115,7 +115,7 @@ class Session:
         self.client.stop(state, exit_code, signal)
 
     def end_at_exit(self) -> None:
-        """Close a job that nobody ended: as failed when the interpreter ends with an error."""
+        """Close a job that was not ended: as failed when the interpreter ends with an error."""
         error = _last_error()
         died = error is not None and error is not self._error_before
         failed = died and not hasattr(sys, "ps1")  # at a prompt an error ends nothing

@@ -89,7 +89,7 @@ def resolve(
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
-    """Where store and spool live unless told otherwise: gramwatt/ in the XDG data directory."""
+    """The default folder of store and spool: gramwatt/ in the XDG data directory."""
     base = environ.get("XDG_DATA_HOME") or "~/.local/share"
     path = Path(os.path.expanduser(base))
     if not path.is_absolute():  # no home directory at all: an unnamed user in a container
@@ -106,8 +106,8 @@ def user_file(environ: Mapping[str, str]) -> Path:
 def project_file(cwd: Path, home: Path) -> Path | None:
     """The nearest gramwatt.toml from `cwd` up to the repository's root or the home directory.
 
-    Outside of both only `cwd` itself is looked at, so that nobody else's folder, such as a shared
-    /tmp, can set anything.
+    Outside of both only `cwd` itself is looked at, so that another user's file in a shared folder,
+    such as /tmp, has no effect.
     """
     above = [cwd, *cwd.parents]
     stops = (i for i, folder in enumerate(above) if folder == home or (folder / ".git").exists())

@@ -20,7 +20,7 @@ MEANS_LEAST_S = 60.0
 EDGE_S = 4.0
 """Means are up to one second old at both ends, and a reading may be up to one second late."""
 REGULAR_S = (0.8, 1.2)
-"""A mean stands for its second; a span of another length is left out of both sums."""
+"""A mean is that of its second; a span of another length is left out of both sums."""
 SAMPLES_LEAST = 32
 LOG_ODDS = math.log(2 / 1e-6)
 """A false notice in one of a million comparisons; one is made at each doubling of the samples."""

@@ -23,13 +23,13 @@ SPIKE_SLACK_S = 0.25
 """A step may hold the counter's own update period besides the span: 0.1 s usual, seen up to 0.1 s
 (docs/measuring.md, "Start and stop"); more than twice that is allowed."""
 SANITY_W = 10_000.0
-"""Stands for an unknown limit: ten times the rating of any board sold (1 000 W, B200)."""
+"""Used for an unknown limit: ten times the rating of any board sold (1 000 W, B200)."""
 FROZEN_AFTER_S = 10.0
 """A counter that has not moved for this long is frozen: no powered board draws nothing."""
 STALLED_FRACTION = 0.5
 """After a standstill, a step below this part of the integrated power has lost energy."""
 SAMPLE_GAP_S = 10.0
-"""Power samples further apart than this do not make an integral."""
+"""Power samples that are further from each other than this are not integrated."""
 MISSING_MAX = 3
 """Readings in a row that may lack the counter before it counts as gone."""
 

@@ -1,4 +1,4 @@
-"""codecarbon in a process of its own: CPU and RAM energy as JSON lines on stdout.
+"""codecarbon in a separate process: CPU and RAM energy as JSON lines on stdout.
 
 The only file that imports codecarbon. It is used through its public output handler, with every
 argument given, because anything left out is taken from the user's environment or files; a PUE

@@ -21,7 +21,7 @@ SETTLED_READINGS = 5
 """Number of codecarbon's readings whose mean power fills the span before the first; one comes
 every 2 s."""
 WAIT_S = 60.0
-"""How long counters may be silent before the model stands in."""
+"""How long counters may be silent before the model is used."""
 
 
 class Source(NamedTuple):
@@ -84,10 +84,10 @@ class RaplReader:
 
     def add_sample(self, time_ns: int, until_ns: int, *, final: bool = False) -> bool:
         """Record the span since the last reading up to `until_ns`. Returns False when the model's
-        power had to stand in for the counters.
+        power was used instead of the counters'.
 
         Counters that cannot be read now continue to count, so that their next value spans this
-        one; the model stands in only after a minute, or at the end.
+        one; the model is used only after a minute, or at the end.
         """
         model_w = self._model.power_w()
         self._model.restart()

@@ -1,7 +1,7 @@
 """The parts of a host, CPU and RAM: how much of their energy is the job's.
 
-Nobody has reserved what no cgroup limits, so measured jobs that are there at the same time get
-equal parts of it: together they are billed the host once. Jobs of one home see each other.
+Without a cgroup limit nothing is reserved, so measured jobs that run at the same time get equal
+parts of the host: together they are billed it once. Jobs of one home see each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Part:
         before.close()
 
     def provisional(self, start_ns: int, end_ns: int, power_w: float) -> Interval:
-        """An interval of estimated power [W] that stands in until the span is recorded."""
+        """An interval of estimated power [W] that is used until the span is recorded."""
         interval = Interval(start_ns, "estimated")
         interval.end_ns = end_ns
         energy_j = power_w * (end_ns - start_ns) / NS_PER_S

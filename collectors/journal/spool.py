@@ -60,7 +60,7 @@ def spool_root(home: Path) -> Path:
 def usable_home(home: Path) -> Path:
     """`home` when it can be written, else a private folder in the temporary directory.
 
-    Raises OSError when neither can be had.
+    Raises OSError when neither can be used.
     """
     for path in (home, Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"):
         try:
@@ -208,7 +208,7 @@ def reject(folder: SpoolFolder) -> Path:
 
 
 def acquire(path: Path) -> int | None:
-    """An exclusive lock on `path` as an open file descriptor; None when somebody holds it.
+    """An exclusive lock on `path` as an open file descriptor; None when another process holds it.
 
     Raises OSError where files cannot be made or locked at all.
     """

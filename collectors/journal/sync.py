@@ -52,7 +52,7 @@ class SyncResult:
 def sync(config: Config, store: Store | None, job_id: str | None = None) -> SyncResult:
     """Close dead folders, then upload or score them: those of one job, or of all.
 
-    Raises OSError when no home can be had.
+    Raises OSError when no home can be used.
     """
     done = SyncResult()
     home = spool.usable_home(config.home)

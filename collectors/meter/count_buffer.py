@@ -1,7 +1,7 @@
 """The meter's side of counting: running totals of its client, journaled as differences.
 
 The client sends totals since its start, and may send them again. Totals whose lines are not on disk
-yet stand in the open file's state, from where the next meter of this client or the recovery takes
+yet are in the open file's state, from where the next meter of this client or the recovery takes
 them (docs/journal.md, "Counts").
 """
 

@@ -64,7 +64,7 @@ class PipedProcess:
 
         self.fd, writer = os.pipe()
         try:
-            self._process = subprocess.Popen(  # our own interpreter and module
+            self._process = subprocess.Popen(  # gramwatt's interpreter and module
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=writer,
@@ -81,7 +81,7 @@ class PipedProcess:
         os.setpriority(os.PRIO_PROCESS, self._process.pid, HOST_NICENESS)
 
     def kill(self) -> None:
-        """End it and collect it; its CPU time then counts as ours."""
+        """End it and collect it; its CPU time then counts as the meter's."""
         self._process.kill()
         os.close(self.fd)
         self._process.wait(timeout=1)

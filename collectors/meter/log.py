@@ -1,4 +1,4 @@
-"""The meter's own small log file, for people who search for a fault; never the job's output."""
+"""The meter's own small log file, for finding faults; never the job's output."""
 
 from __future__ import annotations
 

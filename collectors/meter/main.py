@@ -101,7 +101,7 @@ class Loop:
         null = subprocess.DEVNULL
         server = self._meter.config.server
         with contextlib.suppress(OSError):
-            process = subprocess.Popen(  # our own interpreter and module
+            process = subprocess.Popen(  # gramwatt's interpreter and module
                 [*command, self._meter.job_id],
                 stdin=null,
                 stdout=null,
@@ -129,7 +129,7 @@ class Loop:
             self.sync()
 
     def _confirm_counts(self) -> None:
-        """Tell the client the totals that no kill can undo, as far as it reads."""
+        """Acknowledge the totals on disk to the client, as far as it reads."""
         unconfirmed = self._meter.counts.unconfirmed
         for sent, total in list(unconfirmed.items()):
             if not self._channel.reply({"reply": "saved", **sent._asdict(), "total": total}):
@@ -254,7 +254,7 @@ def _cwd() -> Path | None:
 
 
 def _close_inherited() -> None:
-    """Close every descriptor above stderr: nothing of ours may hold a pipe of the job open."""
+    """Close every descriptor above stderr: the meter must not hold a pipe of the job open."""
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:

@@ -1,9 +1,9 @@
 """What earlier meters of this job and node have left: counts, and readings to continue.
 
-Two questions, two answers. A client that brings its dead meter back *resumes* that writer: same
-client, same boot. Whoever gets the leader's lock *continues* the last leader's readings, if this
-job was alive all the time since: itself, or a client that lived then and still does. A later job
-under the same id does not pay for the time between.
+The meter of a client that restarts it *resumes* the dead writer: same client, same boot. The meter
+that gets the leader's lock *continues* the last leader's readings, if this job was alive all the
+time since: itself, or a client that was alive then and still is. A later job under the same id is
+not billed for the time between.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EarlierMeters:
         self._process_start_ns = process_start_ns
 
     def to_resume(self) -> WriterFile | None:
-        """The last dead meter of this client that nobody has closed; None when there is none."""
+        """The last dead meter of this client that has not been closed; None when there is none."""
         dead = [
             item
             for item in self._folder.unclosed()

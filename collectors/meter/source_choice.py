@@ -14,8 +14,8 @@ VARIABLE = "GRAMWATT_NVML"
 def nvml_port(environ: Mapping[str, str], clock: Clock) -> DevicePort:
     """The port to read, not yet open: `synthetic:FILE.json`, `replay:FILE.jsonl` or the real one.
 
-    Raises SourceAbsent when the variable names something that cannot be used; the real NVML never
-    stands in for it.
+    Raises SourceAbsent when the variable names something that cannot be used; the real NVML is
+    never used instead.
     """
     choice, _, path = environ.get(VARIABLE, "").partition(":")
     if not choice:

@@ -1,10 +1,10 @@
 """Which part of a GPU board's energy is billed to this job.
 
-A reserved board is billed whole, whoever else uses it. It counts as time-shared when
+A reserved board is billed whole, even if others use it. It counts as time-shared when
 GRAMWATT_SHARED_GPU is set, or while another job of the same home measures it too. The dynamic part
 of its energy, above the board's idle power, is then divided by use (time on the streaming
-multiprocessors), the idle part by the memory that each tenant holds. What nobody has used or
-reserved stays unallocated.
+multiprocessors), the idle part by the memory that each tenant holds. What no one has used
+or reserved stays unallocated.
 """
 
 from __future__ import annotations

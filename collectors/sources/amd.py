@@ -88,7 +88,7 @@ class AmdSmi(VendorPort):
         return self._name(self._handles[index])
 
     def uuid(self, index: int) -> str:
-        """HIP's UUID where the library tells it, else amdsmi's, else the PCI address."""
+        """HIP's UUID where the library reports it, else amdsmi's, else the PCI address."""
         return self._ids[index]
 
     def energy_mj(self, index: int) -> int:

@@ -72,7 +72,7 @@ class AppleSilicon(VendorPort):
 
 
 def _brand() -> str | None:
-    """The chip's marketing name, by sysctl(3); None where it cannot be had."""
+    """The chip's marketing name, by sysctl(3); None where it is not known."""
     import ctypes
 
     try:

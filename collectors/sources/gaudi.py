@@ -80,7 +80,7 @@ class Pyhlml(VendorPort):
         return int(found.used), int(found.total)
 
     def limit_mw(self, index: int) -> int:
-        """Default power limit [mW]; HLML tells no other."""
+        """Default power limit [mW]; HLML reports no other."""
         found = self._ask("hlmlDeviceGetPowerManagementDefaultLimit", index)
         return int(getattr(found, "value", found))
 

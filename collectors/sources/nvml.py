@@ -212,7 +212,7 @@ class Pynvml:
             handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(board, position)
             part = nvml.nvmlDeviceGetAttributes_v2(handle).gpuInstanceSliceCount
             return MigSlice(str(nvml.nvmlDeviceGetUUID(handle)), min(1.0, part / whole))
-        except nvml.NVMLError:  # an empty position, or a slice of somebody else
+        except nvml.NVMLError:  # an empty position, or another user's slice
             return None
 
     def _field_call(self, index: int, ids: tuple[int, ...]) -> _FieldCall:

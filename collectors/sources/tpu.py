@@ -69,7 +69,7 @@ class Tpu(VendorPort):
         return str(self._chip).removesuffix(" chip")
 
     def uuid(self, index: int) -> str:
-        """Chips have no number of their own; their place in the machine stands for it."""
+        """Chips have no id; their position in the machine is used."""
         return f"tpu-{index}"
 
     def power_mw(self, index: int) -> int:

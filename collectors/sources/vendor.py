@@ -1,4 +1,4 @@
-"""What the sources of vendors other than NVIDIA share: a port that offers nothing.
+"""Base class of the sources of vendors other than NVIDIA: a port that offers nothing.
 
 A vendor's file overrides what its library has. Readings stay in the port's units, mJ and mW. None
 of these sources has been run on its hardware; each names the document that its shapes follow.
@@ -70,7 +70,7 @@ class VendorPort:
         self._lacks("power")
 
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
-        """NVML's field values, which nobody else has."""
+        """Field values, which only NVML has."""
         self._lacks("field values")
 
     def utilisation_percent(self, index: int) -> int:
@@ -90,11 +90,11 @@ class VendorPort:
         self._lacks("a temperature")
 
     def clock_reasons(self, index: int) -> int:
-        """NVML's reasons for the clocks, which nobody else has."""
+        """Reasons for the clocks, which only NVML has."""
         self._lacks("reasons for its clocks")
 
     def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
-        """NVML's sample buffer, which nobody else has."""
+        """A sample buffer, which only NVML has."""
         self._lacks("a sample buffer")
 
     def memory_b(self, index: int) -> tuple[int, int]:
@@ -116,7 +116,7 @@ class VendorPort:
         return 1.0
 
     def why_unread(self, index: int) -> str:
-        """Why neither energy nor power of the device can be had, and what to do."""
+        """Why neither energy nor power of the device can be read, and what to do."""
         return "neither counter nor power is readable"
 
     def reserved(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
@@ -128,8 +128,8 @@ class VendorPort:
 
 
 def library(module: str, advice: str) -> Load:
-    """How a vendor's library is imported, by name: it comes with the vendor's drivers and is none
-    of our dependencies. Raises SourceAbsent with `advice` when it cannot be.
+    """How a vendor's library is imported, by name: it comes with the vendor's drivers and is not a
+    dependency of gramwatt. Raises SourceAbsent with `advice` when it cannot be.
     """
 
     def load() -> Any:

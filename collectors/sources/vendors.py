@@ -49,7 +49,7 @@ class Vendor(NamedTuple):
 
 
 def present(place: Place | None = None) -> list[Vendor]:
-    """The vendors whose devices this machine shows to us."""
+    """The vendors whose devices this process can see."""
     where = place or Place()
     return [vendor for vendor in VENDORS if vendor.present(where)]
 
@@ -61,7 +61,7 @@ def ports(place: Place | None = None) -> list[VendorPort]:
 
 
 def _amd(place: Place) -> bool:
-    # Without the right to open it no job of ours can use the GPUs either.
+    # Without the right to open it the job cannot use the GPUs either.
     return os.access(place.root / "dev/kfd", os.R_OK | os.W_OK)
 
 

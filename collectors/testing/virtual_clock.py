@@ -40,5 +40,5 @@ class VirtualClock:
         self._suspended_ns += round(duration_s * NS_PER_S)
 
     def jump_wall(self, duration_s: float) -> None:
-        """Somebody sets the wall clock."""
+        """The wall clock is set, as by an administrator."""
         self._wall_ns += round(duration_s * NS_PER_S)

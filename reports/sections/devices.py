@@ -79,7 +79,7 @@ def _table(devices: Sequence[DeviceDoc], whole_j: float) -> Table:
         Column("Embodied", "right", 1.2),
     )
     rows = tuple(_device(device, whole_j) for device in devices)
-    note = "CPU and memory share the host's embodied carbon, which has a row of its own."
+    note = "CPU and memory share the host's embodied carbon, which has its own row."
     return Table("Energy and embodied carbon by device", columns, rows, note)
 
 

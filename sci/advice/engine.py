@@ -28,9 +28,9 @@ from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 CERTAIN_SHOWN = 10
-"""Certain savings that are listed when nobody asked for certain parts."""
+"""Certain savings that are listed when the request names no parts."""
 UNDECIDED_SHOWN = 5
-"""Parts without a reliable difference that are listed when nobody asked for certain parts."""
+"""Parts without a reliable difference that are listed when the request names no parts."""
 BUILDERS: tuple[Callable[[Work], Suggestion | None], ...] = (
     stop_idle,
     batching,
@@ -93,7 +93,7 @@ def _rank(suggestion: Suggestion) -> tuple[int, float]:
         return -1, 0.0  # first: there is nothing to compare the rest with
     saved = suggestion.saved_g.value if suggestion.saved_g else 0.0
     gain = 1 - suggestion.carbon_ratio.value if suggestion.carbon_ratio else 0.0
-    # Without hours no grams are known, and the ratio tells the order alone.
+    # Without hours no grams are known, so the ratio alone gives the order.
     return _ORDER.index(suggestion.verdict), -(saved or gain)
 
 

@@ -106,7 +106,7 @@ class WindowDoc(TypedDict):
 
 
 class EmbodiedTermDoc(TypedDict):
-    """M = TE x TiR/EL x RR/ToR of one device or host of a job; a host has an id of its own."""
+    """M = TE x TiR/EL x RR/ToR of one device or host of a job; a host has its own id."""
 
     device_id: str
     node: str

@@ -179,7 +179,7 @@ class Catalog:
         return self._zones.zone(key)
 
     def world(self) -> ZoneIntensity:
-        """The world mean [gCO2e/kWh], which stands in for an unknown zone."""
+        """The world mean [gCO2e/kWh], which is used for an unknown zone."""
         return self._zones.world
 
     def all_hardware(self) -> Sequence[Hardware]:

@@ -45,7 +45,7 @@ class OverlayError(GramwattError, ValueError):
 
 
 class DeclaredPue(NamedTuple):
-    """PUE declared for a region, with its year where that is said."""
+    """PUE declared for a region, with its year where it is given."""
 
     figure: Quantity
     year: int | None

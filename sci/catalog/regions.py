@@ -1,4 +1,4 @@
-"""Cloud regions: the grid zone each stands in, and the PUE published or declared for it."""
+"""Cloud regions: the grid zone of each, and the PUE published or declared for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Embodied carbon TE of hosts, and of accelerators that the catalog does not have.
 
 Every parameter is a line of embodied_model.csv with its range and source. A default with a wide
-range stands in for what is not known of a host: a usual amount of memory per thread, a default for
+range replaces what is not known of a host: a usual amount of memory per thread, a default for
 CPUs, published whole-server figures for an unknown host. Storage is not counted, and `stages` says
 so.
 """
@@ -97,7 +97,7 @@ def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied:
     """TE of the share of the host that belongs to one device of an instance [gCO2e].
 
     It is share/ToR of the host's CPUs, memory and case. The share of the published server of eight
-    stands in where the host is not known, and for parts that are only sold in such servers.
+    is used where the host is not known, and for parts that are only sold in such servers.
     """
     host = catalog.host_of(instance)
     if host is None or host.count is None or catalog.hardware(instance.hardware).in_server:

@@ -35,7 +35,7 @@ class ZoneIntensity:
     """Annual mean intensity of a grid zone or country [gCO2e/kWh].
 
     `scope` is "consumption" where imports are traced, "production" where only generation counts.
-    `country_fallback` is true for a zone without a value of its own, which has its country's.
+    `country_fallback` is true for a zone without its own value, which has its country's.
     """
 
     zone: str

@@ -1,7 +1,7 @@
 """Routes with typed inputs: the annotations of a view define what is parsed, strictly.
 
 A view takes keyword arguments out of `path`, `query` and `body`, each annotated with a pydantic
-model; what its models do not know is refused. It returns a TypedDict, or a `Response` of its own.
+model; what its models do not know is refused. It returns a TypedDict, or a `Response`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of the demo. Everything is done through the commands that people use themselves."""
+"""The steps of the demo. All of them run the product's commands."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 15
 COLUMN_WIDTH = 31
 DEMO_PUE = 1.0
-"""PUE that the demo declares: most machines it runs on stand in no data centre."""
+"""PUE that the demo declares: most machines it runs on are not in a data centre."""
 
 
 def summary(jobs: Sequence[Training], pue: float) -> str:
     """What the demo prints in the end; `jobs` are at least one, in the order they ran."""
     declared = (
-        "declared by the demo: this machine stands in no data centre (--pue)"
+        "declared by the demo: this machine is not in a data centre (--pue)"
         if pue == DEMO_PUE
         else "as declared by you"
     )

@@ -1,4 +1,5 @@
-"""The pages for people, rendered on the server.
+"""The web pages, rendered on the server.
 
-May import the API's parsing, problems and reports, and use cases; no SQL. `routes.install`.
+Imports the API's parsing, problems and reports, use cases and `reports`; no SQL. Public:
+`routes.install`.
 """

@@ -1,4 +1,4 @@
-"""The pages for people: server-rendered, nothing from outside, no script but on the API's page."""
+"""The web pages: server-rendered, nothing from outside, no script but on the API's page."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class FileLeader:
 
 
 class AdvisoryLeader:
-    """Holds an advisory lock on a connection of its own; PostgreSQL frees it when that ends."""
+    """Holds an advisory lock on a separate connection; PostgreSQL frees it when that ends."""
 
     def __init__(self, store: Store) -> None:
         self._engine = store.engine.execution_options(isolation_level="AUTOCOMMIT")

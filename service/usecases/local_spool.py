@@ -205,7 +205,7 @@ def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
     except FileNotFoundError:  # another process is keeping it
         return
     first = refused[0]
-    with suppress(OSError):  # nobody reads stderr any more
+    with suppress(OSError):  # stderr is closed
         print(
             f"gramwatt: {len(refused)} journal lines of job {aside.job_id} were refused "
             f"(first: {first['code']}, {first['message']}); they are kept in {target}",

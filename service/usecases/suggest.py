@@ -18,7 +18,7 @@ from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.jobs import job_document
 
 JOBS_READ = 200
-"""Newest completed jobs whose measurements are used; older ones tell of older software."""
+"""Newest completed jobs whose measurements are used; older ones ran older software."""
 
 
 def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
@@ -33,7 +33,7 @@ def answer_for_job(service: Service, job_id: str) -> AdviceDoc:
 
 
 def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) -> AdviceDoc | None:
-    """What a drawn report of a job says of suggestions; None for json, which is the document alone.
+    """The suggestions in a job's rendered report; None for json, which is the document alone.
 
     It is made when the report is, with today's catalog and measurements, and never stored.
     """

@@ -24,8 +24,8 @@ class BreakEven(NamedTuple):
 def break_even(work: Work, target: Hardware, energy: Quantity | None) -> BreakEven:
     """Hours of the present work after which a bought part has saved its embodied carbon [h].
 
-    A card for the host that the present card stands in comes alone; every other part comes with
-    its share of a new host.
+    A card that fits the host of the present card counts without a host; every other part counts
+    with its share of a new host.
     """
     if work.rented or rented_only(target):
         return BreakEven(None, ["rented: nothing is bought, so there is no break-even"])

@@ -23,7 +23,7 @@ from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 SHOWN = 8
-"""Parts that are listed when nobody asked for certain ones."""
+"""Parts that are listed when the request names none."""
 MONTH_H = 720.0
 """Thirty days, in which a long training is expected to end."""
 DESKS = ("consumer", "workstation")

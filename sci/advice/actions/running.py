@@ -57,7 +57,7 @@ def power_cap(work: Work) -> Suggestion | None:
     slowdown = evidence(f"power-cap:{name}", "time")
     hint = "nvidia-smi -pl lowers the limit; try 10 % steps and compare energy per unit"
     if slowdown is None:
-        text = "no measured pair of this class tells what it saves"
+        text = "no measured pair of this class shows what it saves"
         return without_ratios(work, "power-cap", [hint, text])
     text = (
         f"in MaxQ mode H200 systems took {slowdown.low:.2f} to {slowdown.high:.2f} times as long; "

@@ -55,7 +55,7 @@ def quantise(work: Work) -> Suggestion | None:
     reasons = [ACCURACY, f"weights become {size} (rule 44)"]
     time = None if wide else evidence(f"quantise:{name}:fp16", "time")
     if time is None:
-        reasons.append("no measured pair of this class tells what it saves")
+        reasons.append("no measured pair of this class shows what it saves")
         return without_ratios(work, "quantise", reasons)
     return _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
 

@@ -15,7 +15,7 @@ IN_HOUSE = "internal"
 
 
 def in_house(part: Hardware) -> bool:
-    """Whether nobody but its vendor can run anything on it."""
+    """Whether only its vendor can run anything on it."""
     return IN_HOUSE in part.form_factor
 
 

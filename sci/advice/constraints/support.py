@@ -35,7 +35,7 @@ LARGE_PARAMETERS = 1e9
 
 
 def refusals(request: SuggestRequest, part: Hardware, offered: frozenset[str] | None) -> list[str]:
-    """Why the part cannot take the job, apart from memory; empty when nothing speaks against it.
+    """Why the part cannot run the job, memory excepted; empty where it can.
 
     `offered` are the parts that the provider rents out, None where that is not known.
     """
