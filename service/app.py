@@ -61,7 +61,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
 
 
 def _check_caller() -> None:
-    """Refuse other hosts: until keys exist, every caller may read and write everything."""
+    """Refuse other hosts: without API keys, every caller may read and write everything."""
     host = request.environ.get("HTTP_HOST", "localhost").lower()
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
     if name not in current_service().config.trusted_hosts:

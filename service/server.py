@@ -74,8 +74,8 @@ def loopback(host: str) -> str:
     except ValueError:
         pass
     raise NotLoopbackError(
-        f"will not serve on {host!r}: without API keys anyone who can connect could read and change "
-        "every job. Use 127.0.0.1 or ::1, and a tunnel (ssh -L) from elsewhere"
+        f"will not serve on {host!r}: there are no API keys yet, so anyone who can connect could "
+        "read and change every job. Use 127.0.0.1 or ::1, and a tunnel (ssh -L) from elsewhere"
     )
 
 
