@@ -1,6 +1,6 @@
 """Reports: HTML, PDF, CSV and other tools' formats from job and month documents.
 
-It may import gramwatt.sci. It reads no database and no network: the documents are its only input.
+Imports gramwatt.sci. It reads no database and no network: the documents are its only input.
 
 - job.build, month.build: the report of a document, as blocks (model).
 - html.render, pdf.render: a report as a page or as PDF bytes; charts.draw: a chart as SVG.

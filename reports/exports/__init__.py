@@ -1,6 +1,6 @@
 """A job document in other tools' formats: pure functions from the document to text.
 
-They may import gramwatt.sci only.
+Imports gramwatt.sci only.
 
 - impact_framework.manifest: a manifest that Impact Framework runs to the same totals.
 - imp.imp: the form of the Green Software Foundation's SCI self-certification.

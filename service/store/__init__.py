@@ -1,5 +1,5 @@
 """The database: models, migrations, sessions and stored documents, for SQLite and PostgreSQL.
 
-Imports nothing of the service. `database.Store`, `migrate.upgrade`, `documents.read_job`,
+Imports nothing else of the service. `database.Store`, `migrate.upgrade`, `documents.read_job`,
 `timestamps.to_us`.
 """
