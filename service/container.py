@@ -1,4 +1,4 @@
-"""The service as one object: settings and store, handed to the use cases."""
+"""The service as one object: settings and store, passed to the use cases."""
 
 from __future__ import annotations
 

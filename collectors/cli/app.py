@@ -274,7 +274,7 @@ def _emit(target: str, text: str) -> None:
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # the run that asked waits no longer; the score is in the store
+    except BrokenPipeError:  # `run` has stopped waiting; the score is in the store
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

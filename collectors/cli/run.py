@@ -134,7 +134,7 @@ def _supervise(
 
 def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> int:
     # posix_spawn keeps descriptors, group and session as they are, and can undo what Python set:
-    # our blocked signals, and SIGPIPE and SIGXFSZ, which the interpreter ignores for itself.
+    # the signals blocked here, and SIGPIPE and SIGXFSZ, which the interpreter ignores for itself.
     restored = (signal.SIGPIPE, signal.SIGXFSZ)
     options: dict[str, Any] = {"setsigmask": mask, "setsigdef": restored}
     try:
@@ -204,7 +204,7 @@ def _forward(pid: int, number: int) -> None:
 
 
 def _reap(pid: int) -> Outcome | None:
-    # As process 1 of a container we inherit orphans; they are collected on the way.
+    # Process 1 of a container inherits orphans; they are collected here too.
     found: Outcome | None = None
     while True:
         try:

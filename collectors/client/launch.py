@@ -79,7 +79,7 @@ def _spawn(command: list[str], channel: int) -> int:
     environ = package_environ()
     try:
         return os.posix_spawn(command[0], command, environ, setsid=True, **options)
-    except NotImplementedError:  # a C library without POSIX_SPAWN_SETSID: a group of its own, then
+    except NotImplementedError:  # no POSIX_SPAWN_SETSID in this C library: a new group
         return os.posix_spawn(command[0], command, environ, setpgroup=0, **options)
 
 

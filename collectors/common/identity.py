@@ -47,7 +47,7 @@ _TORCHRUN = {
 def job_id(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """This process's job id and where it comes from: environment, slurm, torchrun, parent or new.
 
-    Ranks that share a launcher but were given no id of their own (torchrun's run id "none") share
+    Ranks that share a launcher but were given no separate id (torchrun's run id "none") share
     one made from that launcher, so that they are one job.
     """
     env = os.environ if environ is None else environ

@@ -1,7 +1,7 @@
 """Which devices the job has, by its environment: exactly these are billed, idle or not.
 
 For NVIDIA the first variable that is set decides: CUDA_VISIBLE_DEVICES, then Slurm's and the
-container runtime's; other vendors have rules of their own. A device that a variable names and the
+container runtime's; other vendors have their own rules. A device that a variable names and the
 driver does not list is left out with a notice; a name that is not understood is never billed.
 docs/measuring.md has the tables.
 """
@@ -22,13 +22,13 @@ CORES, CORE_COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
 LOGICAL_CORES = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
 TPU_NAMES = ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES")
 OTHER_VENDORS = (ROCR, HIP, AMD_CONTAINER, HABANA_MODULES, HABANA, CORES, *TPU_NAMES)
-"""A rank hands these on to the meter of its node, as it does NVIDIA's."""
+"""A rank sends these to the meter of its node, as it does NVIDIA's."""
 NONE_WORDS = frozenset({"", "-1", "none", "nodevfiles"})
 ALL_WORDS = frozenset({"all", "void"})
-"""`void` is what container runtimes set when they hand devices in by another way (CDI): the driver
-then lists exactly the container's devices."""
+"""`void` is what container runtimes set when they pass devices by another mechanism (CDI): the
+driver then lists exactly the container's devices."""
 SHORTEST_UUID = 4
-"""`GPU-` alone would match every board; NVIDIA asks for enough digits to be unique."""
+"""`GPU-` alone would match every board; NVIDIA requires enough digits to be unique."""
 
 
 class Board(NamedTuple):

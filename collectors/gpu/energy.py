@@ -177,7 +177,7 @@ class GpuMeter:
         """Record what still waits for the counter, as integrated power: the job ends here."""
         self._settle_pending()
         if self._mark_ns is not None and self._last_ns is not None and self.power_w is not None:
-            # One reading is all there is: its power has to do for the time before it.
+            # With a single reading, its power is used for the time before it.
             self._record_before(self._last_ns, self.power_w)
 
     def _settle_pending(self) -> None:

@@ -153,7 +153,7 @@ class Ledger:
         *,
         kind: str | None = None,
     ) -> None:
-        """`kind` stands for that of all energy that is not `estimated`: `derived` for a percentage
+        """`kind` is that of all energy that is not `estimated`: `derived` for a percentage
         of a rated power.
         """
         self.device_id = device_id

@@ -81,7 +81,7 @@ class Pynvml:
         """Shut NVML down; never raises."""
         try:
             self._nvml.nvmlShutdown()
-        except Exception:  # a driver that fails to shut down changes nothing for us
+        except Exception:  # a failed shutdown changes no figure
             self._handles = []
 
     def driver(self) -> str:

@@ -111,7 +111,7 @@ class Tpu(VendorPort):
         return self._seen[1][index]
 
     def _ask(self) -> None:
-        """Ask the job's server, which may take as long as it likes: the meter does not wait."""
+        """Query the job's server, which may be slow: the meter does not wait."""
         if not self._in_background:
             self._take()
         elif self._asking is None or not self._asking.is_alive():

@@ -15,7 +15,7 @@ from gramwatt.collectors.devices.base import MigSlice, NotSupported, SourceAbsen
 from gramwatt.collectors.devices.visibility import Board, Visible, everything
 
 Load = Callable[[], Any]
-"""Imports a vendor's library; tests give a module of their own."""
+"""Imports a vendor's library; tests pass a fake module."""
 
 
 class VendorPort:

@@ -88,7 +88,7 @@ def _neuron(place: Place) -> bool:
 def _tpu(place: Place) -> bool:
     if GOOGLE_PCI in _accelerators(place.root):
         return True
-    # Newer chips are handed on by vfio, as other devices are too: their vendor decides.
+    # Newer chips are passed through by vfio, as other devices are too: the PCI vendor decides.
     if not (place.root / "dev/vfio/0").exists() and not any(
         name in place.environ for name in ("TPU_VISIBLE_CHIPS", "TPU_WORKER_ID")
     ):

@@ -46,8 +46,8 @@ def month_document(
 ) -> MonthDoc:
     """The report data of `month` (YYYY-MM); `previous` holds the jobs of the previous month.
 
-    `jobs` may hold jobs of other months: only days inside the month count. `advise` is asked what
-    would save most in the month's jobs; without it nothing is suggested.
+    `jobs` may hold jobs of other months: only days inside the month count. `advise` finds
+    what would save most in the month's jobs; without it nothing is suggested.
     """
     members = _members(month, jobs, project)
     before = _members(previous_month(month), previous, project)

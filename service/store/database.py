@@ -124,7 +124,7 @@ def _prepare(connection: sqlite3.Connection, *, wal: bool) -> None:
 
 
 def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
-    # SQLite does not wait for other connections when it changes the journal mode, so we do.
+    # SQLite itself does not wait for other connections when it changes the journal mode.
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:

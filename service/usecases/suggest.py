@@ -1,4 +1,4 @@
-"""Suggestions: for a request, for a stored job, and what the stored jobs teach about hardware."""
+"""Suggestions for a request and for a stored job, and calibration rows from stored jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the organisation's own jobs teach: each measured job with R is a calibration row.
+"""Calibration by the organisation's own jobs: each measured job with R is a row.
 
 Own rows are used before the public table. A pair counts when the same workload ran on both parts.
 """
@@ -19,13 +19,13 @@ from gramwatt.sci.catalog.catalog import Catalog
 
 ACCELERATORS = ("gpu", "accelerator", "module")
 MEASURED = ("measured", "integrated", "attributed")
-"""Kinds of energy that teach."""
+"""Kinds of energy that are used for calibration."""
 SINGLE_RUN = 1.1
 """x/÷ factor of a ratio of two single runs; an estimate until runs repeat."""
 OTHER_WORKLOADS = 1.3
 """x/÷ factor from other workloads to this one: that of the public table for training."""
 WORKLOADS_LEAST = 2
-"""Own workloads of a class that ran on both parts, to speak for another workload of that class."""
+"""Own workloads of a class that must have run on both parts, to predict another of that class."""
 CLASS_OF_KIND = {"training": "training", "fine-tuning": "training"}
 
 
@@ -78,7 +78,7 @@ class OwnRatios(NamedTuple):
 
 
 def own_row(document: JobDoc) -> OwnRow | None:
-    """The calibration row of a job document; None where the job cannot teach.
+    """The calibration row of a job document; None where the job cannot be one.
 
     It must have ended well, counted a declared unit, run on devices of one known part and measured
     their energy with a real meter.
@@ -107,7 +107,7 @@ def own_row(document: JobDoc) -> OwnRow | None:
 
 
 def own_rows(documents: Iterable[JobDoc]) -> list[OwnRow]:
-    """The calibration rows of those jobs that can teach."""
+    """The calibration rows of those jobs that can be one."""
     return [row for row in map(own_row, documents) if row is not None]
 
 

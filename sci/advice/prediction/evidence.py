@@ -1,4 +1,4 @@
-"""What the measurements say of other changes than hardware: ranges of ratios, new over old.
+"""Measured effect of changes other than hardware: ranges of ratios, new over old.
 
 benchmarks/suggestions makes `evidence.csv` from the measurements.
 """

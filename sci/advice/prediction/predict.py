@@ -61,7 +61,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What of a job decides its time elsewhere; `name` is that of the work in own measurements."""
+    """What determines a job's time on another part; `name` is its workload in own measurements."""
 
     workload_class: WorkloadClass | None
     framework: str | None
