@@ -2,5 +2,5 @@
 
 `predict.predict` answers for a part, `evidence.evidence` for another change; `workload.classify`
 gives a job's class of work, `calibration.own_rows` the calibration rows of own jobs. Imports
-`request` and `documents` of `sci.advice`, `catalog` and lower layers of `sci`.
+`request` and `documents` of `sci.advice`, `analysis` and lower layers of `sci`.
 """
