@@ -33,7 +33,7 @@ CROSSING_AIM = 0.98
 the kind of model there, which no request tells, so that the range must hold the kinds."""
 
 TIES = 1 + 1e-9
-"""A range made of a pair holds it, both ways round, however its logarithm was rounded."""
+"""A range made of a pair holds it, in both directions, however its logarithm was rounded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ Made by `python -m benchmarks.suggestions.tables` from `sci/advice/data/measurem
 Do not edit.
 
 {rows} rows in {groups} groups of the same work are fitted. A pair is two rows of one group on
-different parts, both ways round. Groups share source, round, workload, operating point and, except
-in MLPerf, precision. A workload is a model family within all sources and precisions, so that
+different parts, in both directions. Groups share source, round, workload, operating point and,
+except in MLPerf, precision. A workload is a model family within all sources and precisions, so that
 ResNet-50 of one source never helps to predict ResNet-50 of another. The error is
 |predicted / measured throughput ratio - 1|. LLM serving is answered from direct rows only and is
 not in this table; small jobs are predicted to take equally long everywhere.
