@@ -84,7 +84,7 @@ def method(scored: ScoredJob, inputs: Iterable[Input], units: Iterable[str]) -> 
 
 
 def stages(kind: str, tags: Mapping[str, str]) -> list[str]:
-    """What is said of the stages of a model that no job measures: whether they matter, and why.
+    """Statements on the stages of a model that no job measures: whether they matter, and why.
 
     SCI for AI counts inception for the provider and retirement for both where they are material.
     """

@@ -1,4 +1,4 @@
-"""What to ask suppliers for, and what is said of the stages that no job measures."""
+"""What to ask suppliers for, and statements on the stages that no job measures."""
 
 from gramwatt.reports.job import build
 from gramwatt.sci.analysis.data_requests import DataRequest, data_requests
