@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,8 @@ from rich.table import Table
 
 from gramwatt.collectors.cli.options import refuse
 from gramwatt.collectors.common.catalogs import user_catalog
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.sci.base.name_index import find_matches
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.overlay import OverlayError
@@ -73,12 +75,14 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
 
     For a name of another kind, such as a cloud service, prints what it runs on and the reason.
     """
+    matches: Sequence[Doc]
     reason: str | None = None
     try:
         catalog = user_catalog()
-        matches, reason = (
-            (kind.rows(catalog), None) if name is None else _matches(kind, catalog, name)
-        )
+        if name is None:
+            matches = kind.rows(catalog)
+        else:
+            matches, reason = find_matches(partial(kind.find, catalog), name)
     except OverlayError as error:
         refuse(error.message)
     except LookupFailed as error:
@@ -93,18 +97,6 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
     else:
         lines = [[cell(doc) for cell in kind.columns.values()] for doc in matches]
         _print_rows(tuple(kind.columns), lines)
-
-
-def _matches(kind: Kind, catalog: Catalog, name: str) -> tuple[Sequence[Doc], str | None]:
-    """The rows that a name means, and the reason where it is a name of another kind."""
-    try:
-        return [kind.find(catalog, name)], None
-    except AmbiguousName as error:
-        return [kind.find(catalog, choice) for choice in error.choices], None
-    except LookupFailed as error:
-        if error.reason is None or not error.close:
-            raise
-        return [kind.find(catalog, one) for one in error.close], error.reason
 
 
 def _print_failure(kind: Kind, error: LookupFailed, *, as_json: bool) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 
+Row = TypeVar("Row")
 CLOSE_MATCHES = 5
 CUTOFF = 0.6
 """Least similarity of a close match, the default of difflib."""
@@ -163,3 +165,19 @@ def close_names(name: str, near: Mapping[str, str]) -> list[str]:
 
     found = get_close_matches(name, near, n=2 * CLOSE_MATCHES)
     return list(dict.fromkeys(near[key] for key in found))[:CLOSE_MATCHES]
+
+
+def find_matches(find: Callable[[str], Row], name: str) -> tuple[list[Row], str | None]:
+    """Everything a name means by the look-up `find`: one row, or all those of an ambiguous name.
+
+    For a name of another kind, such as a service, the rows it runs on and the reason. Raises
+    LookupFailed for a name that means nothing.
+    """
+    try:
+        return [find(name)], None
+    except AmbiguousName as error:
+        return [find(choice) for choice in error.choices], None
+    except LookupFailed as error:
+        if error.reason is None or not error.close:
+            raise
+        return [find(one) for one in error.close], error.reason

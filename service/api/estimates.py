@@ -6,7 +6,8 @@ from typing import Any, TypedDict
 
 from pydantic import Field
 
-from gramwatt.sci.base.errors import AmbiguousName, GramwattError, LookupFailed
+from gramwatt.sci.base.errors import GramwattError, LookupFailed
+from gramwatt.sci.base.name_index import find_matches
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
 from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
@@ -94,12 +95,5 @@ def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:
     every, find, doc = listings[kind]
     if name is None:
         return {"matches": [doc(row) for row in every()], "reason": None}
-    try:
-        return {"matches": [doc(find(name))], "reason": None}
-    except AmbiguousName as error:
-        return {"matches": [doc(find(choice)) for choice in error.choices], "reason": None}
-    except LookupFailed as error:
-        if error.reason is None or not error.close:
-            raise
-        rows = [doc(find(one)) for one in error.close]
-        return {"matches": rows, "reason": error.reason}
+    found, reason = find_matches(find, name)
+    return {"matches": [doc(row) for row in found], "reason": reason}

@@ -32,7 +32,7 @@ OPEN_LINE = {
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home and a working folder of the test's own."""
-    monkeypatch.setattr(messages, "_reported", set())  # what is said once is said in each test
+    monkeypatch.setattr(messages, "_reported", set())  # each test prints its messages anew
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"

@@ -37,7 +37,7 @@ def judged(target: str, **request: Any) -> SuggestionDoc:
 
 
 def action(name: str, **request: Any) -> SuggestionDoc | None:
-    """What is said of one action other than a change of hardware; None where not suggested."""
+    """The suggestion of one action other than a change of hardware; None where not suggested."""
     found = ask(candidates=[], **request)["suggestions"]
     return next((one for one in found if one["action"] == name), None)
 

@@ -106,7 +106,7 @@ def test_the_world_spans_the_middle_of_the_countries(zones: Zones) -> None:
 def test_without_the_odbl_file_zones_fall_back_on_their_country(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What sci/catalog/data/odbl/LICENSE.md promises to whoever empties that file."""
+    """What sci/catalog/data/odbl/LICENSE.md promises to those who empty that file."""
     monkeypatch.setattr(
         grid_module, "rows", lambda name: () if name.startswith("odbl/") else rows(name)
     )
