@@ -1,25 +1,28 @@
 """`Quantity`: a figure with its range, unit, kind and source.
 
-A range holds the true value eight times in ten. Ranges combine by interval arithmetic: the result's
-range holds every combination of the inputs' ranges. That assumes that all errors may point the same
-way, which is right for the errors that dominate here (one catalog value or one sensor gain shared
-by every interval of a job) and cautious where they are independent.
+A range holds the true value eight times in ten. Ranges combine as JCGM 100 and 101 say
+(`propagation.py`): inputs of different names as independent, an input that stands in several
+figures as one. The name of an input is its source, unless `named` gives another. So the range of a
+sum is narrower than the sum of its parts' ranges.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.base.errors import QuantityError
+from gramwatt.sci.base.propagation import Uncertainty, of_sum
 
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
 ]
 """How a figure is known, best first. A figure computed from several has their weakest kind."""
 
+WIDEST = 1e3
+"""Figures whose range reaches beyond so many times their value combine by their ends only."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
@@ -80,6 +83,8 @@ class Quantity:
     unit: str
     kind: Kind
     source: str
+    _derived: Uncertainty | None = field(default=None, compare=False, repr=False)
+    """Its uncertainty by inputs, where it was computed; None for an input."""
 
     def __post_init__(self) -> None:
         if not all(map(math.isfinite, (self.value, self.low, self.high))):
@@ -105,39 +110,52 @@ class Quantity:
         return cls(value, min(ends), max(ends), unit, kind, source)
 
     def __add__(self, other: Quantity) -> Quantity:
-        if self.unit != other.unit:
-            raise QuantityError(f"cannot add {self.unit} and {other.unit}")
-        return Quantity(
-            self.value + other.value,
-            self.low + other.low,
-            self.high + other.high,
-            self.unit,
-            weakest((self.kind, other.kind)),
-            join_sources((self.source, other.source)),
-        )
+        summed = total((self, other))
+        assert summed is not None  # there are two
+        return summed
+
+    def named(self, name: str) -> Quantity:
+        """This figure as an input of its own name: only figures of that name share its error."""
+        return replace(self, _derived=self.uncertainty.renamed(name))
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        """The relative uncertainty of a figure above zero, by its inputs."""
+        if self._derived is not None:
+            return self._derived
+        return Uncertainty.of_input(self.source, self.value, self.low, self.high)
 
     def scaled(self, factor: float, unit: str | None = None) -> Quantity:
         """This figure times an exact number, in `unit` (default: unchanged)."""
         ends = (self.low * factor, self.high * factor)
-        return Quantity(
-            self.value * factor, min(ends), max(ends), unit or self.unit, self.kind, self.source
-        )
+        value, unit = self.value * factor, unit or self.unit
+        derived = self._uncertainty_or_none() if factor > 0 else None
+        return Quantity(value, min(ends), max(ends), unit, self.kind, self.source, derived)
 
     def times(self, other: Quantity, unit: str) -> Quantity:
         """This figure times another, in `unit`."""
+        if self._relative and other._relative:
+            derived = self.uncertainty.times(other.uncertainty)
+            return self._combined(other, self.value * other.value, derived, unit)
         ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
-        return self._combined(other, self.value * other.value, ends, unit)
+        return self._spanning(other, self.value * other.value, ends, unit)
 
     def over(self, other: Quantity, unit: str) -> Quantity:
         """This figure over another, in `unit`; raises QuantityError if its range holds zero."""
         if other.low <= 0 <= other.high:
             raise QuantityError(f"division by a range that holds zero: {other.low} to {other.high}")
+        if self._relative and other._relative:
+            derived = self.uncertainty.times(other.uncertainty, -1.0)
+            return self._combined(other, self.value / other.value, derived, unit)
         ends = [a / b for a in (self.low, self.high) for b in (other.low, other.high)]
-        return self._combined(other, self.value / other.value, ends, unit)
+        return self._spanning(other, self.value / other.value, ends, unit)
 
     def sourced(self, source: str, kind: Kind | None = None) -> Quantity:
         """This figure with another source text, and with another kind where one is given."""
-        return Quantity(self.value, self.low, self.high, self.unit, kind or self.kind, source)
+        derived = self._uncertainty_or_none()
+        return Quantity(
+            self.value, self.low, self.high, self.unit, kind or self.kind, source, derived
+        )
 
     def to_doc(self) -> QuantityDoc:
         """This figure as JSON-ready data."""
@@ -156,16 +174,30 @@ class Quantity:
         unit, kind, source = doc["unit"], doc["kind"], doc["source"]
         return cls(doc["value"], doc["low"], doc["high"], unit, kind, source)
 
-    def _combined(self, other: Quantity, value: float, ends: list[float], unit: str) -> Quantity:
-        # Rounding may put the product of the values just outside those of the ends.
-        return Quantity(
-            value,
-            min(*ends, value),
-            max(*ends, value),
-            unit,
-            weakest((self.kind, other.kind)),
-            join_sources((self.source, other.source)),
-        )
+    @property
+    def _relative(self) -> bool:
+        """Whether its uncertainty is one of its logarithm."""
+        return self.value > 0 and self.low >= 0 and self.high <= WIDEST * self.value
+
+    def _uncertainty_or_none(self) -> Uncertainty | None:
+        return self.uncertainty if self._relative else None
+
+    def _combined(self, other: Quantity, value: float, derived: Uncertainty, unit: str) -> Quantity:
+        kind, source = weakest((self.kind, other.kind)), join_sources((self.source, other.source))
+        return of_uncertainty(value, derived, unit, kind, source)
+
+    def _spanning(self, other: Quantity, value: float, ends: list[float], unit: str) -> Quantity:
+        """Every combination of the ends: for figures that may be zero or below."""
+        kind, source = weakest((self.kind, other.kind)), join_sources((self.source, other.source))
+        return Quantity(value, min(*ends, value), max(*ends, value), unit, kind, source)
+
+
+def of_uncertainty(
+    value: float, uncertainty: Uncertainty, unit: str, kind: Kind, source: str
+) -> Quantity:
+    """A figure above zero with the range of an uncertainty."""
+    low, high = (value * math.exp(end) for end in uncertainty.ends())
+    return Quantity(value, min(low, value), max(high, value), unit, kind, source, uncertainty)
 
 
 def total(parts: Iterable[Quantity]) -> Quantity | None:
@@ -179,17 +211,14 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
     units = {part.unit for part in items}
     if len(units) > 1:
         raise QuantityError(f"cannot add {' and '.join(sorted(units))}")
-    value, low, high = (
-        math.fsum(vals) for vals in zip(*((p.value, p.low, p.high) for p in items), strict=True)
-    )
-    return Quantity(
-        value,
-        min(low, value),
-        max(high, value),
-        items[0].unit,
-        weakest(part.kind for part in items),
-        join_sources(part.source for part in items),
-    )
+    kind, source = weakest(part.kind for part in items), join_sources(p.source for p in items)
+    value, unit = math.fsum(part.value for part in items), items[0].unit
+    parts = [part for part in items if part.low or part.high]
+    if parts and all(part._relative for part in parts):
+        shares = [(part.value / value, part.uncertainty) for part in parts]
+        return of_uncertainty(value, of_sum(shares), unit, kind, source)
+    low, high = (math.fsum(ends) for ends in zip(*((p.low, p.high) for p in items), strict=True))
+    return Quantity(value, min(low, value), max(high, value), unit, kind, source)
 
 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:

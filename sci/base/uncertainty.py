@@ -39,9 +39,13 @@ ENERGY_SPREADS: dict[Kind, Spread] = {
 
 
 def energy(energy_j: float, kind: Kind, meter: str) -> Quantity:
-    """Energy [J] read by `meter`, with the range of its kind from `ENERGY_SPREADS`."""
+    """Energy [J] read by `meter`, with the range of its kind from `ENERGY_SPREADS`.
+
+    Energy of one meter and kind shares its error: a sensor's gain stays over all intervals.
+    """
     spread = ENERGY_SPREADS[kind]
-    return Quantity.around(energy_j, spread.fraction, "J", kind, meter)
+    figure = Quantity.around(energy_j, spread.fraction, "J", kind, meter)
+    return figure.named(f"{meter}, {kind}") if energy_j > 0 else figure
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

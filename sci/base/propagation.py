@@ -1,0 +1,321 @@
+"""Propagation of uncertainty through products and sums (JCGM 100 and 101).
+
+Every uncertain input has a range that holds its true value eight times in ten, in the shape of a
+split normal distribution of its logarithm: two half normals that meet at the stated value, one as
+wide as the range's low side, one as its high side. That one family has the symmetric ranges of
+meters, the log-normal ranges of modelled carbon, and one-sided ranges as of an undeclared PUE.
+
+A figure keeps, by the name of each input, by how much its logarithm changes when that input alone
+is at its low or at its high end (JCGM 100, 5.1.3, note 2). An input that stands in several figures
+has one name, so it is added, or cancelled, and not counted as many. Three cumulants describe the
+whole:
+
+- in a product, logarithms add, and so do the cumulants of independent inputs: exact;
+- in a sum, inputs that its parts share are combined as above, and the parts themselves by a
+  numerical integral over two of them at a time.
+
+A split normal distribution with those cumulants gives the range. `benchmarks/calibration` shows how
+often such ranges hold a known truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from statistics import NormalDist
+from typing import NamedTuple
+
+_NORMAL = NormalDist()
+_END = _NORMAL.inv_cdf(0.9)
+"""Ends of the middle eight tenths of a normal distribution, in standard deviations."""
+_HALF_MEAN = math.sqrt(2 / math.pi)
+"""Mean of a half normal distribution, in standard deviations of the whole one."""
+_MOST_SKEW = 0.995
+"""Skewness of a half normal distribution, the most skewed of its family."""
+_DEEPEST = 0.05
+"""A range down to zero has no logarithm; it is taken to end at a twentieth of the value."""
+_NARROW = 0.1
+"""Parts narrower than this are as good as normal: their effects on a sum only add up."""
+_SMALL = 0.02
+"""Parts with effects on a sum below this do less than a thousandth to each other's."""
+_MOST_FOLDS = 12
+_SIMPSON = tuple(
+    (0.5 * n, weight * math.exp(-((0.5 * n) ** 2) / 2))
+    for n, weight in enumerate((1, 4, 2, 4, 2, 4, 2, 4, 1))
+)
+"""Nodes [standard deviations] and weights of Simpson's rule over half a normal distribution."""
+
+
+class Effect(NamedTuple):
+    """Change of a figure's logarithm when one input is at its low end, and at its high end."""
+
+    low: float
+    high: float
+
+    def cumulants(self) -> Cumulants:
+        """Cumulants of the change, a split normal variable."""
+        below, above = max(-self.low, -self.high, 0.0), max(self.low, self.high, 0.0)
+        down, up = below / _END, above / _END
+        gap, product = up - down, up * down
+        return Cumulants(
+            _HALF_MEAN * gap,
+            (1 - 2 / math.pi) * gap * gap + product,
+            _HALF_MEAN * gap * ((4 / math.pi - 1) * gap * gap + product),
+        )
+
+
+class Cumulants(NamedTuple):
+    """Mean, variance and third central moment of a logarithm; those of independent ones add."""
+
+    mean: float
+    variance: float
+    third: float
+
+    def plus(self, other: Cumulants, sign: float = 1.0) -> Cumulants:
+        """Cumulants of the sum of two independent variables, of the difference for sign -1."""
+        return Cumulants(
+            self.mean + sign * other.mean,
+            self.variance + other.variance,
+            self.third + sign * other.third,
+        )
+
+    def times(self, factor: float) -> Cumulants:
+        """These cumulants, each times a factor."""
+        return Cumulants(self.mean * factor, self.variance * factor, self.third * factor)
+
+
+_NONE = Cumulants(0.0, 0.0, 0.0)
+
+
+class _Split(NamedTuple):
+    """A split normal distribution: its mode, and the deviations below and above it."""
+
+    mode: float
+    below: float
+    above: float
+
+    @classmethod
+    def of(cls, cumulants: Cumulants) -> _Split:
+        """The distribution with these cumulants, or with the most skew there is."""
+        deviation = math.sqrt(max(cumulants.variance, 0.0))
+        if deviation < 1e-12:
+            return cls(cumulants.mean, 0.0, 0.0)
+        skew = cumulants.third / deviation**3
+        skew = max(-_MOST_SKEW, min(_MOST_SKEW, skew)) / _HALF_MEAN
+        gap, cubic = skew, 6 / math.pi - 2
+        for _ in range(6):
+            gap -= (gap + cubic * gap**3 - skew) / (1 + 3 * cubic * gap * gap)
+        product = max(1 - (1 - 2 / math.pi) * gap * gap, 0.0)
+        both = math.sqrt(gap * gap + 4 * product)
+        mode = cumulants.mean - _HALF_MEAN * gap * deviation
+        return cls(mode, (both - gap) / 2 * deviation, (both + gap) / 2 * deviation)
+
+    def share_below(self, x: float) -> float:
+        """Probability of a value below x."""
+        lower = self.below / (self.below + self.above)
+        if x < self.mode:
+            return 2 * lower * _NORMAL.cdf((x - self.mode) / self.below) if self.below else 0.0
+        z = (x - self.mode) / self.above if self.above else math.inf
+        return lower + (1 - lower) * (2 * _NORMAL.cdf(z) - 1)
+
+    def quantile(self, share: float) -> float:
+        """The value below which `share` lies, in (0, 1)."""
+        lower = self.below / (self.below + self.above)
+        if share < lower:
+            return self.mode + self.below * _NORMAL.inv_cdf(share / (2 * lower))
+        rest = min(0.5 + (share - lower) / (1 - lower) / 2, 1 - 1e-12) if lower < 1 else 0.5
+        return self.mode + self.above * _NORMAL.inv_cdf(rest)
+
+    def nodes(self) -> list[tuple[float, float]]:
+        """Values and weights that integrate over the distribution."""
+        if not self.below + self.above:
+            return [(self.mode, 1.0)]
+        found = [(self.mode - self.below * z, self.below * w) for z, w in _SIMPSON]
+        found += [(self.mode + self.above * z, self.above * w) for z, w in _SIMPSON]
+        whole = sum(weight for _, weight in found)
+        return [(x, weight / whole) for x, weight in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """The relative uncertainty of a figure: the effect of each input, and of their interplay.
+
+    `interplay` are cumulants that sums of uncertain parts add to those of the single effects.
+    """
+
+    effects: Mapping[str, Effect]
+    interplay: Cumulants = _NONE
+
+    @classmethod
+    def of_input(cls, name: str, value: float, low: float, high: float) -> Uncertainty:
+        """That of an input of this name with value > 0 and low <= value <= high."""
+        if low == high:
+            return EXACT
+        down = math.log(max(low / value, _DEEPEST))
+        return cls({name: Effect(down, math.log(high / value))})
+
+    def times(self, other: Uncertainty, sign: float = 1.0) -> Uncertainty:
+        """That of a product; of a quotient for sign -1."""
+        if not other.effects:
+            return self
+        effects = dict(self.effects)
+        for name, (low, high) in other.effects.items():
+            mine = effects.pop(name, Effect(0.0, 0.0))
+            joint = Effect(mine.low + sign * low, mine.high + sign * high)
+            if max(map(abs, joint)) > 1e-12:
+                effects[name] = joint
+        return Uncertainty(effects, self.interplay.plus(other.interplay, sign))
+
+    def renamed(self, name: str) -> Uncertainty:
+        """The same of an input of another name; a computed figure counts as one input."""
+        return Uncertainty({name: self.ends()}) if self.effects else self
+
+    def without(self, names: Iterable[str]) -> Uncertainty:
+        """The same with the inputs of these names known exactly."""
+        left = dict(self.effects)
+        for name in names:
+            left.pop(name, None)
+        return Uncertainty(left, self.interplay)
+
+    def ends(self) -> Effect:
+        """Logarithms of low/value and high/value of the range.
+
+        What the range leaves out, two tenths, is divided as the distribution is divided by the
+        value: a range then always holds the value, and that of a single input is its own.
+        """
+        if len(self.effects) == 1 and self.interplay == _NONE:
+            (effect,) = self.effects.values()
+            return Effect(min(*effect, 0.0), max(*effect, 0.0))
+        split = _Split.of(self.cumulants())
+        if not split.below + split.above:
+            return Effect(0.0, 0.0)
+        outside = 0.2 * split.share_below(0.0)
+        low, high = (
+            split.quantile(min(max(share, 1e-12), 1 - 1e-12)) for share in (outside, 0.8 + outside)
+        )
+        return Effect(min(low, 0.0), max(high, 0.0))
+
+    def cumulants(self) -> Cumulants:
+        """Those of the figure's logarithm, relative to its value."""
+        return reduce(
+            Cumulants.plus, (effect.cumulants() for effect in self.effects.values()), self.interplay
+        )
+
+
+EXACT = Uncertainty({})
+
+
+def of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Uncertainty:
+    """The uncertainty of a sum of parts, each with its share of the sum (they add up to 1).
+
+    Inputs of every part act as factors of the sum. Parts that share another input form a group, in
+    which single effects add; the groups are independent of each other.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    effects = _effects(parts)
+    common = set.intersection(*(set(part.effects) for _, part in parts))
+    groups = [_group(members, common) for members in _grouped(parts, common)]
+    return Uncertainty(effects, _interplay(groups, effects))
+
+
+def _effects(parts: Sequence[tuple[float, Uncertainty]]) -> dict[str, Effect]:
+    """The effect of each input on the sum of parts, relative to the shares' sum."""
+    whole = math.fsum(share for share, _ in parts)
+    changes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for share, part in parts:
+        for name, effect in part.effects.items():
+            change = changes[name]
+            change[0] += share / whole * math.expm1(effect.low)
+            change[1] += share / whole * math.expm1(effect.high)
+    return {
+        name: Effect(math.log1p(low), math.log1p(high)) for name, (low, high) in changes.items()
+    }
+
+
+def _grouped(
+    parts: Sequence[tuple[float, Uncertainty]], common: Collection[str]
+) -> list[list[tuple[float, Uncertainty]]]:
+    """Parts by the inputs that they share, without those common to all."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = name = parent[parent[name]]
+        return name
+
+    groups: dict[str, list[tuple[float, Uncertainty]]] = defaultdict(list)
+    own = [[name for name in part.effects if name not in common] for _, part in parts]
+    for names in own:
+        for name in names:
+            parent[root(name)] = root(names[0])
+    for names, row in zip(own, parts, strict=True):
+        groups[root(names[0]) if names else ""].append(row)
+    return list(groups.values())
+
+
+def _group(
+    parts: Sequence[tuple[float, Uncertainty]], common: Collection[str]
+) -> tuple[float, Uncertainty]:
+    """Parts that share inputs as one, with its share, and without the inputs common to all."""
+    whole = math.fsum(share for share, _ in parts)
+    interplay = reduce(
+        Cumulants.plus, (part.interplay.times(share / whole) for share, part in parts), _NONE
+    )
+    return whole, Uncertainty(_effects(parts), interplay).without(common)
+
+
+def _interplay(
+    groups: Sequence[tuple[float, Uncertainty]], effects: Mapping[str, Effect]
+) -> Cumulants:
+    """What independent groups add to the single effects of their inputs on the sum."""
+    wide = [row for row in groups if _width(row[1]) > _NARROW]
+    wide.sort(key=lambda row: (-row[0] * _width(row[1]), min(row[1].effects, default="")))
+    large = [row for row in wide if row[0] * _width(row[1]) > _SMALL][:_MOST_FOLDS]
+    if not wide:
+        return _NONE
+    rows = [(share, group.cumulants()) for share, group in large]
+    if len(wide) > len(large):
+        rows.append(_many(wide[len(large) :]))
+    whole, summed = max(1 - math.fsum(share for share, _ in rows), 0.0), _NONE
+    for share, cumulants in rows:
+        summed = _added(whole, summed, share, cumulants)
+        whole += share
+    single = (effects[name].cumulants() for _, group in wide for name in group.effects)
+    return summed.plus(reduce(Cumulants.plus, single, _NONE).times(-1.0))
+
+
+def _many(groups: Sequence[tuple[float, Uncertainty]]) -> tuple[float, Cumulants]:
+    """Many small independent groups as one, with its share: their sum is as good as normal."""
+    whole = math.fsum(share for share, _ in groups)
+    mean = variance = 0.0
+    for share, group in groups:
+        nodes = [(math.exp(x), weight) for x, weight in _Split.of(group.cumulants()).nodes()]
+        first = math.fsum(weight * x for x, weight in nodes)
+        mean += share / whole * first
+        variance += (share / whole) ** 2 * math.fsum(w * (x - first) ** 2 for x, w in nodes)
+    relative = variance / mean**2
+    return whole, Cumulants(math.log(mean) - relative / 2, relative, 0.0)
+
+
+def _width(part: Uncertainty) -> float:
+    cumulants = part.cumulants()
+    return math.sqrt(max(cumulants.variance, 0.0)) + abs(cumulants.mean)
+
+
+def _added(share: float, one: Cumulants, other_share: float, other: Cumulants) -> Cumulants:
+    """Cumulants of the logarithm of a sum of two independent parts, relative to its value."""
+    whole = share + other_share
+    left = [(share / whole * math.exp(x), weight) for x, weight in _Split.of(one).nodes()]
+    right = [(other_share / whole * math.exp(x), weight) for x, weight in _Split.of(other).nodes()]
+    first = second = third = 0.0
+    for x, weight in left:
+        for y, other_weight in right:
+            logarithm, probability = math.log(x + y), weight * other_weight
+            first += probability * logarithm
+            second += probability * logarithm**2
+            third += probability * logarithm**3
+    return Cumulants(first, second - first * first, third - 3 * first * second + 2 * first**3)
