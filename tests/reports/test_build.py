@@ -38,9 +38,9 @@ def test_the_summary_shows_each_term_with_its_range():
     document = steady_job()
     [figures] = [b for b in job.build(document).blocks if isinstance(b, Figures)]
     shown = {item.label: item for item in figures.items}
-    # 4 x 500 W and 200 W for 2 h; the range is 5 % of the counters and 40 % of the model.
+    # 4 x 500 W (5 %) and 200 W (40 %) for 2 h: sqrt(0.20^2 + 0.16^2) = 0.26 kWh.
     energy = shown["Energy (E)"]
-    assert (energy.value, energy.unit, energy.span) == ("4.4", "kWh", "range 4.0 to 4.8")
+    assert (energy.value, energy.unit, energy.span) == ("4.4", "kWh", "range 4.1 to 4.7")
     assert plain(shown["SCI per image"].note) == "R = 1 281 167 image"
     assert shown["SCI per image"].unit == "mg\u00a0CO2e per image"
     assert [item.label for item in figures.items if item.lead] == [
