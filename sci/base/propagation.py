@@ -41,6 +41,8 @@ _NARROW = 0.1
 """Parts narrower than this are as good as normal: their effects on a sum only add up."""
 _SMALL = 0.02
 """Parts with effects on a sum below this do less than a thousandth to each other's."""
+_NEGLIGIBLE = 1e-12
+"""Shares of a sum below this do not change its range."""
 _MOST_FOLDS = 12
 _SIMPSON = tuple(
     (0.5 * n, weight * math.exp(-((0.5 * n) ** 2) / 2))
@@ -214,6 +216,7 @@ def of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Uncertainty:
     Inputs of every part act as factors of the sum. Parts that share another input form a group, in
     which single effects add; the groups are independent of each other.
     """
+    parts = [row for row in parts if row[0] > _NEGLIGIBLE]
     if len(parts) == 1:
         return parts[0][1]
     effects = _effects(parts)

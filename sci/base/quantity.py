@@ -125,6 +125,11 @@ class Quantity:
             return self._derived
         return Uncertainty.of_input(self.source, self.value, self.low, self.high)
 
+    def ranged(self, low: float, high: float) -> Quantity:
+        """This value with another range, given as multiples of it."""
+        ends = (min(low, 1.0) * self.value, max(high, 1.0) * self.value)
+        return Quantity(self.value, *ends, self.unit, self.kind, self.source)
+
     def scaled(self, factor: float, unit: str | None = None) -> Quantity:
         """This figure times an exact number, in `unit` (default: unchanged)."""
         ends = (self.low * factor, self.high * factor)

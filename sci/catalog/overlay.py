@@ -26,7 +26,8 @@ from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.name_index import close_names
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.regions import PUE_SPREAD
-from gramwatt.sci.grid.zones import ANNUAL_SPREAD, UNIT, ZoneIntensity
+from gramwatt.sci.grid.spread import OTHER, USUAL_HOURS, spread_over
+from gramwatt.sci.grid.zones import UNIT, ZoneIntensity
 
 Cells = Mapping[str, str]
 CLASSES = ("gpu", "accelerator", "module")
@@ -240,8 +241,8 @@ def _ranged(cells: Cells, name: str, unit: str, usual: tuple[float, float]) -> Q
 
 
 def _zone(key: str, cells: Cells) -> ZoneIntensity:
-    spread = (1 - ANNUAL_SPREAD, 1 + ANNUAL_SPREAD)
-    figure = _ranged(cells, "g_per_kwh", UNIT, spread)
+    declared = "low" in cells or "high" in cells or cells.get("off_grid") == "1"
+    figure = _ranged(cells, "g_per_kwh", UNIT, spread_over(OTHER, USUAL_HOURS))
     return ZoneIntensity(
         zone=key,
         name=cells.get("name", key),
@@ -254,6 +255,7 @@ def _zone(key: str, cells: Cells) -> ZoneIntensity:
         source=f"overlay: {cells['overlay']}",
         licence="of the user's own",
         supply="off-grid" if cells.get("off_grid") == "1" else "grid",
+        grid_type=None if declared else OTHER,
     )
 
 

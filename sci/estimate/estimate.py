@@ -15,10 +15,12 @@ from gramwatt.sci.base.document import SciDoc, SourceDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.units import HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Catalog, Instance
 from gramwatt.sci.estimate.model import DECLARED, Assumptions
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
+from gramwatt.sci.grid.spread import USUAL_HOURS
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.location import Place, locate, reused
@@ -145,7 +147,13 @@ def _grid(request: EstimateRequest, place: Place, intensity: IntensityLookup) ->
         return Quantity.exact(request.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
     # A request does not say when the job runs, and an annual mean does not depend on it.
     start = datetime(2000, 1, 1, tzinfo=UTC)
-    return intensity.points(place.zone, start, start + timedelta(hours=1))[0].intensity
+    return intensity.points(place.zone, start, start + _length(request))[0].intensity
+
+
+def _length(request: EstimateRequest) -> timedelta:
+    """For how long the work runs, a day where that is not said, a year at the most."""
+    hours = request.hours or (request.device_hours or USUAL_HOURS) / (request.count or 1.0)
+    return timedelta(hours=min(max(hours, 1.0), HOURS_PER_YEAR))
 
 
 def _status(

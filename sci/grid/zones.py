@@ -1,12 +1,12 @@
 """Annual grid intensity of countries and zones: packaged values, which need no network.
 
-The range of an annual value is value x (1 -+ 0.35). Hourly accounting differs from annual
-accounting by up to 30 to 35 % (Miller, Novan and Jenn 2022); the mean error of the annual value for
-jobs of 24 h in 12 zones was 1 to 36 % (hourly lifecycle series of 2024). See docs/data-sources.md.
+The range of an annual value depends on the type of grid and on the length of time that it stands
+for (`spread.py`): the mean of one hour lies further from it than that of a month.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,12 +16,13 @@ from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.propagation import Effect, Uncertainty
+from gramwatt.sci.base.quantity import Quantity, of_uncertainty
 from gramwatt.sci.base.uncertainty import percentile
+from gramwatt.sci.base.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
+from gramwatt.sci.grid.spread import LONG_HOURS, OTHER, USUAL_HOURS, grid_types, spread_over
 
-ANNUAL_SPREAD = 0.35
-"""Relative half-width of an annual intensity's range; see the module's text."""
 UNIT = "gCO2e/kWh"
 RESERVED_CODES = {"UK": "GB", "EL": "GR"}
 """Codes in wide use that ISO 3166 only reserves: not accepted, but the right code is suggested."""
@@ -35,7 +36,8 @@ class ZoneIntensity:
     """Annual mean intensity of a grid zone or country [gCO2e/kWh].
 
     `scope` is "consumption" where imports are traced, "production" where only generation counts.
-    `country_fallback` is true for a zone without its own value, which has its country's.
+    `country_fallback` is true for a zone without its own value, which has its country's. The range
+    of `intensity` is that of a day; `grid_type` is None where the range is declared or the world's.
     """
 
     zone: str
@@ -50,6 +52,26 @@ class ZoneIntensity:
     source: str
     licence: str
     country_fallback: bool = False
+    grid_type: str | None = None
+
+    def over(self, hours: float, when: str = "") -> Quantity:
+        """The mean over so many hours [gCO2e/kWh], with the range of that length of time.
+
+        Means share the error of the annual value for a month or more, and have one of their own
+        below that, shared by those of the same `when`.
+        """
+        figure = self.intensity
+        if self.grid_type is None:
+            return figure
+        low, high = spread_over(self.grid_type, hours)
+        if hours >= LONG_HOURS:
+            return figure.ranged(low, high)
+        shared = figure.ranged(*spread_over(self.grid_type, LONG_HOURS))
+        widths = zip((low, high), (shared.low, shared.high), strict=True)
+        own = Effect(*(_beyond(end, long / figure.value) for end, long in widths))
+        name = f"{figure.source}, {when or f'{hours:g} h'}"
+        both = shared.uncertainty.times(Uncertainty({name: own}))
+        return of_uncertainty(figure.value, both, UNIT, figure.kind, figure.source)
 
     def to_doc(self) -> dict[str, Any]:
         """This zone as JSON-ready data."""
@@ -134,16 +156,16 @@ class AnnualIntensity:
         """
         row = self._values.zone(zone) if zone else self._values.world()
         quality: Quality = "annual" if zone else "world"
-        point = IntensityPoint(row.zone, start, end, row.intensity, quality, row.signal, row.basis)
-        return (point,)
+        mean = row.over((end - start).total_seconds() / S_PER_HOUR, f"{start} to {end}")
+        return (IntensityPoint(row.zone, start, end, mean, quality, row.signal, row.basis),)
 
 
 def _country(row: Row) -> ZoneIntensity:
     """A country's line of countries.csv."""
     value, alpha3 = row.known("g_per_kwh"), row.text("alpha3")
     source = f"Ember {alpha3} {row.text('year')}, annual mean, lifecycle, production-based"
-    figure = Quantity.around(value, ANNUAL_SPREAD, UNIT, "catalog", source)
-    return _by_generation(row, row.text("alpha2"), alpha3, figure)
+    figure, grid_type = _annual(value, alpha3, source)
+    return _by_generation(row, row.text("alpha2"), alpha3, figure, grid_type)
 
 
 def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
@@ -158,7 +180,9 @@ def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
     return _by_generation(row, "WORLD", None, figure)
 
 
-def _by_generation(row: Row, zone: str, country: str | None, figure: Quantity) -> ZoneIntensity:
+def _by_generation(
+    row: Row, zone: str, country: str | None, figure: Quantity, grid_type: str | None = None
+) -> ZoneIntensity:
     """A value of Ember: lifecycle emissions of the generation in a country."""
     return ZoneIntensity(
         zone=zone,
@@ -171,24 +195,40 @@ def _by_generation(row: Row, zone: str, country: str | None, figure: Quantity) -
         scope="production",
         source=row.text("source"),
         licence="CC BY 4.0",
+        grid_type=grid_type,
     )
+
+
+def _annual(value: float, key: str, source: str) -> tuple[Quantity, str]:
+    """An annual value with the usual range of its grid, and the type of the grid."""
+    grid_type = grid_types().get(key, OTHER)
+    exact = Quantity.exact(value, UNIT, "catalog", source)
+    return exact.ranged(*spread_over(grid_type, USUAL_HOURS)), grid_type
+
+
+def _beyond(end: float, long: float) -> float:
+    """What an end of a range adds to that of a longer time, as an independent effect."""
+    width = math.sqrt(max(math.log(end) ** 2 - math.log(long) ** 2, 0.0))
+    return math.copysign(width, math.log(end))
 
 
 def _zone(row: Row) -> ZoneIntensity:
     """A zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced."""
     value, zone, year = row.known("g_per_kwh"), row.text("zone"), int(row.known("year"))
     source = f"Electricity Maps {zone} {year}, annual mean, lifecycle, consumption-based (ODbL)"
+    figure, grid_type = _annual(value, zone, source)
     return ZoneIntensity(
         zone=zone,
         name=row.text("name"),
         country=row.text("country"),
-        intensity=Quantity.around(value, ANNUAL_SPREAD, UNIT, "catalog", source),
+        intensity=figure,
         year=year,
         basis="lifecycle",
         signal="average",
         scope="consumption",
         source=row.text("source"),
         licence="ODbL-1.0",
+        grid_type=grid_type,
     )
 
 

@@ -47,12 +47,26 @@ def test_both_iso_codes_of_every_country_mean_the_same(zones: Zones) -> None:
         assert zones.zone(found.country) == zones.zone(found.zone) == found
 
 
-def test_the_range_of_an_annual_value_is_35_percent(zones: Zones) -> None:
-    """Germany: 342.06 x 0.65 = 222.339, x 1.35 = 461.781."""
-    intensity = zones.zone("DE").intensity
-    assert intensity.low == pytest.approx(222.339)
-    assert intensity.high == pytest.approx(461.781)
-    assert (intensity.unit, intensity.kind) == ("gCO2e/kWh", "catalog")
+def test_the_range_of_an_annual_value_is_that_of_its_grid_and_length_of_time(
+    zones: Zones,
+) -> None:
+    """Germany, 342.06, wind and solar: a day 0.682 to 1.333, a month 0.810 to 1.231."""
+    germany = zones.zone("DE")
+    ends = [germany.intensity.low, germany.intensity.high]
+    assert ends == pytest.approx([342.06 * 0.681, 342.06 * 1.333], rel=2e-3)
+    month = germany.over(720)
+    assert [month.low, month.high] == pytest.approx([342.06 * 0.810, 342.06 * 1.231], rel=2e-3)
+    widths = [germany.over(hours).high - germany.over(hours).low for hours in (1, 10, 100, 8760)]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_hours_of_one_zone_share_what_moves_their_month(zones: Zones) -> None:
+    """The month's error is one; the rest is each job's own, and equal spans have the same."""
+    one, other = (zones.zone("DE").over(1, when) for when in ("Monday 8:00", "Monday 9:00"))
+    same = one.over(zones.zone("DE").over(1, "Monday 8:00"), "1")
+    assert (same.low, same.high) == (1.0, 1.0)
+    ratio = one.over(other, "1")
+    assert one.high / one.value < ratio.high < (one.high / one.value) * (one.value / one.low)
 
 
 def test_the_newest_value_of_a_zone_counts(zones: Zones) -> None:

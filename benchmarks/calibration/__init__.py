@@ -1,0 +1,1 @@
+"""How often published ranges hold a known truth: `python -m benchmarks.calibration`."""

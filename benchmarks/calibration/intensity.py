@@ -1,0 +1,123 @@
+"""Ranges of annual intensity against hourly traces: fits the table of the catalog, and checks it.
+
+A trace is a file ZONE_YEAR_hourly.csv with a column `lifecycle_gco2eq_per_kwh`, one row an hour, as
+Electricity Maps publishes them. The truth is the mean over a span of hours; what is published is
+the newest annual value that the catalog has of the zone, of an earlier or later year.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramwatt.sci.grid.spread import spread_over
+from gramwatt.sci.grid.zones import ZoneIntensity, Zones
+
+HOURS = (1, 24, 168, 720, 8760)
+COLUMN = "lifecycle_gco2eq_per_kwh"
+MEANS = 2000
+"""Means of one span taken from a trace, evenly over the year."""
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Hourly intensity of a zone in a year [gCO2e/kWh], and what the catalog publishes for it."""
+
+    year: str
+    hourly: Values
+    published: ZoneIntensity
+
+    def ratios(self, hours: int) -> Values:
+        """Means over spans of so many hours, over the published value."""
+        length = min(hours, len(self.hourly))
+        sums = np.concatenate(([0.0], np.cumsum(self.hourly)))
+        means = (sums[length:] - sums[:-length]) / length / self.published.intensity.value
+        places = np.linspace(0, len(means) - 1, MEANS)
+        return np.interp(places, np.arange(len(means)), means)
+
+    def symmetric(self, hours: int) -> Values:
+        """The same, and with the change between the years the other way round.
+
+        Traces are older than the published value, and the jobs that it is used for are younger.
+        """
+        found = self.ratios(hours)
+        change = float(self.hourly.mean()) / self.published.intensity.value
+        return np.concatenate((found, found / change**2))
+
+
+def read(folder: Path) -> list[Trace]:
+    """Every trace in a folder; raises FileNotFoundError where there is none."""
+    zones, found = Zones(), []
+    for path in sorted(folder.glob("*_hourly.csv")):
+        zone, year, _ = path.name.split("_")
+        with path.open(encoding="utf-8", newline="") as file:
+            hourly = [float(row[COLUMN]) for row in csv.DictReader(file)]
+        found.append(Trace(year, np.array(hourly), zones.zone(zone)))
+    if not found:
+        raise FileNotFoundError(f"no *_hourly.csv in {folder}")
+    return found
+
+
+def by_type(traces: Iterable[Trace]) -> dict[str, list[Trace]]:
+    """Traces by the type of their grid, and all of them as `other`."""
+    groups: dict[str, list[Trace]] = {"other": []}
+    for trace in traces:
+        groups.setdefault(trace.published.grid_type or "other", []).append(trace)
+        groups["other"].append(trace)
+    return groups
+
+
+def fitted(traces: Sequence[Trace], hours: int) -> tuple[float, float]:
+    """The range, as multiples of the published value, that holds eight in ten means."""
+    pooled = np.concatenate([trace.symmetric(hours) for trace in traces])
+    low, high = np.quantile(pooled, [0.1, 0.9])
+    return float(low), float(high)
+
+
+def share_within(traces: Sequence[Trace], hours: int, ends: tuple[float, float]) -> float:
+    """Share of means that lie in the range."""
+    inside = [((t.ratios(hours) >= ends[0]) & (t.ratios(hours) <= ends[1])).mean() for t in traces]
+    return float(np.mean(inside))
+
+
+def table(traces: Sequence[Trace]) -> list[str]:
+    """The lines of odbl/intensity_spread.csv, fitted."""
+    lines = ["type,hours,low,high,source"]
+    for name, group in sorted(by_type(traces).items()):
+        for hours in HOURS:
+            low, high = fitted(group, hours)
+            ends = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
+            lines.append("{},{},{:.3f},{:.3f},em-hourly".format(name, hours, *ends))
+    return lines
+
+
+def report(traces: Sequence[Trace]) -> list[Mapping[str, object]]:
+    """Coverage of the shipped ranges, and of ranges fitted without the zone they are asked for."""
+    rows: list[Mapping[str, object]] = []
+    for name, group in sorted(by_type(traces).items()):
+        zones = {trace.published.zone for trace in group}
+        for hours in HOURS:
+            left_out = []
+            for zone in sorted(zones):
+                rest = [trace for trace in group if trace.published.zone != zone]
+                own = [trace for trace in group if trace.published.zone == zone]
+                left_out.append(share_within(own, hours, fitted(rest, hours)))
+            rows.append(
+                {
+                    "grids": name,
+                    "zones": len(zones),
+                    "hours": hours,
+                    "range": "{:.2f} to {:.2f}".format(*spread_over(name, hours)),
+                    "covered": share_within(group, hours, spread_over(name, hours)),
+                    "zone left out": float(np.mean(left_out)),
+                }
+            )
+    return rows

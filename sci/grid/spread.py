@@ -1,0 +1,58 @@
+"""How far the mean intensity of some hours lies from a zone's published annual value.
+
+`odbl/intensity_spread.csv` has, by type of grid and length of time, the range that held eight in
+ten means of hourly traces, as multiples of the annual value that the catalog publishes:
+`python -m benchmarks.calibration` fits and checks it. A zone without a type has the range of all.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+from gramwatt.sci.base.csv_data import rows
+
+OTHER = "other"
+USUAL_HOURS = 24.0
+"""The length of time where none is known."""
+LONG_HOURS = 720.0
+"""What moves the mean of a month moves that of every job in it; the rest is the job's own."""
+WITHOUT_DATA = (0.65, 1.35)
+"""Where the file was removed: hourly accounting differs from annual accounting by up to 30 to 35 %
+(Miller, Novan and Jenn 2022)."""
+
+
+def spread_over(grid_type: str | None, hours: float) -> tuple[float, float]:
+    """The range over so many hours, as multiples of the annual value; a year's at the most.
+
+    Between the lengths of the table it is interpolated over their logarithms.
+    """
+    found = _table().get(grid_type or OTHER) or _table().get(OTHER)
+    if not found:
+        return WITHOUT_DATA
+    before = found[0]
+    for after in found:
+        if hours <= after[0]:
+            break
+        before = after
+    if before[0] >= after[0]:
+        return after[1:]
+    share = math.log(max(hours, before[0]) / before[0]) / math.log(after[0] / before[0])
+    low, high = (a + share * (b - a) for a, b in zip(before[1:], after[1:], strict=True))
+    return low, high
+
+
+@cache
+def _table() -> dict[str, list[tuple[float, float, float]]]:
+    """Hours, low and high, in order of hours, by type."""
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows("odbl/intensity_spread.csv"):
+        ends = row.known("hours"), row.known("low"), row.known("high")
+        found.setdefault(row.text("type"), []).append(ends)
+    return {name: sorted(lines) for name, lines in found.items()}
+
+
+@cache
+def grid_types() -> dict[str, str]:
+    """The type of every zone whose hourly values are known."""
+    return {row.text("zone"): row.text("type") for row in rows("odbl/grid_types.csv")}
