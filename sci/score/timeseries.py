@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 
+from gramwatt.sci.base.days import by_day, shares
 from gramwatt.sci.base.document import DayDoc, DeviceStepsDoc, SeriesPoint, StepsDoc
 from gramwatt.sci.base.quantity import KINDS, Quantity
 from gramwatt.sci.base.units import J_PER_KWH
@@ -107,41 +108,62 @@ def _intensities(track: IntensityTrack, starts: Mapping[int, datetime]) -> dict[
 
 
 def days(scored: ScoredJob) -> list[DayDoc]:
-    """Energy and O as read, M in proportion to reserved time, counts as made; one row a UTC day."""
+    """The job's terms and R in each UTC day, each divided by the time that it stands for.
+
+    Energy and O over their intervals, M over the time reserved, what was counted over the time
+    since the count before; a job without units is one job over its reserved time. So the days add
+    up to the job, and C and R of a day are those of the same hours.
+    """
+    reserved = _reserved_shares(scored.job)
+    counts = _counts_by_day(scored.job) or {
+        day: {"job": share} for day, share in reserved.items()
+    }
+    return [
+        {
+            "day": day.isoformat(),
+            "energy_kwh": doc(_energy_kwh(scored, day)),
+            "operational_g": doc(_operational_g(scored, day)),
+            "embodied_g": doc(_part(scored.embodied_g, reserved.get(day, 0.0))),
+            "counts": dict(counts.get(day, {})),
+        }
+        for day in sorted({*_calendar(scored.job), *reserved, *counts})
+    ]
+
+
+def _counts_by_day(job: MergedJob) -> dict[date, dict[str, float]]:
     counts: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for count in scored.job.counts:
-        counts[count.at.date()][count.unit] += count.amount
-    rows: list[DayDoc] = []
-    calendar = _calendar(scored.job)
-    for day in calendar:
-        energy, operational = _day_terms(scored, day if len(calendar) > 1 else None)
-        embodied = scored.embodied_g
-        share = _time_share(scored.job, day)
-        rows.append(
-            {
-                "day": day.isoformat(),
-                "energy_kwh": doc(energy),
-                "operational_g": doc(operational),
-                "embodied_g": doc(embodied.scaled(share)) if embodied else None,
-                "counts": dict(counts.get(day, {})),
-            }
-        )
-    return rows
+    for count in job.counts:
+        if count.amount > 0:
+            for day, share in shares(count.since or count.at, count.at).items():
+                counts[day][count.unit] += count.amount * share
+    return counts
 
 
-def _day_terms(scored: ScoredJob, day: date | None) -> tuple[Quantity | None, Quantity | None]:
-    """E [kWh] and O [gCO2e] of a day, of the whole job for None."""
-    if day is None or not scored.complete:
-        return scored.energy_kwh, scored.operational_g
-    energy = scored.energy.energy_j(day)
-    operational = scored.energy.operational_g(scored.place.pue, day)
-    return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None, operational
+def _energy_kwh(scored: ScoredJob, day: date) -> Quantity | None:
+    """E of a day [kWh]; nothing of a known E where none of the readings lies in the day."""
+    energy = scored.energy.energy_j(day) if scored.complete else None
+    return energy.scaled(1 / J_PER_KWH, "kWh") if energy else _part(scored.energy_kwh, 0.0)
+
+
+def _operational_g(scored: ScoredJob, day: date) -> Quantity | None:
+    """O of a day [gCO2e], likewise."""
+    of_day = scored.energy.operational_g(scored.place.pue, day) if scored.complete else None
+    return of_day or _part(scored.operational_g, 0.0)
+
+
+def _part(figure: Quantity | None, share: float) -> Quantity | None:
+    return figure.scaled(share) if figure else None
+
+
+def _reserved_shares(job: MergedJob) -> dict[date, float]:
+    """The fraction of the job's reserved time in each day."""
+    return shares(job.started_at, job.ended_at or job.last_seen)
 
 
 def _calendar(job: MergedJob) -> list[date]:
+    """Every day from the first that the job meets to the last."""
     start, end = _span(job)
-    first, last = start.date(), end.date()
-    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    return [left.date() for left, _ in by_day(start, end)]
 
 
 def _span(job: MergedJob) -> tuple[datetime, datetime]:
@@ -149,16 +171,6 @@ def _span(job: MergedJob) -> tuple[datetime, datetime]:
     moments = [job.started_at, job.ended_at or job.last_seen, job.last_seen]
     moments += [device.intervals[0].start for device in job.devices if device.intervals]
     return min(moments), max(moments)
-
-
-def _time_share(job: MergedJob, day: date) -> float:
-    """Share of the job's reserved time that lies in `day`; all of it for a job without length."""
-    start, end = job.started_at, job.ended_at or job.last_seen
-    if end <= start:
-        return 1.0 if day == start.date() else 0.0
-    midnight = datetime.combine(day, time(), UTC)
-    inside = min(end, midnight + timedelta(days=1)) - max(start, midnight)
-    return max(0.0, inside / (end - start))
 
 
 def steps(scored: ScoredJob) -> StepsDoc:
