@@ -177,9 +177,7 @@ def _with_spans(
     return tuple(found)
 
 
-def _first_writer(
-    node: str, writer: str, resumed: dict[tuple[str, str], str]
-) -> tuple[str, str]:
+def _first_writer(node: str, writer: str, resumed: dict[tuple[str, str], str]) -> tuple[str, str]:
     """The writer that this one goes back to, by those it resumes."""
     met: set[str] = set()
     while writer not in met and (node, writer) in resumed:

@@ -115,9 +115,7 @@ def days(scored: ScoredJob) -> list[DayDoc]:
     up to the job, and C and R of a day are those of the same hours.
     """
     reserved = _reserved_shares(scored.job)
-    counts = _counts_by_day(scored.job) or {
-        day: {"job": share} for day, share in reserved.items()
-    }
+    counts = _counts_by_day(scored.job) or {day: {"job": share} for day, share in reserved.items()}
     return [
         {
             "day": day.isoformat(),

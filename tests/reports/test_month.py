@@ -118,7 +118,7 @@ def test_the_days_chart_holds_the_month(full):
 
 def test_an_empty_month_says_so():
     built = month.build(month_of([]))
-    assert "No job was measured in this month." in words(built)
+    assert "No job of this month is scored." in words(built)
     assert headings(built) == ["Summary", "Statement"]
     assert blocks(built, Figures) == []
 
@@ -130,8 +130,8 @@ def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
 
 
 def test_an_unfinished_month_says_so():
-    printed = words(month.build(month_of([steady_job()], complete=False)))
-    assert "The month had not ended" in printed
+    printed = words(month.build(month_of([steady_job()], ended=False)))
+    assert "The month is not over" in printed
 
 
 def test_the_statement_claims_no_assurance(full):

@@ -174,7 +174,8 @@ def test_a_day_has_what_lies_in_it_of_intervals_and_counts(made):
         )
         assert row["operational_g"]["value"] == by_hand(grams * PUE)
         tokens = sum(
-            count.amount * max(0.0, (min(count.at, day + DAY) - max(since, day)) / (count.at - since))
+            count.amount
+            * max(0.0, (min(count.at, day + DAY) - max(since, day)) / (count.at - since))
             for since, count in job.spans()
         )
         assert row["counts"] == ({"token": by_hand(tokens)} if tokens else {})
