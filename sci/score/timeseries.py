@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -29,8 +28,9 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     """Energy [J] by device class in equal steps, at most `MAX_CHART_POINTS` steps a class.
 
     An interval that crosses a step is shared by time, so the points add up to the job's energy. The
-    first and last point end where the readings do, so that energy over length is mean power. Where
-    nodes stand in several zones there is no `track`, and no one intensity beside the energy.
+    first and last point end where the readings do, so that energy over length is mean power. The
+    intensity is the mean over the step by time. Where nodes stand in several zones there is no
+    `track`, and no one intensity beside the energy.
     """
     read = [device.intervals for device in job.devices if device.intervals]
     if not read:
@@ -40,20 +40,26 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     step = timedelta(seconds=_chart_step_s(job.duration_s))
     sums = _energy_by_step(job, step)
     numbers = {n for _, index in sums for n in (index, index + 1)}
-    starts = {n: job.started_at + n * step for n in numbers}
-    edges = {n: format_time(min(max(start, first), last)) for n, start in starts.items()}
-    intensities = _intensities(track, starts) if track else {}
+    edges = {n: min(max(job.started_at + n * step, first), last) for n in numbers}
+    steps_met = {index for _, index in sums}
+    means = {n: _mean_intensity(track, edges[n], edges[n + 1]) for n in steps_met} if track else {}
     return [
         {
-            "start": edges[index],
-            "end": edges[index + 1],
+            "start": format_time(edges[index]),
+            "end": format_time(edges[index + 1]),
             "class": device_class,
             "energy_j": sum(by_kind.values()),
             "kind": max(by_kind, key=_RANK.__getitem__),
-            "intensity_g_per_kwh": intensities.get(index),
+            "intensity_g_per_kwh": means.get(index),
         }
         for (device_class, index), by_kind in sorted(sums.items())
     ]
+
+
+def _mean_intensity(track: IntensityTrack, start: datetime, end: datetime) -> float:
+    """Mean intensity over [start, end) by time [gCO2e/kWh]."""
+    points = track.points
+    return sum(points[n].intensity.value * share for n, share in track.split(start, end))
 
 
 def _chart_step_s(duration_s: float) -> float:
@@ -93,18 +99,6 @@ def _steps_crossed(
     while left < end:
         yield index, (min(end, left + step) - max(start, left)) / (end - start)
         index, left = index + 1, left + step
-
-
-def _intensities(track: IntensityTrack, starts: Mapping[int, datetime]) -> dict[int, float]:
-    """Intensity [gCO2e/kWh] at the start of each step that the track covers."""
-    points = track.points
-    ends = [point.end for point in points]
-    found = {n: bisect_right(ends, start) for n, start in starts.items() if start < ends[-1]}
-    return {
-        n: points[index].intensity.value
-        for n, index in found.items()
-        if points[index].start <= starts[n]
-    }
 
 
 def days(scored: ScoredJob) -> list[DayDoc]:
