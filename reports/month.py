@@ -57,11 +57,17 @@ def build(document: MonthDoc) -> Document:
     blocks += _statement(stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
-        f"{scope}; {jobs} {'job' if jobs == 1 else 'jobs'}; times are UTC.",
+        f"{scope}; {_jobs(document)}; times are UTC.",
         f"{document['month']}-01",
         tuple(blocks),
         stamp,
     )
+
+
+def _jobs(document: MonthDoc) -> str:
+    jobs, ended = document["totals"]["jobs"], document["totals"]["jobs_ended"]
+    text = f"{jobs} {'job' if jobs == 1 else 'jobs'}"
+    return text if ended == jobs else f"{text}, of which {ended} ended in this month"
 
 
 def _details(document: MonthDoc) -> list[Block]:

@@ -53,7 +53,7 @@ def pending_blocks(document: MonthDoc) -> list[Block]:
     note = f"And {more} more with less energy." if more else ""
     return [
         Heading("Not in the sums"),
-        Table("Jobs that no sum holds yet", columns, tuple(rows), note),
+        Table("Running and unscored jobs", columns, tuple(rows), note),
     ]
 
 
@@ -62,9 +62,8 @@ def _sentence(jobs: PendingDoc, one: str, several: str) -> str:
     ids = [row["job_id"] for row in jobs["named"][:IDS_SAID]]
     ids += [f"{count - len(ids)} more"] if count > len(ids) else []
     verb = f"1 job {one}" if count == 1 else f"{count} jobs {several}"
-    pronoun = "it" if count == 1 else "them"
     known = "not known" if energy_kwh is None else text(energy_kwh)
     return (
-        f"{verb} ({', '.join(ids)}): no figure here holds {pronoun}. "
+        f"{verb} ({', '.join(ids)}) and {'is' if count == 1 else 'are'} in no sum. "
         f"Energy so far in this month: {known}."
     )

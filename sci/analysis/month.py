@@ -28,7 +28,7 @@ from gramwatt.sci.base.document import (
     SciDoc,
 )
 from gramwatt.sci.base.notices import NoticeDoc
-from gramwatt.sci.base.quantity import KINDS, Quantity, total, total_known
+from gramwatt.sci.base.quantity import KINDS, Quantity, prevailing, total, total_known
 from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.score.context import doc
@@ -56,9 +56,11 @@ class Pending:
     @property
     def energy_kwh(self) -> Quantity | None:
         """Its energy [kWh] so far; None where nothing was read."""
-        known = (kind for kind in KINDS if kind in self.joules)
-        found = total(energy(self.joules[kind], kind, "intervals so far") for kind in known)
-        return found.scaled(1 / J_PER_KWH, "kWh") if found else None
+        by_kind = {kind: self.joules[kind] for kind in KINDS if kind in self.joules}
+        found = total(energy(joules, kind, "intervals so far") for kind, joules in by_kind.items())
+        if found is None:
+            return None
+        return found.sourced(found.source, prevailing(by_kind)).scaled(1 / J_PER_KWH, "kWh")
 
 
 def month_document(

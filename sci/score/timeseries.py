@@ -110,16 +110,19 @@ def days(scored: ScoredJob) -> list[DayDoc]:
     """
     reserved = _reserved_shares(scored.job)
     counts = _counts_by_day(scored.job) or {day: {"job": share} for day, share in reserved.items()}
-    return [
-        {
-            "day": day.isoformat(),
-            "energy_kwh": doc(_energy_kwh(scored, day)),
-            "operational_g": doc(_operational_g(scored, day)),
-            "embodied_g": doc(_part(scored.embodied_g, reserved.get(day, 0.0))),
-            "counts": dict(counts.get(day, {})),
-        }
-        for day in sorted({*_calendar(scored.job), *reserved, *counts})
-    ]
+    rows: list[DayDoc] = []
+    for day in sorted({*_calendar(scored.job), *reserved, *counts}):
+        energy_kwh, operational_g = _day_terms(scored, day)
+        rows.append(
+            {
+                "day": day.isoformat(),
+                "energy_kwh": doc(energy_kwh),
+                "operational_g": doc(operational_g),
+                "embodied_g": doc(_part(scored.embodied_g, reserved.get(day, 0.0))),
+                "counts": dict(counts.get(day, {})),
+            }
+        )
+    return rows
 
 
 def _counts_by_day(job: MergedJob) -> dict[date, dict[str, float]]:
@@ -131,16 +134,17 @@ def _counts_by_day(job: MergedJob) -> dict[date, dict[str, float]]:
     return counts
 
 
-def _energy_kwh(scored: ScoredJob, day: date) -> Quantity | None:
-    """E of a day [kWh]; nothing of a known E where none of the readings lies in the day."""
-    energy = scored.energy.energy_j(day) if scored.complete else None
-    return energy.scaled(1 / J_PER_KWH, "kWh") if energy else _part(scored.energy_kwh, 0.0)
-
-
-def _operational_g(scored: ScoredJob, day: date) -> Quantity | None:
-    """O of a day [gCO2e], likewise."""
-    of_day = scored.energy.operational_g(scored.place.pue, day) if scored.complete else None
-    return of_day or _part(scored.operational_g, 0.0)
+def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity | None]:
+    """E [kWh] and O [gCO2e] of a day: nothing of a known one where none of its readings lies."""
+    energy_kwh, operational_g = scored.energy_kwh, scored.operational_g
+    days_read = scored.energy.of_day.keys()
+    if not scored.complete or days_read == {day}:
+        return energy_kwh, operational_g
+    if day not in days_read:
+        return _part(energy_kwh, 0.0), _part(operational_g, 0.0)
+    energy = scored.energy.energy_j(day)
+    of_day = scored.energy.operational_g(scored.place.pue, day)
+    return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None, of_day
 
 
 def _part(figure: Quantity | None, share: float) -> Quantity | None:

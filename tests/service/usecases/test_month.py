@@ -201,7 +201,7 @@ def test_what_is_missing_is_on_the_page_in_the_table_and_in_the_csv(client):
     across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
     across(client, 0, [(0, H, 720_000)], name="<b>big</b> run", job_id="on")
     page = written(client, "2026-05", "html")
-    assert "1 job still runs (on): no figure here holds it." in page
+    assert "1 job still runs (on) and is in no sum." in page
     assert "Energy so far in this month: 200 Wh (190 to 210)" in page.replace("\xa0", " ")
     assert "&lt;b&gt;big&lt;/b&gt; run" in page
     assert client.get("/v1/reports/monthly/2026-05.pdf").data.startswith(b"%PDF-")
