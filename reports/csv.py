@@ -29,6 +29,7 @@ def month_csv(document: MonthDoc) -> str:
 
 def _rows(document: MonthDoc) -> Iterable[Row]:
     yield from _totals("total", document["month"], document["totals"])
+    yield from _pending(document)
     if document["previous"] is not None:
         yield from _totals("previous", document["month"], document["previous"])
     for row in document["projects"]:
@@ -58,8 +59,22 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
     yield from _quality(document["data_quality"])
 
 
+def _pending(document: MonthDoc) -> Iterable[Row]:
+    """Whether the month is complete, and the jobs that it lacks."""
+    month = document["month"]
+    yield "total", month, "complete", float(document["complete"])
+    for section, jobs in (
+        ("running", document["jobs_running"]),
+        ("unscored", document["jobs_unscored"]),
+    ):
+        yield "total", month, f"jobs_{section}", float(jobs["jobs"])
+        for row in jobs["named"]:
+            yield section, row["job_id"], "energy_kwh", row["energy_kwh"]
+
+
 def _totals(section: str, name: str, totals: MonthTotals) -> Iterable[Row]:
     yield section, name, "jobs", float(totals["jobs"])
+    yield section, name, "jobs_ended", float(totals["jobs_ended"])
     yield section, name, "jobs_unknown", float(totals["jobs_unknown"])
     yield from _terms(section, name, totals)
 

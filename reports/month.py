@@ -34,6 +34,7 @@ from gramwatt.reports.sections.common import (
     terms,
 )
 from gramwatt.reports.sections.daily import day_blocks, month_name
+from gramwatt.reports.sections.pending import pending_blocks, pending_warnings
 from gramwatt.sci.base.document import JobHead, ModelRow, MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import count_text, duration
 from gramwatt.sci.base.notices import CODES
@@ -50,17 +51,23 @@ def build(document: MonthDoc) -> Document:
     jobs = document["totals"]["jobs"]
     what = f"{document['month']}, {document['project'] or 'all projects'}"
     stamp = reference(document, what)
-    blocks: list[Block] = [*_warnings(document), *_summary(document)]
+    blocks: list[Block] = [*_warnings(document), *_summary(document), *pending_blocks(document)]
     if jobs:
         blocks += [PageBreak(), *_details(document)]
     blocks += _statement(stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
-        f"{scope}; {jobs} {'job' if jobs == 1 else 'jobs'}; times are UTC.",
+        f"{scope}; {_jobs(document)}; times are UTC.",
         f"{document['month']}-01",
         tuple(blocks),
         stamp,
     )
+
+
+def _jobs(document: MonthDoc) -> str:
+    jobs, ended = document["totals"]["jobs"], document["totals"]["jobs_ended"]
+    text = f"{jobs} {'job' if jobs == 1 else 'jobs'}"
+    return text if ended == jobs else f"{text}, of which {ended} ended in this month"
 
 
 def _details(document: MonthDoc) -> list[Block]:
@@ -82,11 +89,8 @@ def _details(document: MonthDoc) -> list[Block]:
 
 
 def _warnings(document: MonthDoc) -> list[Block]:
-    blocks: list[Block] = []
+    blocks = pending_warnings(document)
     jobs = document["totals"]["jobs"]
-    if not document["complete"]:
-        text = "The month had not ended, or jobs were still running, when this was made."
-        blocks.append(NoticeBlock("warning", "", text))
     without = document["notice_counts"].get("zone-unknown", 0)
     if without:
         text = (
@@ -107,7 +111,7 @@ def _warnings(document: MonthDoc) -> list[Block]:
 def _summary(document: MonthDoc) -> list[Block]:
     totals = document["totals"]
     if not totals["jobs"]:
-        return [Heading("Summary"), Text("No job was measured in this month.")]
+        return [Heading("Summary"), Text("No job of this month is scored.")]
     quality = document["data_quality"]["grade"]
     grade = Figure("Data quality", f"grade {quality}", note="A best, D worst")
     figures = terms(totals)
@@ -209,7 +213,7 @@ def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:
         )
         for job in jobs
     )
-    note = "Whole jobs, with their parts outside this month."
+    note = "Energy and carbon are those of this month, the duration is the whole job's."
     return [Heading("Jobs with the most carbon"), Table("Top jobs", columns, lines, note)]
 
 

@@ -211,7 +211,7 @@ def hostile_job(text: str) -> JobDoc:
 
 def month_of(jobs: Sequence[JobDoc], previous: Sequence[JobDoc] = (), **given: Any) -> MonthDoc:
     """The month that the jobs lie in, complete unless `given` says otherwise."""
-    return month_document("2026-05", jobs, previous, **{"complete": True, **given})
+    return month_document("2026-05", jobs, previous, **{"ended": True, **given})
 
 
 def full_month() -> MonthDoc:

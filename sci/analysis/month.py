@@ -1,13 +1,15 @@
 """The month: sums of the jobs' days, SCI by project as sum(C) / sum(R), and data quality.
 
-A job that crosses the end of the month counts with its days inside it. Where a term of any job is
-unknown the month's sum is the sum of the known ones, and `jobs_unknown` says how many are missing.
+A job that crosses the end of the month counts with its days inside it, and the score divides each
+of its terms and R among its days by time. So months add up to the year in everything but `jobs`,
+which has a job in each month of it. Where a term of any job is unknown the month's sum is the sum
+of the known ones, and `jobs_unknown` says how many are missing.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
@@ -18,21 +20,47 @@ from gramwatt.sci.base.document import (
     ModelRow,
     MonthDoc,
     MonthTotals,
+    PendingDoc,
+    PendingJobRow,
     ProjectRow,
     QualityDoc,
     SavingDoc,
+    SciDoc,
 )
 from gramwatt.sci.base.notices import NoticeDoc
-from gramwatt.sci.base.quantity import Quantity, total_known
+from gramwatt.sci.base.quantity import KINDS, Quantity, prevailing, total, total_known
+from gramwatt.sci.base.uncertainty import energy
+from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.sci.score.sci_for_ai import persona
 
 TOP = 10
+NAMED_MOST = 20
+"""Running or unscored jobs that a month names; it counts all."""
 HEAD_FIELDS = tuple(JobHead.__annotations__)
 Advise = Callable[[Sequence[JobDoc]], list[SavingDoc]]
 """What would save most in these jobs (`gramwatt.sci.advice.jobs.for_month`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A job that runs or has no score, and its energy so far in the month [J] by kind."""
+
+    job_id: str
+    name: str
+    project: str
+    joules: Mapping[str, float]
+
+    @property
+    def energy_kwh(self) -> Quantity | None:
+        """Its energy [kWh] so far; None where nothing was read."""
+        by_kind = {kind: self.joules[kind] for kind in KINDS if kind in self.joules}
+        found = total(energy(joules, kind, "intervals so far") for kind, joules in by_kind.items())
+        if found is None:
+            return None
+        return found.sourced(found.source, prevailing(by_kind)).scaled(1 / J_PER_KWH, "kWh")
 
 
 def month_document(
@@ -41,13 +69,16 @@ def month_document(
     previous: Sequence[JobDoc] = (),
     *,
     project: str | None = None,
-    complete: bool = False,
+    ended: bool = False,
+    running: Sequence[Pending] = (),
+    unscored: Sequence[Pending] = (),
     advise: Advise | None = None,
 ) -> MonthDoc:
     """The report data of `month` (YYYY-MM); `previous` holds the jobs of the previous month.
 
-    `jobs` may hold jobs of other months: only days inside the month count. `advise` finds
-    what would save most in the month's jobs; without it nothing is suggested.
+    `jobs` may hold jobs of other months: only days inside the month count. `running` and `unscored`
+    are the jobs that they lack, `ended` says that the month is over. `advise` finds what would
+    save most in the month's jobs; without it nothing is suggested.
     """
     members = _members(month, jobs, project)
     before = _members(previous_month(month), previous, project)
@@ -55,7 +86,9 @@ def month_document(
     return {
         "month": month,
         "project": project,
-        "complete": complete,
+        "complete": ended and not running and not unscored,
+        "jobs_running": _pending(running),
+        "jobs_unscored": _pending(unscored),
         "totals": _totals(members),
         "previous": _totals(before) if before else None,
         "projects": _projects(members),
@@ -68,9 +101,7 @@ def month_document(
         "states": dict(Counter(job["state"] for job in documents)),
         "by_state": _by_state(members),
         "notices": _notices(documents),
-        "notice_counts": dict(
-            Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
-        ),
+        "notice_counts": _notice_counts(documents),
         "method": documents[-1]["method"] if documents else None,
         "sources": sorted(
             {row["figure"]["source"] for job in documents for row in job["method"]["inputs"]}
@@ -90,6 +121,11 @@ class _Member:
 
     job: JobDoc
     days: Sequence[DayDoc]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job's last day lies in the month."""
+        return self.days[-1]["day"] == self.job["days"][-1]["day"]
 
 
 def _members(month: str, jobs: Iterable[JobDoc], project: str | None) -> list[_Member]:
@@ -124,6 +160,23 @@ class _Sums:
         return operational + embodied if operational and embodied else None
 
 
+def _pending(jobs: Sequence[Pending]) -> PendingDoc:
+    """All jobs, and those with the most energy by name."""
+    known = [(job, job.energy_kwh) for job in jobs]
+    known.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
+    named: list[PendingJobRow] = [
+        {
+            "job_id": job.job_id,
+            "name": job.name,
+            "project": job.project,
+            "energy_kwh": doc(energy_kwh),
+        }
+        for job, energy_kwh in known[:NAMED_MOST]
+    ]
+    whole = total(energy_kwh for _, energy_kwh in known if energy_kwh)
+    return {"jobs": len(jobs), "energy_kwh": doc(whole), "named": named}
+
+
 def _sums(members: Iterable[_Member]) -> _Sums:
     return _Sums.of([day for member in members for day in member.days])
 
@@ -132,6 +185,7 @@ def _totals(members: Sequence[_Member]) -> MonthTotals:
     sums = _sums(members)
     return {
         "jobs": len(members),
+        "jobs_ended": sum(member.ended for member in members),
         "jobs_unknown": sum(member.job["total_g"] is None for member in members),
         "energy_kwh": doc(sums.energy_kwh),
         "operational_g": doc(sums.operational_g),
@@ -160,15 +214,12 @@ def _project(project: str, unit: str, members: Sequence[_Member]) -> ProjectRow:
     """sum(C) / sum(R): parts of jobs with an unknown total are left out of both sums."""
     known = [member for member in members if member.job["total_g"] is not None]
     total_g = _sums(known).total_g
-    count = sum(_count(member, unit) for member in known)
     return {
         "project": project,
-        "unit": unit,
+        **_score(unit, sum(_count(member, unit) for member in known), total_g),
         "jobs": len(members),
-        "count": count,
         "energy_kwh": doc(_sums(members).energy_kwh),
         "total_g": doc(total_g),
-        "g_per_unit": doc(per_unit(total_g, count, unit)) if total_g and count > 0 else None,
         "conformance": worst_status(member.job["conformance"] for member in members),
     }
 
@@ -196,24 +247,39 @@ def _models(members: Iterable[_Member]) -> list[ModelRow]:
 
 
 def _count(member: _Member, unit: str) -> float:
-    """Units counted on these days; a job counts as the share of itself that lies in them."""
-    if unit == "job" and not any("job" in day["counts"] for day in member.job["days"]):
-        whole, part = member.job["embodied_g"], _Sums.of(member.days).embodied_g
-        return part.value / whole["value"] if whole and part and whole["value"] else 1.0
+    """R of a job in this unit, of its days in the month."""
     return sum(day["counts"].get(unit, 0.0) for day in member.days)
 
 
 def _top(members: Iterable[_Member]) -> list[JobHead]:
-    def total_g(job: JobDoc) -> float:
-        return job["total_g"]["value"] if job["total_g"] else 0.0
+    """Heads of the jobs with the most carbon in the month, with their part's figures and R."""
+    parts = [(member, _Sums.of(member.days)) for member in members]
 
-    ranked = sorted((member.job for member in members), key=total_g, reverse=True)[:TOP]
-    return [_head(job) for job in ranked]
+    def total_g(part: tuple[_Member, _Sums]) -> float:
+        carbon = part[1].total_g
+        return carbon.value if carbon else 0.0
+
+    return [_head(*part) for part in sorted(parts, key=total_g, reverse=True)[:TOP]]
 
 
-def _head(job: JobDoc) -> JobHead:
-    head: JobHead = {name: job[name] for name in HEAD_FIELDS}  # type: ignore[assignment,literal-required]
-    return head
+def _head(member: _Member, sums: _Sums) -> JobHead:
+    head: JobHead = {name: member.job[name] for name in HEAD_FIELDS}  # type: ignore[assignment,literal-required]
+    return {
+        **head,
+        "energy_kwh": doc(sums.energy_kwh),
+        "operational_g": doc(sums.operational_g),
+        "embodied_g": doc(sums.embodied_g),
+        "total_g": doc(sums.total_g),
+        "sci": [
+            _score(row["unit"], _count(member, row["unit"]), sums.total_g)
+            for row in member.job["sci"]
+        ],
+    }
+
+
+def _score(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
+    score = per_unit(total_g, count, unit) if total_g and count > 0 else None
+    return {"unit": unit, "count": count, "g_per_unit": doc(score)}
 
 
 def _calendar(members: Iterable[_Member]) -> list[DayDoc]:
@@ -260,3 +326,9 @@ def _notices(documents: Sequence[JobDoc]) -> list[NoticeDoc]:
         for notice in job["notices"]:
             unique.setdefault((notice["code"], notice["message"]), {**notice, "field": None})
     return [unique[key] for key in sorted(unique)]
+
+
+def _notice_counts(documents: Iterable[JobDoc]) -> dict[str, int]:
+    """How many jobs have each notice, by code."""
+    codes = Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
+    return dict(sorted(codes.items()))

@@ -80,7 +80,10 @@ SeriesPoint = TypedDict(
 
 
 class DayDoc(TypedDict):
-    """One UTC day of a job, for sums over jobs: its terms, and the functional units counted."""
+    """One UTC day of a job, for sums over jobs: its terms and R, each divided by time.
+
+    The days add up to the job; without units it is one `job` over its days.
+    """
 
     day: str
     energy_kwh: QuantityDoc | None
@@ -255,9 +258,14 @@ class JobDoc(JobHead):
 
 
 class MonthTotals(TypedDict):
-    """Sums over jobs; None where a term of any job is unknown; `jobs_unknown` counts those."""
+    """Sums over the parts of jobs in a month, of the terms that are known; None where none is.
+
+    `jobs` have any part in the month, `jobs_ended` their last; `jobs_unknown` have a term that is
+    not known.
+    """
 
     jobs: int
+    jobs_ended: int
     jobs_unknown: int
     energy_kwh: QuantityDoc | None
     operational_g: QuantityDoc | None
@@ -331,12 +339,38 @@ class SavingDoc(TypedDict):
     reason: str
 
 
+class PendingJobRow(TypedDict):
+    """A job that no sum of the month holds yet, and its energy so far in the month [kWh]."""
+
+    job_id: str
+    name: str
+    project: str
+    energy_kwh: QuantityDoc | None
+
+
+class PendingDoc(TypedDict):
+    """Jobs that no sum of the month holds yet, and their energy so far in the month [kWh].
+
+    `named` are those with the most.
+    """
+
+    jobs: int
+    energy_kwh: QuantityDoc | None
+    named: list[PendingJobRow]
+
+
 class MonthDoc(TypedDict):
-    """The data of a monthly report: totals, those of the previous month, tables and sources."""
+    """The data of a monthly report: totals, those of the previous month, tables and sources.
+
+    It is `complete` once the month is over and no job of it runs or lacks a score. The figures and
+    R of `top_jobs` are of their part in the month.
+    """
 
     month: str
     project: str | None
     complete: bool
+    jobs_running: PendingDoc
+    jobs_unscored: PendingDoc
     totals: MonthTotals
     previous: MonthTotals | None
     projects: list[ProjectRow]

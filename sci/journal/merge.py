@@ -54,7 +54,10 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True)
 class MergedJob:
-    """All that the records say of a job, each fact once."""
+    """All that the records say of a job, each fact once.
+
+    The `since` of each of `counts` is when its writer last counted the unit before, or began.
+    """
 
     head: JobRecord
     units: tuple[str, ...]
@@ -99,7 +102,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         head=_head(jobs),
         units=tuple(dict.fromkeys(u for job in sorted(jobs, key=_job_key) for u in job.units)),
         devices=devices,
-        counts=tuple(count for count in counts if count.since is None),
+        counts=_with_spans([count for count in counts if count.since is None], jobs),
         windows=tuple(count for count in counts if count.since is not None),
         state=state,
         exit_code=deciding.exit_code if deciding else None,
@@ -150,6 +153,37 @@ def _job_key(job: JobRecord) -> tuple[object, ...]:
 
 def _count_key(count: CountRecord) -> tuple[object, ...]:
     return (count.at, count.node, count.writer, count.seq)
+
+
+def _with_spans(
+    counts: Sequence[CountRecord], jobs: Sequence[JobRecord]
+) -> tuple[CountRecord, ...]:
+    """The counts, in order of time, each over the span since the one before it.
+
+    A writer that resumes another counts on from it.
+    """
+    resumed = {(job.node, job.writer): job.resumes for job in jobs if job.resumes}
+    began = {(job.node, job.writer): job.started_at for job in jobs}
+    last: dict[tuple[object, ...], tuple[datetime, datetime]] = {}
+    found = []
+    for count in counts:
+        first = _first_writer(count.node, count.writer, resumed)
+        start = min(began.get(first, count.at), count.at)
+        since, at = last.get((first, count.unit), (start, start))
+        if count.at > at:
+            since, at = at, count.at
+        last[first, count.unit] = since, at
+        found.append(replace(count, since=since))
+    return tuple(found)
+
+
+def _first_writer(node: str, writer: str, resumed: dict[tuple[str, str], str]) -> tuple[str, str]:
+    """The writer that this one goes back to, by those it resumes."""
+    met: set[str] = set()
+    while writer not in met and (node, writer) in resumed:
+        met.add(writer)
+        writer = resumed[node, writer]
+    return node, writer
 
 
 def _head(jobs: Sequence[JobRecord]) -> JobRecord:

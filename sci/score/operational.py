@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import chain
 from math import fsum
 
 from gramwatt.sci.base import uncertainty
+from gramwatt.sci.base.days import DAY, by_day, midnight
 from gramwatt.sci.base.quantity import (
     KINDS,
     Kind,
@@ -169,7 +170,7 @@ def join(
 def _cells(
     intervals: Iterable[IntervalRecord], track: IntensityTrack
 ) -> dict[tuple[str, int, date], float]:
-    """Joules by kind, number of the point and UTC day on which their interval began.
+    """Joules by kind, number of the point and UTC day; an interval across them is cut by time.
 
     Intervals come in time order, so most lie within the same point and day as the one before.
     """
@@ -181,13 +182,12 @@ def _cells(
         if left <= start and end <= right:
             cells[interval.kind, point, day] += interval.energy_j
             continue
-        day = start.date()
-        for point, share in track.split(start, end):
-            cells[interval.kind, point, day] += interval.energy_j * share
-        midnight = datetime.combine(end.date(), time(), UTC)
-        left = max(track.points[point].start, midnight)
-        right = min(track.points[point].end, midnight + timedelta(days=1))
-        day = midnight.date()
+        for part_start, part_end in by_day(start, end):
+            day, of_interval = part_start.date(), (part_end - part_start) / (end - start)
+            for point, share in track.split(part_start, part_end):
+                cells[interval.kind, point, day] += interval.energy_j * of_interval * share
+        left = max(track.points[point].start, midnight(day))
+        right = min(track.points[point].end, midnight(day) + DAY)
     return cells
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 
+from gramwatt.sci.base.days import by_day, shares
 from gramwatt.sci.base.document import DayDoc, DeviceStepsDoc, SeriesPoint, StepsDoc
 from gramwatt.sci.base.quantity import KINDS, Quantity
 from gramwatt.sci.base.units import J_PER_KWH
@@ -28,8 +28,9 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     """Energy [J] by device class in equal steps, at most `MAX_CHART_POINTS` steps a class.
 
     An interval that crosses a step is shared by time, so the points add up to the job's energy. The
-    first and last point end where the readings do, so that energy over length is mean power. Where
-    nodes stand in several zones there is no `track`, and no one intensity beside the energy.
+    first and last point end where the readings do, so that energy over length is mean power. The
+    intensity is the mean over the step by time. Where nodes stand in several zones there is no
+    `track`, and no one intensity beside the energy.
     """
     read = [device.intervals for device in job.devices if device.intervals]
     if not read:
@@ -39,20 +40,26 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     step = timedelta(seconds=_chart_step_s(job.duration_s))
     sums = _energy_by_step(job, step)
     numbers = {n for _, index in sums for n in (index, index + 1)}
-    starts = {n: job.started_at + n * step for n in numbers}
-    edges = {n: format_time(min(max(start, first), last)) for n, start in starts.items()}
-    intensities = _intensities(track, starts) if track else {}
+    edges = {n: min(max(job.started_at + n * step, first), last) for n in numbers}
+    steps_met = {index for _, index in sums}
+    means = {n: _mean_intensity(track, edges[n], edges[n + 1]) for n in steps_met} if track else {}
     return [
         {
-            "start": edges[index],
-            "end": edges[index + 1],
+            "start": format_time(edges[index]),
+            "end": format_time(edges[index + 1]),
             "class": device_class,
             "energy_j": sum(by_kind.values()),
             "kind": max(by_kind, key=_RANK.__getitem__),
-            "intensity_g_per_kwh": intensities.get(index),
+            "intensity_g_per_kwh": means.get(index),
         }
         for (device_class, index), by_kind in sorted(sums.items())
     ]
+
+
+def _mean_intensity(track: IntensityTrack, start: datetime, end: datetime) -> float:
+    """Mean intensity over [start, end) by time [gCO2e/kWh]."""
+    points = track.points
+    return sum(points[n].intensity.value * share for n, share in track.split(start, end))
 
 
 def _chart_step_s(duration_s: float) -> float:
@@ -94,54 +101,65 @@ def _steps_crossed(
         index, left = index + 1, left + step
 
 
-def _intensities(track: IntensityTrack, starts: Mapping[int, datetime]) -> dict[int, float]:
-    """Intensity [gCO2e/kWh] at the start of each step that the track covers."""
-    points = track.points
-    ends = [point.end for point in points]
-    found = {n: bisect_right(ends, start) for n, start in starts.items() if start < ends[-1]}
-    return {
-        n: points[index].intensity.value
-        for n, index in found.items()
-        if points[index].start <= starts[n]
-    }
-
-
 def days(scored: ScoredJob) -> list[DayDoc]:
-    """Energy and O as read, M in proportion to reserved time, counts as made; one row a UTC day."""
-    counts: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for count in scored.job.counts:
-        counts[count.at.date()][count.unit] += count.amount
+    """The job's terms and R in each UTC day, each divided by the time that it stands for.
+
+    Energy and O over their intervals, M over the time reserved, what was counted over the time
+    since the count before; a job without units is one job over its reserved time. So the days add
+    up to the job, and C and R of a day are those of the same hours.
+    """
+    reserved = _reserved_shares(scored.job)
+    counts = _counts_by_day(scored.job) or {day: {"job": share} for day, share in reserved.items()}
     rows: list[DayDoc] = []
-    calendar = _calendar(scored.job)
-    for day in calendar:
-        energy, operational = _day_terms(scored, day if len(calendar) > 1 else None)
-        embodied = scored.embodied_g
-        share = _time_share(scored.job, day)
+    for day in sorted({*_calendar(scored.job), *reserved, *counts}):
+        energy_kwh, operational_g = _day_terms(scored, day)
         rows.append(
             {
                 "day": day.isoformat(),
-                "energy_kwh": doc(energy),
-                "operational_g": doc(operational),
-                "embodied_g": doc(embodied.scaled(share)) if embodied else None,
+                "energy_kwh": doc(energy_kwh),
+                "operational_g": doc(operational_g),
+                "embodied_g": doc(_part(scored.embodied_g, reserved.get(day, 0.0))),
                 "counts": dict(counts.get(day, {})),
             }
         )
     return rows
 
 
-def _day_terms(scored: ScoredJob, day: date | None) -> tuple[Quantity | None, Quantity | None]:
-    """E [kWh] and O [gCO2e] of a day, of the whole job for None."""
-    if day is None or not scored.complete:
-        return scored.energy_kwh, scored.operational_g
+def _counts_by_day(job: MergedJob) -> dict[date, dict[str, float]]:
+    counts: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for count in job.counts:
+        if count.amount > 0:
+            for day, share in shares(count.since or count.at, count.at).items():
+                counts[day][count.unit] += count.amount * share
+    return counts
+
+
+def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity | None]:
+    """E [kWh] and O [gCO2e] of a day: nothing of a known one where none of its readings lies."""
+    energy_kwh, operational_g = scored.energy_kwh, scored.operational_g
+    days_read = scored.energy.of_day.keys()
+    if not scored.complete or days_read == {day}:
+        return energy_kwh, operational_g
+    if day not in days_read:
+        return _part(energy_kwh, 0.0), _part(operational_g, 0.0)
     energy = scored.energy.energy_j(day)
-    operational = scored.energy.operational_g(scored.place.pue, day)
-    return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None, operational
+    of_day = scored.energy.operational_g(scored.place.pue, day)
+    return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None, of_day
+
+
+def _part(figure: Quantity | None, share: float) -> Quantity | None:
+    return figure.scaled(share) if figure else None
+
+
+def _reserved_shares(job: MergedJob) -> dict[date, float]:
+    """The fraction of the job's reserved time in each day."""
+    return shares(job.started_at, job.ended_at or job.last_seen)
 
 
 def _calendar(job: MergedJob) -> list[date]:
+    """Every day from the first that the job meets to the last."""
     start, end = _span(job)
-    first, last = start.date(), end.date()
-    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    return [left.date() for left, _ in by_day(start, end)]
 
 
 def _span(job: MergedJob) -> tuple[datetime, datetime]:
@@ -149,16 +167,6 @@ def _span(job: MergedJob) -> tuple[datetime, datetime]:
     moments = [job.started_at, job.ended_at or job.last_seen, job.last_seen]
     moments += [device.intervals[0].start for device in job.devices if device.intervals]
     return min(moments), max(moments)
-
-
-def _time_share(job: MergedJob, day: date) -> float:
-    """Share of the job's reserved time that lies in `day`; all of it for a job without length."""
-    start, end = job.started_at, job.ended_at or job.last_seen
-    if end <= start:
-        return 1.0 if day == start.date() else 0.0
-    midnight = datetime.combine(day, time(), UTC)
-    inside = min(end, midnight + timedelta(days=1)) - max(start, midnight)
-    return max(0.0, inside / (end - start))
 
 
 def steps(scored: ScoredJob) -> StepsDoc:

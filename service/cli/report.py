@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -45,6 +46,7 @@ def report_month(
     output: Folder = Path(),
 ) -> None:
     """Write the report of a month; prints the files' names."""
+    from gramwatt.reports.sections.pending import incomplete
     from gramwatt.service.usecases import rendering
     from gramwatt.service.usecases.errors import NoDataError
     from gramwatt.service.usecases.month import MONTH, month_report
@@ -57,6 +59,8 @@ def report_month(
             document = month_report(service, month, project)
         except NoDataError as error:
             stop(1, str(error))
+    for sentence in incomplete(document):
+        print(f"gramwatt: {month} is not complete. {sentence}", file=sys.stderr)
     stem = f"{month}-{_file_name(project)}" if project else month
     for form in chosen:
         _write(output / f"{stem}.{form}", rendering.render_month(document, form))

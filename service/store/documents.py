@@ -80,7 +80,18 @@ def _complete_job(document: dict[str, Any]) -> JobDoc:
         {**dict.fromkeys(_DEVICE), "meter": "unknown", "kinds": {}, "profile": {}, **device}
         for device in whole["devices"]
     ]
+    _complete_days(whole)
     return cast(JobDoc, whole)
+
+
+def _complete_days(whole: dict[str, Any]) -> None:
+    """Divide a job without units among its days as M is, where its release did not."""
+    days = whole["days"]
+    if [row["unit"] for row in whole["sci"]] != ["job"] or any(day["counts"] for day in days):
+        return
+    grams = [day["embodied_g"]["value"] if day["embodied_g"] else 0.0 for day in days]
+    for day, of_day in zip(days, grams, strict=True):
+        day["counts"] = {"job": of_day / sum(grams) if sum(grams) else 1 / len(days)}
 
 
 def _complete_head(head: dict[str, Any]) -> JobHead:

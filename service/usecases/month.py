@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.analysis.month import month_document, previous_month
+from gramwatt.sci.analysis.month import Pending, month_document, previous_month
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import upsert
-from gramwatt.service.store.documents import read_job, read_month, to_text
-from gramwatt.service.store.models import Day, Job, MonthlyReport, Score
-from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.store.documents import read_head, read_job, read_month, to_text
+from gramwatt.service.store.models import Day, Device, Interval, Job, MonthlyReport, Score
+from gramwatt.service.store.timestamps import from_us, to_us
 from gramwatt.service.usecases.errors import NoDataError
 from gramwatt.service.usecases.suggest import calibration_rows
 
@@ -22,33 +23,35 @@ MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM, UTC."""
 ALL = ""
 """How the store writes "every project"."""
+DAY_US = 86_400_000_000
 
 
 def month_report(service: Service, month: str, project: str | None = None) -> MonthDoc:
-    """The report of a month; raises NoDataError. That of an ended month is kept as a new row."""
+    """The report of a month; raises NoDataError. That of a complete month is kept as a new row."""
     now_us = service.now_us()
-    complete = now_us >= _end_us(month)
+    before = previous_month(month)
     with service.store.read() as session:
-        jobs, changed_us = _jobs_of(session, month)
-        if not any(project in (None, job["project"]) for job in jobs):
-            raise NoDataError(
-                f"no scored job {f'of project {project!r} ' if project else ''}in {month}"
-            )
-        previous, previously_us = _jobs_of(session, previous_month(month))
-        kept = _newest(session, month, project)
-        if kept and kept.made_us >= max(changed_us, previously_us, _end_us(month)):
+        running, unscored = _pending(session, month, project, now_us)
+        kept = None if running or unscored else _newest(session, month, project)
+        if kept and kept.made_us >= max(_changed_us(session, month, before), _end_us(month)):
             document = read_month(kept.doc)
             if document is not None:
                 return document
+        jobs = _jobs_of(session, month, project)
+        if not (jobs or running or unscored):
+            raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
+        previous = _jobs_of(session, before, project)
     document = month_document(
         month,
         jobs,
         previous,
         project=project,
-        complete=complete,
+        ended=now_us >= _end_us(month),
+        running=running,
+        unscored=unscored,
         advise=lambda jobs: for_month(jobs, service.catalog, calibration_rows(service)),
     )
-    if complete:
+    if document["complete"]:
         row = {
             "month": month,
             "project": project or ALL,
@@ -61,35 +64,98 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
 
 
 def months_with_data(service: Service) -> list[str]:
-    """Every month (YYYY-MM) in which a scored job used energy, newest first."""
+    """Every month (YYYY-MM) in which a scored job ran or another began, newest first."""
     month = sa.func.substr(Day.day, 1, 7)
     with service.store.read() as session:
-        return list(session.scalars(sa.select(month).distinct().order_by(month.desc())))
+        found = set(session.scalars(sa.select(month).distinct()))
+        began = session.scalars(sa.select(Job.started_us).where(_is_pending())).all()
+    return sorted(found | {f"{from_us(us):%Y-%m}" for us in began}, reverse=True)
 
 
 def make_missing_reports(service: Service) -> None:
-    """Make the reports of ended months that have data and no report yet."""
-    ended = [m for m in months_with_data(service) if _end_us(m) <= service.now_us()]
+    """Make the reports of complete months that have data and no report yet."""
+    now_us = service.now_us()
+    ended = [m for m in months_with_data(service) if _end_us(m) <= now_us]
     with service.store.read() as session:
         made = set(
             session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
         )
-    for month in ended:
-        if month not in made:
-            month_report(service, month)
+        missing = [m for m in ended if m not in made]
+        complete = [m for m in missing if not any(_pending(session, m, None, now_us))]
+    for month in complete:
+        month_report(service, month)
 
 
-def _jobs_of(session: Session, month: str) -> tuple[list[JobDoc], int]:
-    """Newest revisions of the jobs active in the month, and when the last was made [us]."""
+def _jobs_of(session: Session, month: str, project: str | None) -> list[JobDoc]:
+    """Newest revisions of the jobs active in the month, but of those whose lines are newer."""
+    wanted = _revisions(Score.doc, month)
+    if project is not None:
+        wanted = wanted.where(Job.project == project)
+    return [read_job(doc) for doc in session.scalars(wanted.where(~_is_pending()))]
+
+
+def _changed_us(session: Session, *months: str) -> int:
+    """When the newest of the revisions in the months was made [us]."""
+    made = (session.scalar(_revisions(sa.func.max(Score.made_us), month)) for month in months)
+    return max(made_us or 0 for made_us in made)
+
+
+def _revisions(column: Any, month: str) -> sa.Select[Any]:
+    """A column of the newest revisions of the jobs active in the month."""
     span = (Job.started_us >= _start_us(month), Job.started_us < _end_us(month))
     active = sa.select(Day.job).where(Day.day.between(f"{month}-01", f"{month}-31"))
-    rows = session.execute(
-        sa.select(Score.doc, Score.made_us)
+    return (
+        sa.select(column)
         .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
         .where(sa.or_(Job.id.in_(active), sa.and_(*span)))
-    ).all()
-    documents = [read_job(doc) for doc, _ in rows]
-    return documents, max((made_us for _, made_us in rows), default=0)
+    )
+
+
+def _is_pending() -> sa.ColumnElement[bool]:
+    """Whether a job runs, or has lines that its newest score lacks."""
+    return sa.or_(Job.state == "running", Job.scored_version != Job.version)
+
+
+def _pending(
+    session: Session, month: str, project: str | None, now_us: int
+) -> tuple[list[Pending], list[Pending]]:
+    """Running and unscored jobs of the month, with the energy that has arrived.
+
+    A running job is in every month from its start until now, an unscored one where it has energy
+    or began. Intervals across an edge are divided by time.
+    """
+    start_us, end_us = _start_us(month), _end_us(month)
+    left = sa.case((Interval.start_us > start_us, Interval.start_us), else_=start_us)
+    right = sa.case((Interval.end_us < end_us, Interval.end_us), else_=end_us)
+    share = Interval.energy_j * (right - left) / (Interval.end_us - Interval.start_us)
+    # An interval is a day long at most, so the index finds those of the month.
+    inside = (
+        Interval.start_us.between(start_us - DAY_US, end_us - 1),
+        Interval.end_us > start_us,
+    )
+    wanted = (
+        sa.select(Job, Interval.kind, sa.func.sum(share))
+        .outerjoin(Device, Device.job == Job.id)
+        .outerjoin(Interval, sa.and_(Interval.device == Device.id, *inside))
+        .where(_is_pending(), Job.started_us < end_us)
+        .group_by(Job.id, Interval.kind)
+    )
+    if project is not None:
+        wanted = wanted.where(Job.project == project)
+    joules: dict[Job, dict[str, float]] = {}
+    for job, kind, energy_j in session.execute(wanted):
+        of_job = joules.setdefault(job, {})
+        if kind is not None:
+            of_job[kind] = energy_j
+    running, unscored = [], []
+    for job, of_job in joules.items():
+        name = read_head(job.head)["name"]
+        found = Pending(job.job_id, name, job.project, of_job)
+        if job.state != "running" and (of_job or job.started_us >= start_us):
+            unscored.append(found)
+        elif job.state == "running" and start_us <= now_us:
+            running.append(found)
+    return running, unscored
 
 
 def _newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:

@@ -7,7 +7,7 @@ from gramwatt.reports.model import Chart, Facts, Figures, PageBreak, Pair
 from gramwatt.reports.sections.change import NO_DIFFERENCE, against, change
 from gramwatt.sci.base.formatting import UNKNOWN
 from tests.blocks import blocks, cells, headings, plain, table, words
-from tests.documents import full_month, month_of, steady_job, unread_job
+from tests.documents import full_month, month_of, steady_job, unread_job, varied_job
 
 SECTIONS = [
     "Summary",
@@ -118,7 +118,7 @@ def test_the_days_chart_holds_the_month(full):
 
 def test_an_empty_month_says_so():
     built = month.build(month_of([]))
-    assert "No job was measured in this month." in words(built)
+    assert "No job of this month is scored." in words(built)
     assert headings(built) == ["Summary", "Statement"]
     assert blocks(built, Figures) == []
 
@@ -130,8 +130,8 @@ def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
 
 
 def test_an_unfinished_month_says_so():
-    printed = words(month.build(month_of([steady_job()], complete=False)))
-    assert "The month had not ended" in printed
+    printed = words(month.build(month_of([steady_job()], ended=False)))
+    assert "The month is not over" in printed
 
 
 def test_the_statement_claims_no_assurance(full):
@@ -183,3 +183,9 @@ def test_the_adviser_sees_the_jobs_of_the_month_and_project_only():
     jobs = [steady_job("a"), steady_job("b", project="speech")]
     month_of(jobs, project="speech", advise=lambda found: asked.extend(found) or [])
     assert [job["job_id"] for job in asked] == ["b"]
+
+
+def test_jobs_that_go_on_after_the_month_are_told_from_those_that_ended():
+    # From 31 May 08:00 to 1 June 08:00.
+    built = month.build(month_of([steady_job("a"), varied_job("b", start=30 * 86_400, hours=24)]))
+    assert built.subtitle == "All projects; 2 jobs, of which 1 ended in this month; times are UTC."

@@ -1,6 +1,7 @@
 """Whole documents of varied jobs against plain sums over their intervals, one by one."""
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
@@ -13,6 +14,7 @@ from tests.journals import H100, T0, FakeGrid, Writer
 
 CATALOG = load_catalog()
 PUE = 1.3
+DAY = timedelta(days=1)
 KINDS = ("measured", "integrated", "estimated")
 GRIDS = {
     "DE": FakeGrid(410, 380, 120, 260, 90, first=T0 - timedelta(minutes=17)),
@@ -69,6 +71,15 @@ class Job:
             if device_class == "gpu" and self.random.random() < 0.05:
                 moment += step_s  # nothing was read for a while
 
+    def spans(self):
+        """Every count with the time of its writer's one before, or the start."""
+        for number, _ in enumerate(self.zones):
+            since = T0
+            for count in sorted(self.counts, key=lambda count: count.at):
+                if count.node == f"n-{number}":
+                    yield since, count
+                    since = count.at
+
     def document(self):
         self.random.shuffle(self.records)
         return score(merge(self.records), ScoreContext(CATALOG, Zones()))
@@ -94,6 +105,12 @@ def share(interval, start, end):
     """The fraction of an interval that lies in [start, end)."""
     inside = min(interval.end, end) - max(interval.start, start)
     return max(0.0, inside / (interval.end - interval.start))
+
+
+def cut(interval, start, end, part):
+    """The part of an interval in [start, end)."""
+    start, end = max(interval.start, start), min(interval.end, end)
+    return replace(interval, start=start, end=end, energy_j=interval.energy_j * part)
 
 
 def by_hand(value):
@@ -145,23 +162,27 @@ def test_every_term_is_the_sum_over_intervals(made):
     assert row["g_per_unit"]["value"] == by_hand((grams * PUE + embodied_g) / row["count"])
 
 
-def test_a_day_has_the_intervals_that_begin_in_it(made):
+def test_a_day_has_what_lies_in_it_of_intervals_and_counts(made):
     job, doc = made
-    energy, grams, counts = (defaultdict(float) for _ in range(3))
-    for _, _, node, interval in job.read:
-        day = interval.start.date().isoformat()
-        energy[day] += interval.energy_j / 3.6e6
-        grams[day] += job.grams(interval, node) * PUE
-    for count in job.counts:
-        counts[count.at.date().isoformat()] += count.amount
     for row in doc["days"]:
-        day = row["day"]
-        assert row["energy_kwh"]["value"] == by_hand(energy.pop(day))
-        assert row["operational_g"]["value"] == by_hand(grams[day])
-        assert row["counts"] == ({"token": by_hand(counts[day])} if day in counts else {})
-    assert not energy
-    shares = sum(row["embodied_g"]["value"] for row in doc["days"])
-    assert shares == by_hand(doc["embodied_g"]["value"])
+        day = datetime.fromisoformat(f"{row['day']}T00:00Z")
+        parts = [(node, i, share(i, day, day + DAY)) for _, _, node, i in job.read]
+        energy_kwh = sum(part * i.energy_j for _, i, part in parts) / 3.6e6
+        assert row["energy_kwh"]["value"] == by_hand(energy_kwh)
+        grams = sum(
+            job.grams(cut(i, day, day + DAY, part), node) for node, i, part in parts if part
+        )
+        assert row["operational_g"]["value"] == by_hand(grams * PUE)
+        tokens = sum(
+            count.amount
+            * max(0.0, (min(count.at, day + DAY) - max(since, day)) / (count.at - since))
+            for since, count in job.spans()
+        )
+        assert row["counts"] == ({"token": by_hand(tokens)} if tokens else {})
+    for term in ("energy_kwh", "operational_g", "embodied_g"):
+        assert sum(row[term]["value"] for row in doc["days"]) == by_hand(doc[term]["value"])
+    tokens = sum(row["counts"].get("token", 0.0) for row in doc["days"])
+    assert tokens == by_hand(doc["sci"][0]["count"])
 
 
 def test_the_charts_points_share_intervals_by_time(made):
@@ -171,10 +192,12 @@ def test_the_charts_points_share_intervals_by_time(made):
         wanted = row["class"]
         energy_j = job.energy_j(start, end, lambda _, of_class, wanted=wanted: of_class == wanted)
         assert row["energy_j"] == by_hand(energy_j)
-        point = GRIDS["DE"].points("DE", start, end)[0]
-        if start >= T0:  # readings begin within the step before
-            alone = point.intensity.value if set(job.zones) == {"DE"} else None
-            assert row["intensity_g_per_kwh"] == alone
+        mean = sum(
+            p.intensity.value * max(0.0, (min(end, p.end) - max(start, p.start)) / (end - start))
+            for p in GRIDS["DE"].points("DE", start, end)
+        )
+        alone = by_hand(mean) if set(job.zones) == {"DE"} else None
+        assert row["intensity_g_per_kwh"] == alone
     energy_j = sum(interval.energy_j for _, _, _, interval in job.read)
     assert sum(row["energy_j"] for row in doc["series"]) == by_hand(energy_j)
 

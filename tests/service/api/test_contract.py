@@ -148,7 +148,7 @@ def test_documents_have_the_documented_shape(client, light):
     advised = month_document(
         "2026-05",
         [{**report, "series": []}],
-        complete=True,
+        ended=True,
         advise=lambda jobs: for_month(jobs, load_catalog()),
     )
     assert month == advised

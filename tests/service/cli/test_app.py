@@ -137,11 +137,41 @@ def test_reports_are_written_and_named_on_stdout(two_jobs, tmp_path):
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.06)
 
 
+def test_a_month_says_what_it_lacks_on_stderr(home, two_jobs):
+    service = open_store(home)
+    ingest(service, "job-3", lines(journal("job-3", end_state=None)))
+    service.store.close()
+    code, out, err = gramwatt("report", "month", "2026-05", "--format", "json")
+    assert (code, out) == (0, "2026-05.json\n")
+    # 3 minutes at 600 W are 30 Wh, with 5 % either way.
+    assert err.replace("\u202f", " ") == (
+        "gramwatt: 2026-05 is not complete. 1 job still runs (job-3) and is in no sum. "
+        "Energy so far in this month: 30.0 Wh (28.5 to 31.5).\n"
+    )
+
+
+def test_a_month_is_the_same_to_the_byte_whatever_python_hashes(home, two_jobs, tmp_path):
+    made = set()
+    for seed in ("1", "2", "3", "4"):
+        command = [sys.executable, "-m", "gramwatt", "report", "month", "2026-05"]
+        command += ["--format", "json", "-o", str(tmp_path / seed)]
+        environ = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(command, env=environ, check=True, capture_output=True, timeout=60)
+        with contextlib.closing(sqlite3.connect(home / "gramwatt.db")) as store:
+            store.execute("DELETE FROM monthly_reports")  # so that the next one is made anew
+            store.commit()
+        made.add((tmp_path / seed / "2026-05.json").read_bytes())
+    document = json.loads(made.pop())
+    assert made == set()
+    assert list(document["notice_counts"]) == sorted(document["notice_counts"])
+    assert len(document["notice_counts"]) == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (("report", "month", "2026-13"), 2, "write YYYY-MM"),
-        (("report", "month", "2025-01"), 1, "no scored job in 2025-01"),
+        (("report", "month", "2025-01"), 1, "no job in 2025-01"),
         (("report", "job", "job-1", "--format", "doc"), 2, "known: json, html, pdf"),
         (("serve", "--host", "0.0.0.0"), 2, "there are no API keys yet"),
         (("serve", "--host", "example.org"), 2, "there are no API keys yet"),

@@ -81,3 +81,26 @@ def test_a_kept_month_of_an_older_shape_is_made_anew(stored, clock, field):
         row = session.scalars(sa.select(MonthlyReport)).one()
         row.doc = json.dumps({key: value for key, value in made.items() if key != field})
     assert month_report(stored, "2026-05") == made
+
+
+def test_an_older_revision_without_units_is_one_job_over_its_days(client, stored):
+    # Its release wrote no units into the days: they are divided as M is, 3 to 1.
+    with stored.store.write() as session:
+        score = session.scalars(sa.select(Score)).one()
+        document = json.loads(score.doc)
+        (day,), (unit,) = document["days"], document["sci"]
+        parts = [("2026-04-30", 0.75), ("2026-05-01", 0.25)]
+        grams = day["embodied_g"]["value"]
+        document["sci"] = [{**unit, "unit": "job", "count": 1.0}]
+        document["days"] = [
+            {
+                **day,
+                "day": name,
+                "embodied_g": {**day["embodied_g"], "value": grams * share, "low": 0.0},
+                "counts": {},
+            }
+            for name, share in parts
+        ]
+        score.doc = json.dumps(document)
+    report = client.get("/v1/reports/monthly/2026-05.json").json
+    assert [(row["unit"], row["count"]) for row in report["projects"]] == [("job", 0.25)]
