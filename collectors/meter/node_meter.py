@@ -84,12 +84,12 @@ class NodeMeter:
         self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
         self._size_at_ns = self.job_start_ns + 5 * NS_PER_S
-        self._addressed = config.server is None
 
     def start(self) -> dict[str, Any]:
         """Take the first reading, unless another meter leads; returns the `ready` reply."""
         for notice in self.config.notices:
             self.notify(notice.code, notice.message)
+        self.journal.open()  # from here on nobody delivers and deletes what is read of the folder
         self.counts.restore(self._earlier.counted())
         dead = self._earlier.to_resume()
         if dead:
@@ -283,8 +283,8 @@ class NodeMeter:
         """Write the open file, then the final lines (docs/journal.md, "Order of writing")."""
         now_ns = self.timeline.now_ns()
         self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
-        if not self._addressed and self.config.server:
-            self._addressed = remember_server(self.journal.folder, self.config.server)
+        if self.config.server:
+            remember_server(self.journal.folder, self.config.server)
         opened = self.devices.open_intervals() if self.devices else []
         if self._disk_takes_lines and self.counts.due(now_ns):
             self.counts.flush(self.journal.put)
