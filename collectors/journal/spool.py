@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from gramwatt.collectors.common import files
+from gramwatt.collectors.common import clock, files
 from gramwatt.collectors.common.identity import node_id
 
 LOCK = "lock"
@@ -128,6 +128,15 @@ class SpoolFolder:
         """Size of the folder's files [B]."""
         return sum(_size(path) for path in _entries(self.path))
 
+    def may_be_resumed(self) -> bool:
+        """Whether a client lives here whose meter died without an end.
+
+        It may start another meter, which counts on from what this folder has.
+        """
+        known = self.writers()
+        ended = {item.client for item in known if item.ended}
+        return any(i.client not in ended and _client_lives(i.state or {}) for i in known)
+
     def sizes_b(self) -> dict[str, int]:
         """Sizes of the files with lines [B], by which a folder that changes is known."""
         kept = [path for path in _entries(self.path) if path.suffix in (".jsonl", ".open")]
@@ -214,13 +223,14 @@ def remember_server(folder: Path, address: str) -> bool:
 
 
 def set_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
-    """Move a dead folder to where no meter opens it; None when it is live, or gone already.
+    """Move a dead folder to where no meter opens it; None when it is live, or gone already, or
+    when the client of a dead meter may start another one.
 
     A meter that opens a file of it during the move gets the folder back; where it has made the
     folder anew meanwhile, it finds that out at its next save and takes its lines along (`Journal`).
     Raises OSError where nothing can be moved.
     """
-    if folder.is_live():
+    if folder.is_live() or folder.may_be_resumed():
         return None
     target = home / ASIDE / uuid.uuid4().hex[:12] / folder.job_id / folder.node
     files.folder(target.parent)
@@ -380,6 +390,17 @@ def _writer_file(path: Path) -> WriterFile:
         state=_state_of(path),
         counts={key: math.fsum(parts) for key, parts in amounts.items()},
     )
+
+
+def _client_lives(state: dict[str, Any]) -> bool:
+    """Whether the process that started a meter of this state is still there, by number and start.
+
+    Not known for one of another machine or container, and so False.
+    """
+    pid, began_ns = state.get("parent_pid"), state.get("parent_began_ns")
+    if not (pid and began_ns and state.get("boot") == clock.boot_id()):
+        return False
+    return clock.process_start_ns(int(pid)) == began_ns
 
 
 def _text(value: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,8 +61,7 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
     found = [*spool.abandoned(home, job_id), *spool.folders(home, job_id)]
     chosen = [folder for folder in found if _close(home, folder, done)]
     if job_id:
-        for folder in _neighbours(home, job_id):
-            _close(home, folder, done)
+        done.closed += _close_neighbours(home, job_id)
     addressed = _by_server(config, chosen, done)
     for server, theirs in addressed.items():
         _send(config, home, server, theirs, done, job_id)
@@ -112,9 +112,15 @@ def _close(home: Path, folder: spool.SpoolFolder, done: SyncResult) -> bool:
     return True
 
 
-def _neighbours(home: Path, job_id: str) -> list[spool.SpoolFolder]:
-    """The newest folders of other jobs."""
-    return [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
+def _close_neighbours(home: Path, job_id: str) -> list[str]:
+    """Close the newest dead jobs of this node but this one; their ids."""
+    newest = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
+    closed = []
+    for folder in newest:
+        with suppress(RecordError):  # a sync of all jobs reports it
+            if folder.unclosed() and close_dead(folder):
+                closed.append(folder.job_id)
+    return closed
 
 
 def _send(

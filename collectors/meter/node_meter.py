@@ -79,6 +79,7 @@ class NodeMeter:
         self._earlier = EarlierMeters(
             folder, start, dependencies.boot, dependencies.process_start_ns
         )
+        self._parent_began_ns = dependencies.process_start_ns(int(start.get("parent_pid") or 0))
         self._disk_takes_lines = True
         self._lock: int | None = None
         self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
@@ -304,6 +305,7 @@ class NodeMeter:
             "boot": self.dependencies.boot,
             "leader": self.devices is not None,
             "parent_pid": self.start_line.get("parent_pid"),
+            "parent_began_ns": self._parent_began_ns,
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),

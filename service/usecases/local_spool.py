@@ -109,8 +109,8 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     before = folder.sizes_b()
     refused = _ingest_lines(service, folder)
     aside = spool.set_aside(home, folder)
-    if aside is None:
-        return False
+    if aside is None:  # a meter's again, or another process delivers it, or its client lives
+        return folder.may_be_resumed() and not folder.is_live()
     if aside.sizes_b() != before:
         refused = _ingest_lines(service, aside)
     if refused:
