@@ -223,14 +223,14 @@ def remember_server(folder: Path, address: str) -> bool:
 
 
 def set_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
-    """Move a dead folder to where no meter opens it; None when it is live, or gone already, or
-    when the client of a dead meter may start another one.
+    """Move a closed folder to where no meter opens it; None when it is live, not closed, or gone
+    already, or when the client of a dead meter may start another one.
 
     A meter that opens a file of it during the move gets the folder back; where it has made the
     folder anew meanwhile, it finds that out at its next save and takes its lines along (`Journal`).
     Raises OSError where nothing can be moved.
     """
-    if folder.is_live() or folder.may_be_resumed():
+    if folder.is_live() or folder.unclosed() or folder.may_be_resumed():
         return None
     target = home / ASIDE / uuid.uuid4().hex[:12] / folder.job_id / folder.node
     files.folder(target.parent)
