@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.identity import safe_id
 from gramwatt.collectors.journal import spool
+
+TRIES, PAUSE_S = 5, 0.005
+"""Another job that looks whether this one lives holds the lock for a moment [s]."""
 
 
 class DeviceLocks:
@@ -27,14 +31,17 @@ class DeviceLocks:
         """Lock the device's file of this job. Where files cannot be locked the job holds none, and
         the other jobs do not see it.
         """
-        folder = self._folder / safe_id(device_id)
-        try:
-            files.folder(folder)
-            lock = spool.acquire(folder / self._job)
-        except OSError:
-            return
-        if lock is not None:
-            self._held[folder / self._job] = lock
+        path = self._folder / safe_id(device_id) / self._job
+        for _ in range(TRIES):
+            try:
+                files.folder(path.parent)
+                lock = spool.acquire(path)
+            except OSError:
+                return
+            if lock is not None:
+                self._held[path] = lock
+                return
+            time.sleep(PAUSE_S)
 
     def others(self, device_id: str) -> int:
         """Number of other jobs that measure the device now. Removes the files of dead jobs."""
