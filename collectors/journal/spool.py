@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from gramwatt.collectors.common import clock, files
-from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.common import clock, files, identity
 
 LOCK = "lock"
 SERVER = "server.json"
@@ -151,11 +150,19 @@ class SpoolFolder:
         now = time.time()
         if any(_size(path) == 0 and now - _mtime(path) < NEWBORN_S for path in journals):
             return True
-        ours = (node_id(False), node_id(True))
         # Not by the other files: who delivers the folder writes there as well.
         written = (_mtime(path) for path in entries if path.suffix in (".jsonl", ".open"))
-        written_at = max(written, default=0.0)
-        return self.node not in ours and now - written_at < FOREIGN_QUIET_S
+        recent = now - max(written, default=0.0) < FOREIGN_QUIET_S
+        return recent and not self._is_of_this_machine(journals)
+
+    def _is_of_this_machine(self, journals: list[Path]) -> bool:
+        """Whether it was written here, perhaps in another container or before the last boot, so
+        that locks alone say who lives.
+        """
+        if self.node in (identity.node_id(False), identity.node_id(True)):
+            return True
+        states = filter(None, map(_state_of, journals))
+        return any(state.get("machine") == identity.machine_id() for state in states)
 
     def lines(self) -> Iterator[bytes]:
         """Final lines of all writers, then open lines; a torn last line is left out."""
@@ -400,7 +407,7 @@ def _client_lives(state: dict[str, Any]) -> bool:
     pid, began_ns = state.get("parent_pid"), state.get("parent_began_ns")
     if not (pid and began_ns and state.get("boot") == clock.boot_id()):
         return False
-    return clock.process_start_ns(int(pid)) == began_ns
+    return bool(clock.process_start_ns(int(pid)) == began_ns)
 
 
 def _text(value: Any) -> str | None:

@@ -303,6 +303,7 @@ class NodeMeter:
     def _state(self) -> dict[str, Any]:
         state = {
             "boot": self.dependencies.boot,
+            "machine": identity.machine_id(),
             "leader": self.devices is not None,
             "parent_pid": self.start_line.get("parent_pid"),
             "parent_began_ns": self._parent_began_ns,
