@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-LINE_MAX_B = 32_000
-"""Longest line [B]. Linux passes up to 32 KiB through a unix socket as one piece (UNIX_SKB_FRAGS_SZ
-in net/unix/af_unix.c), so that a line is sent whole or not at all."""
 _DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0)  # Windows has none, and must be able to import this
 _SEND_FLAGS = _DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
 
@@ -39,6 +36,8 @@ class Channel:
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self._inode = 0
+        self._rest = b""
+        """What the socket had no room for of a line that was taken: it goes before the next."""
         self._received = b""
         self._replies: list[dict[str, Any]] = []
 
@@ -62,28 +61,24 @@ class Channel:
         finally:
             theirs.close()
         self._socket = ours
-        self._received = b""
+        self._rest = self._received = b""
         self._inode = os.fstat(ours.fileno()).st_ino
         return True
 
     def send(self, line: bytes) -> bool:
-        """Send a line whole; False when the meter is gone or has not read enough yet."""
-        if self._socket is None or not self._still_ours():
+        """Take a line to send; False when the meter is gone or has not read enough yet."""
+        if not self._push():
             return False
-        if len(line) > LINE_MAX_B:
-            print_message("a mark longer than 32 kB was left out")
-            return True
-        try:
-            return self._socket.send(line, _SEND_FLAGS) == len(line)
-        except BlockingIOError:
-            return False
-        except OSError:
-            self._receive()  # its last replies count
-            self.close()
-            return False
+        self._rest = line
+        self._push()
+        taken = self._rest != line
+        if not taken:
+            self._rest = b""
+        return taken
 
     def replies(self) -> Iterator[dict[str, Any]]:
         """What the meter has replied since the last call."""
+        self._push()
         self._receive()
         while self._replies:
             yield self._replies.pop(0)
@@ -106,6 +101,21 @@ class Channel:
             self._socket.close()
             self._socket = None
 
+    def _push(self) -> bool:
+        """Send what is left of the last line; False while there is some."""
+        if self._socket is None or not self._still_ours():
+            return False
+        try:
+            while self._rest:
+                self._rest = self._rest[self._socket.send(self._rest, _SEND_FLAGS) :]
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._receive()  # its last replies count
+            self.close()
+            return False
+        return True
+
     def _still_ours(self) -> bool:
         # A process that daemonises closes every descriptor, and the number may be another file's.
         try:
@@ -121,8 +131,9 @@ class Channel:
     def _wait(self, event: int, timeout_s: float) -> None:
         if self._socket is not None:
             waiter = select.poll()
-            waiter.register(self._socket.fileno(), event)
+            waiter.register(self._socket.fileno(), event | (select.POLLOUT if self._rest else 0))
             waiter.poll(timeout_s * 1000)
+            self._push()
 
     def _receive(self) -> None:
         while self._socket is not None and self._still_ours():

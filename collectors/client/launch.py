@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 PREFIX = b"gramwatt: "
 """Start of each line that gramwatt's commands write to standard error."""
-_DETACH = 'exec 3<&0; "$@" <&3 3<&- &'
-"""Shell line that detaches the meter from this process, so that os.wait() in the user's code never
-sees a child it did not start."""
+_DETACHED = ("/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "gramwatt")
+"""Begin of a command line that is detached from this process by a shell, so that os.wait() in the
+user's code never sees a child it did not start, and no zombie is left."""
 
 
 def package_environ() -> dict[str, str]:
@@ -56,7 +56,7 @@ def spawn_meter(channel: int) -> None:
     """
     command = module_command("gramwatt.collectors.meter.main")
     try:
-        shell = _spawn(["/bin/sh", "-c", _DETACH, "gramwatt-meter", *command], channel)
+        shell = _spawn([*_DETACHED, *command], channel)
     except FileNotFoundError:  # an image without a shell: a direct child, then
         _spawn(command, channel)
         return
@@ -94,25 +94,22 @@ def score_with_sync(
     import subprocess
 
     try:
-        process = subprocess.Popen(
-            [
-                *module_command("gramwatt"),
-                "sync",
-                "--job",
-                job_id,
-                "--quiet",
-                "--summary-json",
-                "-",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**package_environ(), **(settings or {})},
-        )
+        sync = [*module_command("gramwatt"), "sync", "--job", job_id, "--quiet"]
+        command = [*sync, "--summary-json", "-"]
+        options: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "start_new_session": True,
+            "env": {**package_environ(), **(settings or {})},
+        }
+        try:
+            process = subprocess.Popen([*_DETACHED, *command], **options)
+            process.wait()  # the shell only; nobody here has to collect a slow sync
+        except FileNotFoundError:  # an image without a shell
+            process = subprocess.Popen(command, **options)
         with process.stdout or open(os.devnull, "rb") as stream:
             text = _read_until(stream.fileno(), time.monotonic() + timeout_s)
-        process.returncode = process.poll() or 0  # no ResourceWarning for one that goes on
     except (OSError, ValueError):
         return None, None
     return _parse(text)

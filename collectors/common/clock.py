@@ -99,8 +99,11 @@ def process_start_ns(pid: int) -> int | None:
     """When a process began, by the boot clock [ns]; None when it is gone or cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stream:
-            ticks = int(stream.read().rpartition(")")[2].split()[19])  # field 22 of proc(5) stat
+            fields = stream.read().rpartition(")")[2].split()  # from field 3 of proc(5) stat on
+        ticks = int(fields[19])
     except (OSError, ValueError, IndexError):
+        return None
+    if fields[0] in "ZX":  # ended, and not collected by its parent yet
         return None
     return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
 

@@ -83,8 +83,8 @@ def resolve(
     default_name = given.pop("default_name", None)
     layers = [*_file_layers(env, cwd), _environment_layer(env), Layer("argument", given)]
     config = _merged(layers, Config(home=default_home(env)))
-    if default_name and not config.name:
-        config = replace(config, name=_encodable(str(default_name))[:512])
+    if isinstance(default_name, str) and not config.name:
+        config = replace(config, name=_encodable(default_name)[:512])
     return config
 
 
@@ -132,7 +132,7 @@ def _file_layer(path: Path) -> Layer | None:
             return Layer(str(path), tomllib.load(stream))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:  # TOMLDecodeError and bad UTF-8 are ValueErrors
+    except (OSError, ValueError, RecursionError) as error:  # TOML and UTF-8 errors: ValueError
         return Layer(str(path), {}, (f"{path} cannot be read and is ignored: {error}",))
 
 
@@ -155,7 +155,7 @@ def _merged(layers: list[Layer], base: Config) -> Config:
                 accepted[key] = PARSERS[key](raw)
             except KeyError:
                 problems.append((f"{layer.origin}: unknown key {key!r} is ignored", None))
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 problems.append((f"{layer.origin}: {key} is ignored: {error}", key))
         if len({**values.get("tags", {}), **accepted.get("tags", {})}) > TAGS_MAX:
             text = f"at most {TAGS_MAX} tags with those of other places"
@@ -252,7 +252,12 @@ def _path(value: Any) -> Path:
     path = Path(os.path.expanduser(str(value)))
     if not str(value) or "\x00" in str(value):
         raise ValueError("not a path")
-    return path if path.is_absolute() else Path.cwd() / path
+    if path.is_absolute():
+        return path
+    try:
+        return Path.cwd() / path
+    except OSError:
+        raise ValueError("a relative path, and the current folder does not exist") from None
 
 
 def flag(value: Any) -> bool:

@@ -103,13 +103,50 @@ def scheduler_ids(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def node_id(allow_host_names: bool = False) -> str:
-    """A short stable id of this machine: hashed, or the host's name where that is allowed."""
+    """A short id of what one meter can see: hashed, or the host's name where that is allowed.
+
+    Machines made from one image have one machine id, but each boot has an id of its own. Containers
+    of one host are nodes of their own unless they share its name and processes: the meter of one
+    has no access to the devices of another.
+    """
     if allow_host_names:
         return safe_id(host_name() or "unnamed")
+    return _hashed("n-", " ".join((_boot() or _machine(), host_name(), _namespace())))
+
+
+def kernel_id() -> str:
+    """A short hashed id of this machine until its next boot, the same in all its containers."""
+    return _hashed("k-", _boot() or _machine())
+
+
+def machine_id() -> str:
+    """A short hashed id of this machine that stays the same when it boots again.
+
+    Not for telling machines apart: those made from one image may have the same.
+    """
+    return _hashed("m-", _machine())
+
+
+def _hashed(prefix: str, text: str) -> str:
     from hashlib import sha256  # not at import: it loads OpenSSL, and the client never asks
 
-    own = _first_line("/etc/machine-id") or host_name() or "unnamed"
-    return "n-" + sha256(own.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return prefix + sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _boot() -> str:
+    return _first_line("/proc/sys/kernel/random/boot_id")
+
+
+def _namespace() -> str:
+    """Which processes this one sees: namespaces(7)."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _machine() -> str:
+    return _first_line("/etc/machine-id") or host_name() or "unnamed"
 
 
 def host_name() -> str:
@@ -132,7 +169,7 @@ def _slurm_id(env: Mapping[str, str]) -> str:
 def _launcher_id() -> str | None:
     # The launcher's process id is unique only together with its start time and the boot.
     parent = os.getppid()
-    boot = _first_line("/proc/sys/kernel/random/boot_id")
+    boot = _boot()
     stat = _first_line(f"/proc/{parent}/stat")
     if not boot or not stat:
         return None

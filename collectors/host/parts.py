@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from gramwatt.collectors.common import identity
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.base import Notify
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
@@ -74,18 +75,23 @@ class HostShare:
     def __init__(self, locks: DeviceLocks, parts: Iterable[Part], notify: Notify) -> None:
         """A part that a cgroup limits is the job's own and is left alone.
 
-        Parts go by their device's id, which names the node: nodes may share a home.
+        Locks go by the machine, since several machines may share a home, and by job and node:
+        containers of one machine are nodes of their own.
         """
         self._locks, self._notify = locks, notify
-        self._parts = [part for part in parts if part.share >= 1]
-        for part in self._parts:
-            locks.acquire(part.ledger.device_id)
+        self._parts = {_lock_of(part): part for part in parts if part.share >= 1}
+        for name in self._parts:
+            locks.acquire(name, by_node=True)
         self.refresh_share()
 
     def refresh_share(self) -> None:
         """Set each part's share to 1 / (number of measured jobs on this host) from now on."""
-        for part in self._parts:
-            others = self._locks.others(part.ledger.device_id)
+        for name, part in self._parts.items():
+            others = self._locks.others(name)
             part.fraction = 1 / (1 + others)
             if others:
                 self._notify("host-shared", CODES["host-shared"])
+
+
+def _lock_of(part: Part) -> str:
+    return f"{identity.kernel_id()}-{part.ledger.device_id.rpartition('-')[2]}"

@@ -31,6 +31,7 @@ def close_dead(folder: SpoolFolder) -> bool:
 
     Nothing is written while a writer lives in the folder or another process is closing it. On
     storage without locks two may close at once: both then write the same lines to the same file.
+    Raises RecordError when its lines cannot be understood.
     """
     try:
         lock = acquire(folder.path / LOCK)
@@ -48,6 +49,9 @@ def close_dead(folder: SpoolFolder) -> bool:
             closed.add(dead.client)
     except OSError:  # no room or no right to write: the next run tries again
         return False
+    except Exception as error:  # another release's lines, or none at all
+        text = f"the journal of job {folder.job_id} cannot be read ({error})"
+        raise RecordError(text, code="bad-journal") from None
     finally:
         if lock is not None:
             os.close(lock)
@@ -75,7 +79,9 @@ def _write_end(
     base: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node, "writer": writer}
     own = [r for r in records if r.writer in (dead.writer, dead.writer + "-open")]
     job = next((r for r in own if isinstance(r, JobRecord)), None)
-    last = _last_seen(own or records)
+    last = _last_seen(own) or _last_seen(records)
+    if last is None:
+        raise RecordError("no line says when it ran")
     start = job.started_at if job else last
     state = dead.state or {}
     notices = tuple(str(text) for text in state.get("notices", ()))
@@ -94,9 +100,9 @@ def _write_end(
     _write_whole(folder.path / f"{writer}.jsonl", "".join(encode(line) + "\n" for line in lines))
 
 
-def _last_seen(records: list[AnyRecord]) -> datetime:
+def _last_seen(records: list[AnyRecord]) -> datetime | None:
     seen = [_time(record) for record in records]
-    return max(time for time in seen if time is not None)
+    return max((time for time in seen if time is not None), default=None)
 
 
 def _time(record: AnyRecord) -> datetime | None:

@@ -6,6 +6,7 @@ are dead, whatever killed them. docs/journal.md describes the files.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import math
@@ -13,17 +14,21 @@ import os
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from gramwatt.collectors.common import files
-from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.common import clock, files, identity
 
 LOCK = "lock"
 SERVER = "server.json"
+SPOOL, ASIDE = "spool", "taken"
+"""Folders of the home: journals, and delivered ones on their way out."""
+ABANDONED_AFTER_S = 60.0
+"""A folder that was set aside so long ago [s] was left by a process that died."""
 FOREIGN_QUIET_S = 900.0
 """On storage shared by nodes a lock may be invisible from here; a folder of another node that was
 written within three 5-minute intervals counts as live."""
@@ -48,13 +53,12 @@ class WriterFile:
     @property
     def client(self) -> str | None:
         """The client whose meter it was, as its state says; None for a recovery or no state."""
-        client = (self.state or {}).get("client")
-        return client if isinstance(client, str) else None
+        return _text((self.state or {}).get("client"))
 
 
 def spool_root(home: Path) -> Path:
     """The folder that holds all jobs' spools."""
-    return home / "spool"
+    return home / SPOOL
 
 
 def usable_home(home: Path) -> Path:
@@ -79,6 +83,17 @@ def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
     jobs = [os.path.join(root, job_id)] if job_id else [job.path for job in _scanned(root)]
     nodes = [node.path for job in jobs for node in _scanned(job) if node.is_dir()]
     return [SpoolFolder(Path(path)) for path in sorted(nodes, key=lambda p: (_changed_at(p), p))]
+
+
+def abandoned(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
+    """Folders, of all jobs or one, that were set aside by a process that died before it deleted
+    them.
+    """
+    now, found = time.time(), []
+    for path in sorted((home / ASIDE).glob(f"*/{job_id or '*'}/*")):
+        if now - _mtime(path.parent) > ABANDONED_AFTER_S:
+            found.append(SpoolFolder(path))
+    return found
 
 
 def size_b(home: Path) -> int:
@@ -112,16 +127,42 @@ class SpoolFolder:
         """Size of the folder's files [B]."""
         return sum(_size(path) for path in _entries(self.path))
 
+    def may_be_resumed(self) -> bool:
+        """Whether a client lives here whose meter died without an end.
+
+        It may start another meter, which counts on from what this folder has.
+        """
+        known = self.writers()
+        ended = {item.client for item in known if item.ended}
+        return any(i.client not in ended and _client_lives(i.state or {}) for i in known)
+
+    def sizes_b(self) -> dict[str, int]:
+        """Sizes of the files with lines [B], by which a folder that changes is known."""
+        kept = [path for path in _entries(self.path) if path.suffix in (".jsonl", ".open")]
+        return {path.name: _size(path) for path in kept}
+
     def is_live(self) -> bool:
         """Whether a living process writes here, as far as this machine can tell."""
-        journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
+        entries = _entries(self.path)
+        journals = [path for path in entries if path.suffix == ".jsonl"]
         if any(_held(path) for path in journals):
             return True
         now = time.time()
         if any(_size(path) == 0 and now - _mtime(path) < NEWBORN_S for path in journals):
             return True
-        ours = (node_id(False), node_id(True))
-        return self.node not in ours and now - self.changed_at() < FOREIGN_QUIET_S
+        # Not by the other files: who delivers the folder writes there as well.
+        written = (_mtime(path) for path in entries if path.suffix in (".jsonl", ".open"))
+        recent = now - max(written, default=0.0) < FOREIGN_QUIET_S
+        return recent and not self._is_of_this_machine(journals)
+
+    def _is_of_this_machine(self, journals: list[Path]) -> bool:
+        """Whether it was written here, perhaps in another container or before the last boot, so
+        that locks alone say who lives.
+        """
+        if self.node in (identity.node_id(False), identity.node_id(True)):
+            return True
+        states = filter(None, map(_state_of, journals))
+        return any(state.get("machine") == identity.machine_id() for state in states)
 
     def lines(self) -> Iterator[bytes]:
         """Final lines of all writers, then open lines; a torn last line is left out."""
@@ -171,32 +212,67 @@ def plain_address(address: str) -> str:
 
 
 def remember_server(folder: Path, address: str) -> bool:
-    """Write a server's address into a folder, without credentials; False when that failed."""
+    """Write a server's address into a folder, without credentials; False when that failed.
+
+    A folder that has it already is left alone.
+    """
+    target, text = folder / SERVER, json.dumps({"server": plain_address(address)}) + "\n"
+    if files.text_of(target) == text.strip():
+        return True
     beside = folder / f"{SERVER}.{os.getpid()}"
     try:
         files.folder(folder)
-        files.write_text(beside, json.dumps({"server": plain_address(address)}) + "\n")
-        os.replace(beside, folder / SERVER)
+        files.write_text(beside, text)
+        os.replace(beside, target)
     except OSError:
         return False
     return True
 
 
-def remove(folder: SpoolFolder) -> None:
-    """Delete a folder whose records were delivered, and the job's folder when it is empty."""
-    shutil.rmtree(folder.path, ignore_errors=True)
+def set_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
+    """Move a closed folder to where no meter opens it; None when it is live, not closed, or gone
+    already, or when the client of a dead meter may start another one.
+
+    A meter that opens a file of it during the move gets the folder back; where it has made the
+    folder anew meanwhile, it finds that out at its next save and takes its lines along (`Journal`).
+    Raises OSError where nothing can be moved.
+    """
+    if folder.is_live() or folder.unclosed() or folder.may_be_resumed():
+        return None
+    target = home / ASIDE / uuid.uuid4().hex[:12] / folder.job_id / folder.node
+    files.folder(target.parent)
     try:
-        folder.path.parent.rmdir()
-    except OSError:  # other nodes' folders are still there
-        return
+        os.replace(folder.path, target)
+    except FileNotFoundError:  # another process delivers it
+        _remove_empty(target.parent)
+        return None
+    aside = SpoolFolder(target)
+    if aside.is_live():
+        put_back(aside, folder)
+        return None
+    _remove_empty(folder.path.parent)
+    return aside
 
 
-def reject(folder: SpoolFolder) -> Path:
+def put_back(aside: SpoolFolder, folder: SpoolFolder) -> None:
+    """Undo `set_aside`; where a meter has made the folder anew, the old one stays for later."""
+    with contextlib.suppress(OSError):
+        files.folder(folder.path.parent)
+        os.replace(aside.path, folder.path)
+    _remove_empty(aside.path.parent)
+
+
+def remove(folder: SpoolFolder) -> None:
+    """Delete a folder whose records were delivered, and the empty ones above it."""
+    shutil.rmtree(folder.path, ignore_errors=True)
+    _remove_empty(folder.path.parent)
+
+
+def reject(home: Path, folder: SpoolFolder) -> Path:
     """Move a folder whose lines the store refuses to `rejected`; returns its new place.
 
     Raises OSError when it cannot be moved.
     """
-    home = folder.path.parents[2]
     target = home / "rejected" / folder.job_id / folder.node
     files.folder(target.parent)
     serial = 1
@@ -204,6 +280,7 @@ def reject(folder: SpoolFolder) -> Path:
         serial += 1
         target = target.with_name(f"{folder.node}.{serial}")
     os.replace(folder.path, target)
+    _remove_empty(folder.path.parent)
     return target
 
 
@@ -212,16 +289,37 @@ def acquire(path: Path) -> int | None:
 
     Raises OSError where files cannot be made or locked at all.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_at(descriptor, path):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # deleted or moved before it was locked: nobody else would see it
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one at `path`."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+        return False
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder and those above it, up to the home's own, as far as they are empty."""
+    while folder.name not in (SPOOL, ASIDE, ""):
+        try:
+            folder.rmdir()
+        except OSError:  # not empty, or gone
+            return
+        folder = folder.parent
 
 
 def _scanned(folder: str) -> list[os.DirEntry[str]]:
@@ -284,10 +382,11 @@ def _writer_file(path: Path) -> WriterFile:
         doc = _parsed(line)
         kind = doc.get("type")
         ended = ended or kind == "end"
-        resumes = doc.get("resumes", resumes) if kind == "job" else resumes
-        if kind == "count" and "since" not in doc:
-            key = (str(doc.get("unit")), doc.get("phase"))
-            amounts.setdefault(key, []).append(float(doc.get("amount", 0.0)))
+        resumes = _text(doc.get("resumes")) or resumes if kind == "job" else resumes
+        amount = doc.get("amount")
+        if kind == "count" and "since" not in doc and isinstance(amount, int | float):
+            key = (str(doc.get("unit")), _text(doc.get("phase")))
+            amounts.setdefault(key, []).append(amount)
     return WriterFile(
         writer=path.stem,
         path=path,
@@ -298,6 +397,21 @@ def _writer_file(path: Path) -> WriterFile:
         state=_state_of(path),
         counts={key: math.fsum(parts) for key, parts in amounts.items()},
     )
+
+
+def _client_lives(state: dict[str, Any]) -> bool:
+    """Whether the process that started a meter of this state is still there, by number and start.
+
+    Not known for one of another machine or container, and so False.
+    """
+    pid, began_ns = state.get("parent_pid"), state.get("parent_began_ns")
+    if not (pid and began_ns and state.get("boot") == clock.boot_id()):
+        return False
+    return bool(clock.process_start_ns(int(pid)) == began_ns)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _state_of(path: Path) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.sci.base.errors import RecordError
 
 if TYPE_CHECKING:
     from requests import Session
@@ -56,15 +58,13 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
     """
     done = SyncResult()
     home = spool.usable_home(config.home)
-    chosen = spool.folders(home, job_id)
-    for folder in chosen:
-        if folder.unclosed() and close_dead(folder):
-            done.closed.append(folder.job_id)
+    found = [*spool.abandoned(home, job_id), *spool.folders(home, job_id)]
+    chosen = [folder for folder in found if _close(home, folder, done)]
     if job_id:
         done.closed += _close_neighbours(home, job_id)
     addressed = _by_server(config, chosen, done)
     for server, theirs in addressed.items():
-        _send(config, server, theirs, done, job_id)
+        _send(config, home, server, theirs, done, job_id)
     if config.server is not None or (job_id and addressed):
         return done
     if store is not None:
@@ -98,14 +98,34 @@ def _by_server(
     return found
 
 
+def _close(home: Path, folder: spool.SpoolFolder, done: SyncResult) -> bool:
+    """Close a folder if it is dead and open; False when nothing in it can be read, and it is kept
+    elsewhere, so that it is reported once and no other journal waits for it.
+    """
+    try:
+        if folder.unclosed() and close_dead(folder):
+            done.closed.append(folder.job_id)
+    except RecordError as error:
+        kept = spool.reject(home, folder)
+        done.problems.append(f"{error.message}; it is kept in {kept}")
+        return False
+    return True
+
+
 def _close_neighbours(home: Path, job_id: str) -> list[str]:
     """Close the newest dead jobs of this node but this one; their ids."""
     newest = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
-    return [folder.job_id for folder in newest if folder.unclosed() and close_dead(folder)]
+    closed = []
+    for folder in newest:
+        with suppress(RecordError):  # a sync of all jobs reports it
+            if folder.unclosed() and close_dead(folder):
+                closed.append(folder.job_id)
+    return closed
 
 
 def _send(
     config: Config,
+    home: Path,
     server: str,
     chosen: list[spool.SpoolFolder],
     done: SyncResult,
@@ -118,7 +138,7 @@ def _send(
     with uploader.new_session(config.api_key) as session:
         for folder in chosen:
             try:
-                _send_folder(folder, server, session, done)
+                _send_folder(home, folder, server, session, done)
             except uploader.ServerAway as error:
                 text = "the journal stays spooled and `gramwatt sync` sends it"
                 done.problems.append(f"{error}; {text}")
@@ -130,15 +150,28 @@ def _send(
 
 
 def _send_folder(
-    folder: spool.SpoolFolder, server: str, session: Session, done: SyncResult
+    home: Path, folder: spool.SpoolFolder, server: str, session: Session, done: SyncResult
 ) -> None:
+    """Send a folder's lines; a dead one is deleted once it was moved aside and nothing is new."""
     from gramwatt.collectors.journal.uploader import upload
 
-    live = folder.is_live()
+    before = folder.sizes_b()
     sent = upload(folder.path, folder.job_id, folder.lines(), server, session)
     done.sent.append(folder.job_id)
-    if sent.rejected:
-        first = sent.rejected[0].get("message", "no reason given")
-        done.problems.append(f"{folder.job_id}: {len(sent.rejected)} lines refused: {first}")
-    if not live:
-        (spool.reject if sent.rejected else spool.remove)(folder)
+    refused = sent.rejected
+    aside = spool.set_aside(home, folder)
+    if aside is not None:
+        try:
+            if aside.sizes_b() != before:
+                late = upload(aside.path, aside.job_id, aside.lines(), server, session)
+                refused = refused + late.rejected
+        except BaseException:
+            spool.put_back(aside, folder)
+            raise
+        if refused:
+            spool.reject(home, aside)
+        else:
+            spool.remove(aside)
+    if refused:
+        first = refused[0].get("message", "no reason given")
+        done.problems.append(f"{folder.job_id}: {len(refused)} lines refused: {first}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common import files
+from gramwatt.collectors.journal.spool import is_at
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, encode
 from gramwatt.sci.journal.telemetry import joined
 
@@ -26,6 +27,7 @@ SYNC_EVERY_S = 10.0
 SYNC_SHARE = 100.0
 """fsync at most every 10 s, and never for more than 1 % of the time: on a disk where it takes a
 second, every 100 s. It guards against power cuts; a killed process loses nothing without it."""
+COPY_B = 1 << 20
 PENDING_MAX = 256
 """Lines kept for a disk that does not take them before neighbouring intervals are merged."""
 
@@ -109,16 +111,43 @@ class Journal:
                 os.close(self._file)
             self._file = None
 
+    def open(self) -> bool:
+        """Make and lock the file of final lines, so that the folder is live; False on failure."""
+        try:
+            self._opened()
+        except OSError as error:
+            self._fail(error)
+            return False
+        return True
+
     def _opened(self) -> int:
-        if self._file is not None:
-            return self._file
+        """The file of final lines, open for appending.
+
+        Where its folder was delivered and deleted meanwhile, or moved, the file is made anew with
+        all lines that it had: lines that arrive twice count once.
+        """
+        before = self._file
+        if before is not None and is_at(before, self.path):
+            return before
         files.folder(self.folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
+        if before is not None and os.path.samestat(os.fstat(before), os.fstat(descriptor)):
+            os.close(descriptor)  # the folder has just been put back
+            return before
         with contextlib.suppress(OSError):  # no locks on this file system: the folder's age decides
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            if before is not None:
+                self._log("the journal's folder was moved or deleted; it is written again")
+                _copy(before, descriptor)
+            self._size_b = os.fstat(descriptor).st_size
+        except OSError:
+            os.close(descriptor)
+            raise
+        if before is not None:
+            os.close(before)
         self._file = descriptor
-        self._size_b = os.fstat(descriptor).st_size
         return descriptor
 
     def _append(self, descriptor: int, data: bytes) -> None:
@@ -157,6 +186,16 @@ class Journal:
         if self._failing != str(error):
             self._failing = str(error)
             self._log(f"the journal cannot be written, lines wait in memory: {error}")
+
+
+def _copy(source: int, target: int) -> None:
+    """Make one open file's content that of another; raises OSError."""
+    os.ftruncate(target, 0)
+    at_b = 0
+    while part := os.pread(source, COPY_B, at_b):
+        at_b += len(part)
+        if os.write(target, part) != len(part):
+            raise OSError("the disk took a part of the lines only")
 
 
 def thinned(drafts: list[Draft]) -> list[Draft]:

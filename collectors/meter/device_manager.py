@@ -49,7 +49,7 @@ class DeviceManager:
             node, timeline, Schedule(timeline.start_ns), dependencies.random, put, notify
         )
         home, job_id = folder.parents[2], folder.parent.name
-        self._locks = DeviceLocks(home, job_id)
+        self._locks = DeviceLocks(home, job_id, node)
         processes = Processes(lambda: self.pids, job_id)
         self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
         self._nvidia = NvidiaGpus(self._job, dependencies.port, self._boards)

@@ -79,17 +79,18 @@ class NodeMeter:
         self._earlier = EarlierMeters(
             folder, start, dependencies.boot, dependencies.process_start_ns
         )
+        self._parent_began_ns = dependencies.process_start_ns(int(start.get("parent_pid") or 0))
         self._disk_takes_lines = True
         self._lock: int | None = None
         self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
         self._size_at_ns = self.job_start_ns + 5 * NS_PER_S
-        self._addressed = config.server is None
 
     def start(self) -> dict[str, Any]:
         """Take the first reading, unless another meter leads; returns the `ready` reply."""
         for notice in self.config.notices:
             self.notify(notice.code, notice.message)
+        self.journal.open()  # from here on nobody delivers and deletes what is read of the folder
         self.counts.restore(self._earlier.counted())
         dead = self._earlier.to_resume()
         if dead:
@@ -283,8 +284,8 @@ class NodeMeter:
         """Write the open file, then the final lines (docs/journal.md, "Order of writing")."""
         now_ns = self.timeline.now_ns()
         self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
-        if not self._addressed and self.config.server:
-            self._addressed = remember_server(self.journal.folder, self.config.server)
+        if self.config.server:
+            remember_server(self.journal.folder, self.config.server)
         opened = self.devices.open_intervals() if self.devices else []
         if self._disk_takes_lines and self.counts.due(now_ns):
             self.counts.flush(self.journal.put)
@@ -302,8 +303,10 @@ class NodeMeter:
     def _state(self) -> dict[str, Any]:
         state = {
             "boot": self.dependencies.boot,
+            "machine": identity.machine_id(),
             "leader": self.devices is not None,
             "parent_pid": self.start_line.get("parent_pid"),
+            "parent_began_ns": self._parent_began_ns,
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),

@@ -9,38 +9,49 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.identity import safe_id
 from gramwatt.collectors.journal import spool
 
+TRIES, PAUSE_S = 5, 0.005
+"""Another job that looks whether this one lives holds the lock for a moment [s]."""
+
 
 class DeviceLocks:
     """One job's lock files, `GRAMWATT_HOME/boards/<device>/<job>`."""
 
-    def __init__(self, home: Path, job_id: str) -> None:
+    def __init__(self, home: Path, job_id: str, node: str = "") -> None:
+        """`node` names the job's part on this node, where each node has a lock of its own."""
         self._folder, self._job = home / "boards", safe_id(job_id)
+        self._part = safe_id(f"{job_id}.{node}")
         self._held: dict[Path, int] = {}
 
-    def acquire(self, device_id: str) -> None:
-        """Lock the device's file of this job. Where files cannot be locked the job holds none, and
-        the other jobs do not see it.
+    def acquire(self, device_id: str, *, by_node: bool = False) -> None:
+        """Lock the device's file of this job, or `by_node` of this job on this node. Where files
+        cannot be locked the job holds none, and the other jobs do not see it.
         """
-        folder = self._folder / safe_id(device_id)
-        try:
-            files.folder(folder)
-            lock = spool.acquire(folder / self._job)
-        except OSError:
-            return
-        if lock is not None:
-            self._held[folder / self._job] = lock
+        path = self._folder / safe_id(device_id) / (self._part if by_node else self._job)
+        for _ in range(TRIES):
+            try:
+                files.folder(path.parent)
+                lock = spool.acquire(path)
+            except OSError:
+                return
+            if lock is not None:
+                self._held[path] = lock
+                return
+            time.sleep(PAUSE_S)
 
     def others(self, device_id: str) -> int:
-        """Number of other jobs that measure the device now. Removes the files of dead jobs."""
+        """Number of other jobs, or parts of jobs by node, that measure the device now. Removes the
+        files of dead jobs.
+        """
         folder, living = self._folder / safe_id(device_id), 0
         try:
-            names = [name for name in os.listdir(folder) if name != self._job]
+            names = set(os.listdir(folder)) - {self._job, self._part}
         except OSError:
             return 0
         for name in names:

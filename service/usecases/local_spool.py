@@ -7,17 +7,13 @@ where it is used: with nothing spooled, `gramwatt sync` ends without it.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gramwatt.collectors.common import files
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder
 
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
 
 LINES_AT_ONCE = 5_000
 """Lines of one transaction, so that a long journal does not keep other writers waiting."""
-ABANDONED_AFTER_S = 60.0
-"""A folder on its way out for longer [s] was left by a process that died."""
 
 
 def ingest_home(home: Path, job_id: str | None = None) -> list[str]:
@@ -105,38 +99,24 @@ def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
 
     A journal that was measured for a server is not the local store's: `gramwatt sync` sends it.
     """
-    abandoned = [SpoolFolder(path) for path in _abandoned(home)]
-    local = [f for f in spool.folders(home, job_id) if f.server() is None]
-    closed = [f for f in local if not f.is_live() and not f.unclosed()]
-    return [f for f in (*abandoned, *closed) if job_id in (None, f.job_id) and f.writers()]
-
-
-def _abandoned(home: Path) -> list[Path]:
-    found = []
-    for path in sorted((home / "taken").glob("*/*/*")):
-        try:
-            age_s = time.time() - path.parent.stat().st_mtime
-        except FileNotFoundError:
-            continue
-        if age_s > ABANDONED_AFTER_S:
-            found.append(path)
-    return found
+    closed = [f for f in spool.folders(home, job_id) if not f.is_live() and not f.unclosed()]
+    found = [*spool.abandoned(home, job_id), *closed]
+    return [folder for folder in found if folder.server() is None and folder.writers()]
 
 
 def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     """Ingest a folder, move it aside, and delete it once nothing in it is new."""
-    before = _sizes(folder)
+    before = folder.sizes_b()
     refused = _ingest_lines(service, folder)
-    aside = _move_aside(home, folder)
-    if aside is None:
-        return False
-    if _sizes(aside) != before:
+    aside = spool.set_aside(home, folder)
+    if aside is None:  # a meter's again, or another process delivers it, or its client lives
+        return folder.may_be_resumed() and not folder.is_live()
+    if aside.sizes_b() != before:
         refused = _ingest_lines(service, aside)
     if refused:
         _reject(home, aside, refused)
     else:
         spool.remove(aside)
-    _remove_empty(aside.path.parents[1])
     return True
 
 
@@ -163,45 +143,10 @@ def _score(service: Service, job_id: str) -> bool:
     return score_when_closed(service, key)
 
 
-def _sizes(folder: SpoolFolder) -> dict[str, int]:
-    found = {}
-    for path in folder.path.glob("*"):
-        if path.suffix in (".jsonl", ".open"):
-            try:
-                found[path.name] = path.stat().st_size
-            except FileNotFoundError:  # another process is ingesting the same folder
-                continue
-    return found
-
-
-def _move_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
-    """The folder where no meter looks for it; None when it is alive again, or gone already."""
-    if folder.is_live():
-        return None
-    target = home / "taken" / uuid.uuid4().hex[:12] / folder.job_id / folder.node
-    files.folder(target.parent)
-    aside: SpoolFolder | None = SpoolFolder(target)
-    try:
-        os.replace(folder.path, target)
-        if SpoolFolder(target).is_live():
-            # A meter of the same job opened it just before the move: undo it.
-            os.replace(target, folder.path)
-            aside = None
-    except FileNotFoundError:
-        aside = None
-    _remove_empty(folder.path.parent)
-    _remove_empty(target.parent)
-    return aside
-
-
 def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
     """Keep a folder with lines that the store refuses, and report it once."""
-    target = home / "rejected" / aside.job_id / aside.node
-    while target.exists():
-        target = target.with_name(f"{aside.node}.{uuid.uuid4().hex[:6]}")
-    files.folder(target.parent)
     try:
-        os.replace(aside.path, target)
+        target = spool.reject(home, aside)
     except FileNotFoundError:  # another process is keeping it
         return
     first = refused[0]
@@ -211,13 +156,3 @@ def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
             f"(first: {first['code']}, {first['message']}); they are kept in {target}",
             file=sys.stderr,
         )
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder and the empty ones above it, up to the spool's own."""
-    while folder.name not in ("taken", "spool", "rejected", ""):
-        try:
-            folder.rmdir()
-        except OSError:  # not empty, or gone
-            return
-        folder = folder.parent

@@ -15,7 +15,9 @@ from random import Random
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.journal.spool import SpoolFolder, remove, set_aside
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.testing.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
@@ -36,12 +38,42 @@ WAVES: list[dict[str, Any]] = [
 ]
 
 
+class Sync:
+    """One `gramwatt sync`, which sends what it finds at its begin and deletes the folder at its
+    end: other runs of the job begin, go on and end in between.
+    """
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._before: dict[str, int] | None = None
+
+    def begin(self) -> None:
+        """Close what is dead and send every line."""
+        folder = self._story.spool()
+        if folder.unclosed():
+            close_dead(folder)
+        self._before = folder.sizes_b()
+        self._story.delivered += folder.lines()
+
+    def end(self) -> None:
+        """Move the folder out of the way, send what is new, delete it."""
+        story = self._story
+        aside = set_aside(story.home, story.spool())
+        if aside is not None:
+            if aside.sizes_b() != self._before:
+                story.delivered += aside.lines()
+            remove(aside)
+            story.deletions += 1
+
+
 class Story(Rig):
     """One machine and one job, told from a seed."""
 
     def __init__(self, home: Path, seed: int) -> None:
         draw = self.draw = Random(seed)
         self.arrivals = Random(~seed)  # whether a line or a reply arrives before a death
+        self.syncs = Random(seed + 10**6)  # when `gramwatt sync` delivers the folder and deletes it
+        self.delivering = self.syncs.random() < 0.5
         self.job_id = f"job-{seed}"
         self.length_s = 10 ** draw.uniform(0.7, 3.1)
         self.lying, self.deadly = draw.random() < 0.4, draw.random() < 0.7
@@ -56,6 +88,8 @@ class Story(Rig):
         self.disk = Disk(draw)
         self.ranks: list[Rank] = []
         self.uploads: list[list[bytes]] = []
+        self.delivered: list[bytes] = []
+        self.deletions = 0
         self.sent = self.lost_counts = 0.0
         self.restarts = 0
         self.blind: list[tuple[int, int]] = []
@@ -73,13 +107,13 @@ class Story(Rig):
         while any(rank.end_ns is None for rank in self.ranks):
             self._pass(self.clock.now_ns() + NS_PER_S)
         self._room()
-        for path in self.spool().path.glob("*.jsonl"):
+        for path in (self.home / "spool").rglob("*.jsonl"):
             if not path.stat().st_size:  # an hour later nobody takes it for a meter just starting
                 os.utime(path, (0, 0))
 
     def spool(self) -> SpoolFolder:
-        """The job's folder."""
-        return SpoolFolder(next((self.home / "spool" / self.job_id).iterdir()))
+        """The job's folder; a sync may have deleted it."""
+        return SpoolFolder(self.home / "spool" / self.job_id / node_id())
 
     def spans(self, *, closed: bool = False) -> list[tuple[int, int]]:
         """When the job's devices were reserved, by the boot clock [ns]: until the stop marks, or
@@ -126,8 +160,14 @@ class Story(Rig):
                 plan.append((draw.uniform(start_s, end_s), lambda rank=rank: self._count(rank)))
         for _ in range(draw.choice([0, 1, 3])):
             plan.append((draw.uniform(0, length_s), self._upload))
+        # Where a clock stood before it was set is known from the folder only.
         for _ in range(draw.choice([0, 0, 1, 2])):
-            plan.append((draw.uniform(0, length_s), self._jump))
+            at_s = draw.uniform(0, length_s)
+            plan += [] if self.delivering else [(at_s, self._jump)]
+        for _ in range(self.syncs.choice([2, 4, 8]) if self.delivering else 0):
+            at_s, takes_s = self.syncs.uniform(0, length_s), 10 ** self.syncs.uniform(-1, 1.5)
+            sync = Sync(self)
+            plan += [(at_s, sync.begin), (at_s + takes_s, sync.end)]
         blind = self.lying and not self.deadly  # nobody looks while the machine sleeps either
         for _ in range(0 if blind else draw.choice([0, 0, 0, 1])):
             plan.append((draw.uniform(0, length_s), self._suspend))

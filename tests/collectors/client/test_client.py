@@ -254,3 +254,18 @@ def test_the_client_needs_the_light_part_of_the_standard_library_only() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.sub(r"\s+", "", done.stdout) == "[][]"
+
+
+@pytest.mark.parametrize("letters", ["x", "\N{EARTH GLOBE EUROPE-AFRICA}"])
+def test_a_start_line_of_a_megabyte_arrives_whole(fake: Callable[[str], Log], letters: str) -> None:
+    told = fake("")
+    tags = {f"{number:02}" + letters * 510: letters * 512 for number in range(64)}
+    client = Client("j", "track", {"tags": tags})
+    client.start()
+    client.count(3)
+    assert client.wait_ready(30)
+    client.count(4)
+    assert client.stop("completed")
+    start, *rest = told()
+    assert start["args"]["tags"] == tags
+    assert amounts(rest) == {(None, None): 7}

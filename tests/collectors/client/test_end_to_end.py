@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.journal import spool
-from gramwatt.sci.journal.records import AnyRecord, CountRecord, EndRecord, IntervalRecord, decode
+from gramwatt.sci.journal.records import (
+    AnyRecord,
+    CountRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+    decode,
+)
 
 POWER_W = 300.0
 EDGES_J = 0.2 * POWER_W
@@ -398,3 +405,17 @@ if __name__ == "__main__":
 """
     assert start_script(environ, body, tmp_path).wait(60) == 0
     assert units(records(environ)) == {"image": 140.0}
+
+
+def test_as_many_and_as_long_tags_as_are_allowed_are_journaled(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    tags = {
+        f"{number:02}" + "k" * 510: "\N{EARTH GLOBE EUROPE-AFRICA}" * 512 for number in range(64)
+    }
+    options = [part for key, text in tags.items() for part in ("--tag", f"{key}={text}")]
+    command = [*GRAMWATT, "run", "--strict", *options, "--", "sleep", "1"]
+    assert subprocess.run(command, env=environ, timeout=60).returncode == 0
+    found = records(environ)
+    assert [dict(r.tags) for r in found if isinstance(r, JobRecord)] == [tags]
+    assert seconds(gpu_intervals(found)) > 0.9

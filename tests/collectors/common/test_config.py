@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import (
+    PARSERS,
     describe,
     project_file,
     resolve,
@@ -197,3 +203,59 @@ def test_the_limit_of_tags_holds_for_all_places_together(tmp_path: Path) -> None
     again = resolve({"tags": ["a0=y"]}, environ, tmp_path)
     assert dict(again.tags) == {**many, "a0": "y"}
     assert again.notices == ()
+
+
+@pytest.mark.parametrize("key", ["GRAMWATT_HOME", "GRAMWATT_OVERLAY"])
+def test_a_relative_path_in_a_folder_that_is_gone_stops_no_command(
+    tmp_path: Path, key: str
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    names = {k: v for k, v in os.environ.items() if not k.startswith("GRAMWATT_")}
+    environ = {**names, "XDG_DATA_HOME": str(tmp_path / "data"), key: "relative"}
+    environ |= {"XDG_CONFIG_HOME": str(tmp_path), "GRAMWATT_HOST_SOURCE": "model"}
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    command = [sys.executable, "-m", "gramwatt", "run", "--", "sh", "-c", "echo ran; exit 7"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "sh", str(gone), *command],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (7, "ran\n")
+    assert "Traceback" not in done.stderr
+    assert "a relative path, and the current folder does not exist" in done.stderr
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -(10**400)])
+    | st.floats()
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(args=st.dictionaries(st.sampled_from([*PARSERS, "default_name", "odd"]), ANYTHING))
+def test_no_value_of_any_key_raises(args: dict[str, Any]) -> None:
+    nothing = {"HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}
+    config = resolve(args, nothing, Path("/"))
+    wrong = {notice.field for notice in config.notices}
+    for key in PARSERS:
+        value = args.get(key)
+        told = key in wrong or config.origins[key] == "argument"
+        assert told or value is None or key in ("zone", "region")
+
+
+def test_a_settings_file_nested_too_deep_is_ignored(
+    places: tuple[dict[str, str], Path, Path],
+) -> None:
+    environ, cwd, _ = places
+    (cwd / "gramwatt.toml").write_text("tags = " + "[" * 20_000)
+    (notice,) = resolve({}, environ, cwd).notices
+    assert "gramwatt.toml cannot be read and is ignored" in notice.message

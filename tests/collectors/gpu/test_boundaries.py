@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -64,3 +65,35 @@ def test_a_counter_that_does_not_tick_for_seconds_does_not_delay_the_readings(
     # one period of 250 W at each edge that could not be found
     truth_j = rig.truth_j(start_ns, end_ns)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=2 * 250 * 4.0)
+
+
+@pytest.mark.parametrize("fails_at_s", [0.03, 20.0])
+def test_a_boundary_whose_reads_fail_ends_and_holds_no_other_device_up(
+    tmp_path: Path, fails_at_s: float
+) -> None:
+    """The start waits at most 2.5 s and a window's edge 0.5 s, at 100 reads a second; after that
+    the device is read once a second, and the profile of the other one every 5 s.
+    """
+    failing = {"type": "failing", "at_s": fails_at_s, "until_s": 80.0}
+    rig = Rig(tmp_path, gpu(faults=[failing]), gpu())
+    calls = [0, 0]
+    fields = rig.nvml.fields
+
+    def counted(index: int, *more: Any) -> Any:
+        calls[index] += 1
+        return fields(index, *more)
+
+    rig.nvml.fields = counted  # type: ignore[method-assign]
+    start_ns = rig.clock.now_ns()
+    meter = rig.start()
+    rig.run(fails_at_s, meter)
+    for number in range(3):
+        meter.handle({"cmd": "window", "name": str(number), "start_ns": rig.clock.mono_ns()})
+    before = list(calls)
+    rig.run(60, meter)
+    assert calls[0] - before[0] <= 250 + 3 * 50 + 60 + 10
+    assert calls[1] - before[1] >= 60
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    truth_j = rig.truth_j(start_ns, end_ns, 1)
+    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(truth_j, abs=250 * 0.1)

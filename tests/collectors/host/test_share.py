@@ -9,8 +9,8 @@ import pytest
 from gramwatt.collectors.common import identity
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.sci.journal.merge import MergedDevice, merge
-from gramwatt.sci.journal.records import decode
+from gramwatt.sci.journal.merge import MergedDevice, MergedJob, merge
+from gramwatt.sci.journal.records import IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
 
 RAM_W = 0.392 * 64
@@ -76,8 +76,35 @@ def test_nodes_that_share_a_home_are_different_hosts(
     meters = []
     for number, name in enumerate("ab"):
         monkeypatch.setattr(identity, "node_id", lambda *_, name=name: f"n-{name}")
+        monkeypatch.setattr(identity, "kernel_id", lambda name=name: f"k-{name}")
         meters.append(started(rig, name, number + 1))
     rig.run(100, *meters)
     for meter in meters:
         rig.stop(meter)
     assert energy_j(memory(rig, "b").intervals) == pytest.approx(RAM_W * 100, rel=0.01)
+
+
+def test_two_containers_of_one_host_and_job_are_billed_the_host_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meters = []
+    for number, name in enumerate("ab"):
+        monkeypatch.setattr(identity, "node_id", lambda *_, name=name: f"n-{name}")
+        meters.append(started(rig, "job", number + 1))
+    rig.run(100, *meters)
+    for meter in meters:
+        rig.stop(meter)
+    folders = [SpoolFolder(path) for path in (rig.home / "spool" / "job").iterdir()]
+    job = merge(decode(line) for folder in folders for line in folder.lines())
+    memories = [d for d in job.devices if d.record.device_class == "ram"]
+    assert [d.record.device_id for d in memories] == ["n-a-ram", "n-b-ram"]
+    booked_j = sum(energy_j(d.intervals) for d in memories)
+    # Each looks every 10 s, so that the change at the start is seen up to 10 s late.
+    assert booked_j == pytest.approx(RAM_W * 100, abs=RAM_W * 10.5)
+    assert energy_j(rig_board(job)) == pytest.approx(250 * 100, abs=250 * 0.2)
+
+
+def rig_board(job: MergedJob) -> tuple[IntervalRecord, ...]:
+    [found] = [d for d in job.devices if d.record.device_class == "gpu"]
+    return found.intervals

@@ -117,8 +117,8 @@ def test_removing_takes_the_empty_jobs_folder_along(tmp_path: Path) -> None:
 
 
 def test_rejected_folders_are_kept_apart_and_never_overwrite_each_other(tmp_path: Path) -> None:
-    first = spool.reject(folder(tmp_path, a_jsonl="1\n"))
-    second = spool.reject(folder(tmp_path, a_jsonl="2\n"))
+    first = spool.reject(tmp_path, folder(tmp_path, a_jsonl="1\n"))
+    second = spool.reject(tmp_path, folder(tmp_path, a_jsonl="2\n"))
     assert first == tmp_path / "rejected" / "job" / "n-a"
     assert [(path / "a.jsonl").read_text() for path in (first, second)] == ["1\n", "2\n"]
 
@@ -178,7 +178,7 @@ def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_um
     assert any(name.startswith("r-") for name in names)  # the recovery's journal
     assert {mode for found, mode in modes.items() if found.is_dir()} == {0o700}
     assert {mode for found, mode in modes.items() if found.is_file()} == {0o600}
-    moved = spool.reject(spool.SpoolFolder(path))
+    moved = spool.reject(home, spool.SpoolFolder(path))
     assert stat.S_IMODE(moved.parents[1].stat().st_mode) == 0o700
     assert stat.S_IMODE(home.stat().st_mode) == 0o755  # it is its owner's to decide
 

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from gramwatt.collectors.common import clock
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal import writer
 from gramwatt.collectors.journal.recovery import close_dead
@@ -52,18 +53,23 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def test_no_joule_counts_twice_and_at_most_ten_seconds_are_lost(
     first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Service
 ) -> None:
+    deletions = 0
     for seed in range(first, first + AT_ONCE):
         story = Story(tmp_path / str(seed), seed)
         with monkeypatch.context() as patch:
             patch.setattr(writer, "os", story.disk)
+            patch.setattr(clock, "boot_id", lambda story=story: story.boot)
+            patch.setattr(clock, "process_start_ns", story.clients.get)
             story.live()
         assert close_dead(story.spool()), seed
-        lines = list(story.spool().lines())
+        lines = [*story.delivered, *story.spool().lines()]
+        deletions += story.deletions
         job = merge(records(lines))
         assert job.state != "running", seed
         check_energy(story, job)
         check_counts(story, job)
         check_uploads(story, job, lines, store)
+    assert deletions > 0
 
 
 def check_energy(story: Story, job: MergedJob) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +54,49 @@ def test_a_home_that_cannot_be_written_shows_nobody(tmp_path: Path) -> None:
     locks.acquire(BOARD)
     assert locks.others(BOARD) == 0
     locks.release()
+
+
+LOOK = """
+import sys
+from pathlib import Path
+from gramwatt.collectors.sharing.locks import DeviceLocks
+locks = DeviceLocks(Path(sys.argv[1]), "looks")
+print("up", flush=True)
+while True:
+    locks.others("GPU-1")
+"""
+
+
+def test_a_job_that_starts_while_another_looks_is_seen(tmp_path: Path) -> None:
+    """The one that looks deletes files that nobody has locked: also one about to be locked."""
+    command = [sys.executable, "-c", LOOK, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as looking:
+        assert looking.stdout is not None
+        looking.stdout.readline()
+        watcher = DeviceLocks(tmp_path, "watches")
+        unseen = 0
+        for number in range(300):
+            locks = DeviceLocks(tmp_path, f"job-{number}")
+            locks.acquire(BOARD)
+            unseen += watcher.others(BOARD) == 0
+            locks.release()
+        looking.kill()
+    assert unseen == 0
+
+
+def test_a_lock_of_a_file_that_is_deleted_meanwhile_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks, other = DeviceLocks(tmp_path, "mine"), DeviceLocks(tmp_path, "other")
+    flock, calls = fcntl.flock, []
+
+    def slow_flock(descriptor: int, how: int) -> None:
+        calls.append(how)
+        if len(calls) == 1:  # another job has looked in between, and deletes what nobody has locked
+            other.others(BOARD)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", slow_flock)
+    locks.acquire(BOARD)
+    monkeypatch.undo()
+    assert other.others(BOARD) == 1

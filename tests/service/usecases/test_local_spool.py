@@ -9,8 +9,8 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder, remember_server
-from gramwatt.service.usecases import local_spool
 from gramwatt.service.usecases.local_spool import document, ingest_home, open_store
 from tests.journals import journal, lines
 
@@ -66,7 +66,7 @@ def test_the_store_in_a_home_that_all_may_read_is_private(home):
             session.execute(sa.text("SELECT 1"))
             modes = {path.name: path.stat().st_mode & 0o777 for path in home.iterdir()}
         store.close()
-        aside = local_spool._move_aside(home, SpoolFolder(spooled(home).parent))
+        aside = spool.set_aside(home, SpoolFolder(spooled(home).parent))
     finally:
         os.umask(before)
     assert modes.pop("gramwatt.db") == 0o600
@@ -122,7 +122,7 @@ def test_a_meter_that_comes_back_in_the_last_moment_keeps_its_folder(home, monke
             held.append((target / path.name).open("rb"))
             fcntl.flock(held[0], fcntl.LOCK_EX)
 
-    monkeypatch.setattr(local_spool.os, "replace", replace_and_return)
+    monkeypatch.setattr(os, "replace", replace_and_return)
     ingest_home(home)
     assert path.exists()
     held[0].close()
@@ -133,13 +133,13 @@ def test_a_meter_that_comes_back_in_the_last_moment_keeps_its_folder(home, monke
 def test_lines_that_arrive_while_taking_in_are_not_lost(home, monkeypatch):
     path = spooled(home, "job-1")
     late = lines(journal("job-1", node=path.parent.name, writer="w2", role="track", minutes=1))
-    move = local_spool._move_aside
+    move = spool.set_aside
 
     def write_and_move(home_, folder):
         (path.parent / "w2.jsonl").write_bytes(b"\n".join(late) + b"\n")
         return move(home_, folder)
 
-    monkeypatch.setattr(local_spool, "_move_aside", write_and_move)
+    monkeypatch.setattr(spool, "set_aside", write_and_move)
     ingest_home(home)
     service = open_store(home)
     from gramwatt.service.store.models import Writer

@@ -1,0 +1,228 @@
+"""A journal that is delivered while another run of the same job opens its folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.common import clock
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.journal import spool, uploader
+from gramwatt.collectors.journal.sync import sync
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import AnyRecord, CountRecord, decode
+from tests.collectors.client.test_end_to_end import (
+    GRAMWATT,
+    POWER_W,
+    environ,
+    home,
+    meters,
+    start_script,
+    wait_until,
+)
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
+
+__all__ = ["environ"]
+
+
+class SlowServer(ThreadingHTTPServer):
+    """Takes every line, and answers only when it may."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), SlowHandler)
+        self.lines: list[bytes] = []
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+
+class SlowHandler(BaseHTTPRequestHandler):
+    server: SlowServer
+
+    def do_POST(self) -> None:
+        lines = self.rfile.read(int(self.headers["Content-Length"])).splitlines()
+        self.server.asked.set()
+        self.server.may_answer.wait(25)
+        self.server.lines += lines
+        highest: dict[str, int] = {}
+        for record in map(json.loads, lines):
+            highest[record["writer"]] = max(record["seq"], highest.get(record["writer"], 0))
+        acknowledged = [{"writer": name, "seq": seq} for name, seq in highest.items()]
+        answer = {"accepted": len(lines), "duplicate": 0, "rejected": []}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({**answer, "acknowledged": acknowledged}).encode())
+
+    def log_message(self, *_args: Any) -> None:
+        return
+
+
+@pytest.fixture
+def server() -> Iterator[SlowServer]:
+    running = SlowServer()
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield running
+    running.may_answer.set()
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+@pytest.mark.parametrize("second", ["still runs", "has ended"])
+def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
+    environ: dict[str, str], tmp_path: Path, server: SlowServer, second: str
+) -> None:
+    """As with consecutive steps of one Slurm job: the second begins while the first is sent."""
+    first = "with track(unit='image') as job:\n    job.count(7)\n    time.sleep(1.2)\n"
+    assert start_script(environ, first, tmp_path).wait(60) == 0
+    wait_until(lambda: not meters(environ), "the end of the first run")
+    address = {"GRAMWATT_SERVER": f"http://127.0.0.1:{server.server_port}"}
+    syncing = subprocess.Popen([*GRAMWATT, "sync"], env=environ | address)
+    assert server.asked.wait(30)
+
+    (tmp_path / "job.py").unlink()
+    body = "with track(unit='image') as job:\n    job.count(5)\n    print('up', flush=True)\n"
+    body += f"    while not os.path.exists({str(tmp_path / 'end')!r}):\n        time.sleep(0.05)\n"
+    body += "        job.count(0)\n"
+    if second == "has ended":
+        (tmp_path / "end").touch()
+    job = start_script(environ, body, tmp_path)
+    folder = home(environ) / "spool" / "job-1" / node_id()
+    wait_until(lambda: len(list(folder.glob("*.jsonl"))) == 2, "the second run's journal")
+    if second == "has ended":
+        assert job.wait(60) == 0
+        wait_until(lambda: not meters(environ), "the end of the second run")
+    server.may_answer.set()
+    assert syncing.wait(60) == 0
+    if second == "still runs":
+        time.sleep(1.0)
+        (tmp_path / "end").touch()
+        assert job.wait(60) == 0
+        wait_until(lambda: not meters(environ), "the end of the second run")
+        assert (
+            subprocess.run([*GRAMWATT, "sync"], env=environ | address, timeout=60).returncode == 0
+        )
+    found = merge(decode(line) for line in server.lines)
+    assert sum(count.amount for count in found.counts) == 12
+    assert found.state == "completed"
+    assert spool.folders(home(environ)) == []
+    assert not list((home(environ) / "taken").iterdir())
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_a_meter_whose_folder_goes_away_takes_its_lines_along(tmp_path: Path, how: str) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start(config={"server": "http://key:word@server"})
+    rig.count(meter, 4)
+    rig.run(35, meter)
+    if how == "deleted":
+        shutil.rmtree(rig.folder().path)
+    else:
+        rig.folder().path.rename(tmp_path / "elsewhere")
+    rig.count(meter, 8)
+    rig.run(35, meter)
+    rig.stop(meter)
+    assert rig.folder().server() == "http://server"
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 70 * 250 / 300)
+    assert sum(count.amount for count in rig.merged().counts) == 12
+    assert rig.merged().state == "completed"
+
+
+def test_a_folder_that_was_put_back_is_written_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(25, meter)
+    path = rig.folder().path
+    aside = tmp_path / "aside"
+    path.rename(aside)
+    path.mkdir()  # the meter is about to make it anew
+    aside.rename(path)
+    rig.run(25, meter)
+    rig.stop(meter)
+    assert len(list(path.glob("*.jsonl"))) == 1
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 50)
+
+
+def delivered_by_sync(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> list[AnyRecord]:
+    """What a sync to a server sends of the rig's home, while the rig's clients live."""
+    sent: list[AnyRecord] = []
+
+    def upload(*args: Any) -> uploader.Sent:
+        sent.extend(map(decode, args[2]))
+        return uploader.Sent()
+
+    monkeypatch.setattr(uploader, "upload", upload)
+    monkeypatch.setattr(clock, "boot_id", lambda: rig.boot)
+    monkeypatch.setattr(clock, "process_start_ns", rig.clients.get)
+    sync(Config(home=rig.home, server="http://server"), None)
+    return sent
+
+
+@pytest.mark.parametrize("client_lives", [True, False])
+def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client_lives: bool
+) -> None:
+    rig = Rig(tmp_path)
+    rig.clients[100] = rig.clock.now_ns()
+    first = rig.start(pid=100)
+    rig.count(first, 4)
+    rig.run(21, first)
+    assert list(first.counts.unconfirmed.values()) == [4]
+    rig.kill(first)  # the reply never arrives
+    if not client_lives:
+        del rig.clients[100]
+    sent = delivered_by_sync(rig, monkeypatch)
+    assert bool(spool.folders(tmp_path)) == client_lives
+    if client_lives:
+        second = rig.start(pid=100, restart=1)
+        rig.count(second, 8)
+        rig.stop(second)
+        sent += delivered_by_sync(rig, monkeypatch)
+    unique = {(r.writer, r.seq): r.amount for r in by_type(sent, CountRecord)}
+    assert sum(unique.values()) == (12 if client_lives else 4)
+    assert spool.folders(tmp_path) == []
+
+
+GARBAGE = {
+    "no json": b"\x00\x00garbage\n",
+    "a newer release": b'{"v":9,"type":"job","job_id":"job-0","writer":"w","seq":1}\n',
+    "no time": b'{"v":1,"type":"count","unit":"image","amount":"many","phase":[1]}\n',
+    "an odd job": b'{"v":1,"type":"job","resumes":{"a":1}}\n',
+}
+
+
+def test_a_journal_that_cannot_be_read_is_kept_reported_once_and_stops_no_other(
+    environ: dict[str, str],
+) -> None:
+    del environ["GRAMWATT_SERVER"]
+    for number, text in enumerate(GARBAGE.values()):
+        bad = home(environ) / "spool" / f"bad-{number}" / node_id() / "w.jsonl"
+        bad.parent.mkdir(parents=True)
+        bad.write_bytes(text)
+
+    def call(*args: str) -> subprocess.CompletedProcess[str]:
+        command = [*GRAMWATT, *args]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+
+    assert call("run", "--", "true").returncode == 0
+    assert json.loads(call("job", "job-1", "--json").stdout)["state"] == "completed"
+    first, second = call("sync"), call("sync")
+    assert (first.returncode, second.returncode, second.stderr) == (1, 0, "")
+    assert "Traceback" not in first.stderr
+    for number, text in enumerate(GARBAGE.values()):
+        kept = home(environ) / "rejected" / f"bad-{number}" / node_id()
+        assert (kept / "w.jsonl").read_bytes() == text
+        (line,) = [line for line in first.stderr.splitlines() if f"job bad-{number} " in line]
+        assert line.startswith("gramwatt: the journal of job")
+        assert line.endswith(f"it is kept in {kept}")
