@@ -117,7 +117,7 @@ def _summary(document: MonthDoc) -> list[Block]:
     figures = terms(totals)
     before = document["previous"]
     if before is not None:
-        note = against(totals["total_g"], before["total_g"])
+        note = against(totals["total_g"], before["total_g"], document["changes"]["total_g"])
         figures["total_g"] = replace(figures["total_g"], note=note)
     return [
         Heading("Summary"),

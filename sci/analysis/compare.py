@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
-from gramwatt.sci.base.document import ConversionDoc, JobDoc
+from gramwatt.sci.base.document import ConversionDoc, JobDoc, figure
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.grid.spread import at_equal_grid
+from gramwatt.sci.score.functional_unit import per_unit
 
 _Term = Literal["energy", "intensity", "pue", "embodied", "units"]
 _Factors = Mapping[_Term, float]
@@ -69,25 +71,30 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
             f"not comparable: {'; '.join(differences)} differ; score both in the same way",
             code="not-comparable",
         )
-    first, second = (side.g_per_unit for side in sides)
+    first, second = at_equal_grid(*(side.g_per_unit for side in sides))
+    ratio = second.over(first, "1")
     effects = _effects(*(side.factors() for side in sides))
     return {
         "unit": chosen,
         "before": sides[0].to_doc(),
         "after": sides[1].to_doc(),
         "change_g_per_unit": second.value - first.value,
-        "ratio": second.over(first, "1").to_doc(),
-        "verdict": verdict(first, second),
+        "ratio": ratio.to_doc(),
+        "verdict": verdict(ratio),
         "effects_g_per_unit": {term: effects[term] for term in TERMS},
         "moved": _moved(effects),
     }
 
 
-def verdict(before: Quantity, after: Quantity) -> str:
-    """`lower` or `higher` only where the ranges do not meet, else `no-reliable-difference`."""
-    if after.high < before.low:
+def verdict(ratio: Quantity) -> str:
+    """`lower` or `higher` only where the range of after over before leaves out 1.
+
+    What both sides share, such as a meter, a part's embodied carbon or a grid's annual value, has
+    cancelled in the ratio.
+    """
+    if ratio.high < 1:
         return "lower"
-    return "higher" if after.low > before.high else "no-reliable-difference"
+    return "higher" if ratio.low > 1 else "no-reliable-difference"
 
 
 def _differences(before: JobDoc, after: JobDoc) -> list[str]:
@@ -157,7 +164,15 @@ def _side(document: JobDoc, unit: str) -> _Side:
         )
     if row["g_per_unit"] is None:
         raise ScoreError(f"job {document['job_id']!r} has no score", code="not-comparable")
-    return _Side(document, row["count"], Quantity.from_doc(row["g_per_unit"]))
+    return _Side(document, row["count"], _score(document, row["count"], unit))
+
+
+def _score(document: JobDoc, count: float, unit: str) -> Quantity:
+    """C per R, with its uncertainty by inputs."""
+    operational, embodied = figure(document, "operational_g"), figure(document, "embodied_g")
+    assert operational is not None  # a score has both terms
+    assert embodied is not None
+    return per_unit(operational + embodied, count, unit)
 
 
 def _effects(before: _Factors, after: _Factors) -> dict[str, float]:

@@ -14,8 +14,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc
-from gramwatt.sci.base.quantity import Quantity, total_known
+from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc, Term, figure
+from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.quality import worst_status
@@ -51,7 +51,8 @@ def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) ->
 
 def _part(name: str, runs: Sequence[JobDoc]) -> ModelPartDoc:
     known = [] if _methods(runs) else [job for job in runs if job["total_g"] is not None]
-    emitted = total_known(job["total_g"] for job in known)
+    operational, embodied = _sum(known, "operational_g"), _sum(known, "embodied_g")
+    emitted = _total(operational, embodied)
     by_kind: dict[str, list[JobDoc]] = defaultdict(list)
     for job in known:
         by_kind[job["kind"]].append(job)
@@ -60,17 +61,27 @@ def _part(name: str, runs: Sequence[JobDoc]) -> ModelPartDoc:
         "jobs": len(runs),
         "jobs_unknown": len(runs) - len(known),
         "states": dict(Counter(job["state"] for job in runs)),
-        "energy_kwh": doc(total_known(job["energy_kwh"] for job in known)),
-        "operational_g": doc(total_known(job["operational_g"] for job in known)),
-        "embodied_g": doc(total_known(job["embodied_g"] for job in known)),
+        "energy_kwh": doc(_sum(known, "energy_kwh")),
+        "operational_g": doc(operational),
+        "embodied_g": doc(embodied),
         "total_g": doc(emitted),
         "by_kind": {
-            kind: doc(total_known(job["total_g"] for job in members))
+            kind: doc(_total(_sum(members, "operational_g"), _sum(members, "embodied_g")))
             for kind, members in sorted(by_kind.items())
         },
         "sci": _scores(name, known, emitted),
         "conformance": worst_status(job["conformance"] for job in runs),
     }
+
+
+def _sum(jobs: Iterable[JobDoc], term: Term) -> Quantity | None:
+    """A term over jobs, in which an input that they share counts once."""
+    found = (figure(job, term) for job in jobs)
+    return total(known for known in found if known is not None)
+
+
+def _total(operational: Quantity | None, embodied: Quantity | None) -> Quantity | None:
+    return operational + embodied if operational and embodied else None
 
 
 def _scores(name: str, known: Sequence[JobDoc], emitted: Quantity | None) -> list[SciDoc]:

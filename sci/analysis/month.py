@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
+from typing import get_args
 
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
 from gramwatt.sci.base.document import (
@@ -26,17 +28,28 @@ from gramwatt.sci.base.document import (
     QualityDoc,
     SavingDoc,
     SciDoc,
+    Term,
+    figure,
 )
 from gramwatt.sci.base.notices import NoticeDoc
-from gramwatt.sci.base.quantity import KINDS, Quantity, prevailing, total, total_known
+from gramwatt.sci.base.quantity import (
+    KINDS,
+    Quantity,
+    QuantityDoc,
+    prevailing,
+    total,
+    total_known,
+)
 from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.grid.spread import at_equal_grid
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.sci.score.sci_for_ai import persona
 
 TOP = 10
+TERMS: tuple[Term, ...] = get_args(Term)
 NAMED_MOST = 20
 """Running or unscored jobs that a month names; it counts all."""
 HEAD_FIELDS = tuple(JobHead.__annotations__)
@@ -83,14 +96,16 @@ def month_document(
     members = _members(month, jobs, project)
     before = _members(previous_month(month), previous, project)
     documents = [member.job for member in members]
+    sums, sums_before = _Sums.of(members), _Sums.of(before)
     return {
         "month": month,
         "project": project,
         "complete": ended and not running and not unscored,
         "jobs_running": _pending(running),
         "jobs_unscored": _pending(unscored),
-        "totals": _totals(members),
-        "previous": _totals(before) if before else None,
+        "totals": _totals(members, sums),
+        "previous": _totals(before, sums_before) if before else None,
+        "changes": _changes(sums, sums_before),
         "projects": _projects(members),
         "models": _models(members),
         "top_jobs": _top(members),
@@ -127,6 +142,14 @@ class _Member:
         """Whether the job's last day lies in the month."""
         return self.days[-1]["day"] == self.job["days"][-1]["day"]
 
+    def term(self, term: Term) -> Quantity | None:
+        """A term of the job over these days, with the job's uncertainty by inputs."""
+        known = [of_day for of_day in (day[term] for day in self.days) if of_day is not None]
+        whole = figure(self.job, term)
+        if not known or whole is None or whole.value <= 0:
+            return total_known(known)
+        return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
+
 
 def _members(month: str, jobs: Iterable[JobDoc], project: str | None) -> list[_Member]:
     found = []
@@ -146,12 +169,12 @@ class _Sums:
     embodied_g: Quantity | None
 
     @classmethod
-    def of(cls, days: Sequence[DayDoc]) -> _Sums:
-        return cls(
-            total_known(day["energy_kwh"] for day in days),
-            total_known(day["operational_g"] for day in days),
-            total_known(day["embodied_g"] for day in days),
+    def of(cls, parts: Iterable[_Member]) -> _Sums:
+        rows = list(parts)
+        energy, operational, embodied = (
+            total(known for known in (row.term(term) for row in rows) if known) for term in TERMS
         )
+        return cls(energy, operational, embodied)
 
     @property
     def total_g(self) -> Quantity | None:
@@ -177,12 +200,19 @@ def _pending(jobs: Sequence[Pending]) -> PendingDoc:
     return {"jobs": len(jobs), "energy_kwh": doc(whole), "named": named}
 
 
-def _sums(members: Iterable[_Member]) -> _Sums:
-    return _Sums.of([day for member in members for day in member.days])
+def _changes(now: _Sums, before: _Sums) -> dict[str, QuantityDoc | None]:
+    """Each term over that of the month before; None where one of them is not known, or zero."""
+    changes: dict[str, QuantityDoc | None] = {}
+    for name in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+        new, old = getattr(now, name), getattr(before, name)
+        changes[name] = None
+        if new is not None and old is not None and old.low > 0:
+            old, new = at_equal_grid(old, new)
+            changes[name] = new.over(old, "1").sourced("this month over the month before").to_doc()
+    return changes
 
 
-def _totals(members: Sequence[_Member]) -> MonthTotals:
-    sums = _sums(members)
+def _totals(members: Sequence[_Member], sums: _Sums) -> MonthTotals:
     return {
         "jobs": len(members),
         "jobs_ended": sum(member.ended for member in members),
@@ -199,7 +229,7 @@ def _by_state(members: Iterable[_Member]) -> dict[str, MonthTotals]:
     groups: dict[str, list[_Member]] = defaultdict(list)
     for member in members:
         groups[member.job["state"]].append(member)
-    return {state: _totals(group) for state, group in sorted(groups.items())}
+    return {state: _totals(group, _Sums.of(group)) for state, group in sorted(groups.items())}
 
 
 def _projects(members: Iterable[_Member]) -> list[ProjectRow]:
@@ -213,12 +243,12 @@ def _projects(members: Iterable[_Member]) -> list[ProjectRow]:
 def _project(project: str, unit: str, members: Sequence[_Member]) -> ProjectRow:
     """sum(C) / sum(R): parts of jobs with an unknown total are left out of both sums."""
     known = [member for member in members if member.job["total_g"] is not None]
-    total_g = _sums(known).total_g
+    total_g = _Sums.of(known).total_g
     return {
         "project": project,
         **_score(unit, sum(_count(member, unit) for member in known), total_g),
         "jobs": len(members),
-        "energy_kwh": doc(_sums(members).energy_kwh),
+        "energy_kwh": doc(_Sums.of(members).energy_kwh),
         "total_g": doc(total_g),
         "conformance": worst_status(member.job["conformance"] for member in members),
     }
@@ -233,7 +263,7 @@ def _models(members: Iterable[_Member]) -> list[ModelRow]:
             groups[member.job["model_id"], persona_of].append(member)
     rows: list[ModelRow] = []
     for (model_id, whose), group in sorted(groups.items()):
-        sums = _sums(group)
+        sums = _Sums.of(group)
         row: ModelRow = {
             "model_id": model_id,
             "persona": whose,
@@ -253,7 +283,7 @@ def _count(member: _Member, unit: str) -> float:
 
 def _top(members: Iterable[_Member]) -> list[JobHead]:
     """Heads of the jobs with the most carbon in the month, with their part's figures and R."""
-    parts = [(member, _Sums.of(member.days)) for member in members]
+    parts = [(member, _Sums.of([member])) for member in members]
 
     def total_g(part: tuple[_Member, _Sums]) -> float:
         carbon = part[1].total_g
@@ -283,17 +313,17 @@ def _score(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
 
 
 def _calendar(members: Iterable[_Member]) -> list[DayDoc]:
-    by_day: dict[str, list[DayDoc]] = defaultdict(list)
+    by_day: dict[str, list[_Member]] = defaultdict(list)
     for member in members:
         for day in member.days:
-            by_day[day["day"]].append(day)
+            by_day[day["day"]].append(_Member(member.job, [day]))
     return [_day(day, rows) for day, rows in sorted(by_day.items())]
 
 
-def _day(day: str, rows: Sequence[DayDoc]) -> DayDoc:
-    sums = _Sums.of(rows)
+def _day(day: str, parts: Sequence[_Member]) -> DayDoc:
+    sums = _Sums.of(parts)
     counts: dict[str, float] = defaultdict(float)
-    for row in rows:
+    for row in (row for part in parts for row in part.days):
         for unit, amount in row["counts"].items():
             counts[unit] += amount
     return {
@@ -309,7 +339,7 @@ def _quality(members: Iterable[_Member]) -> QualityDoc:
     """Shares over the month: those of each job, weighted by its energy or embodied carbon."""
     energy, intensity, embodied = (defaultdict[str, float](float) for _ in range(3))
     for member in members:
-        sums, known = _Sums.of(member.days), member.job["data_quality"]
+        sums, known = _Sums.of([member]), member.job["data_quality"]
         for amounts, shares_of, weight in (
             (energy, known["energy"], sums.energy_kwh),
             (intensity, known["intensity"], sums.energy_kwh),

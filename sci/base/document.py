@@ -6,11 +6,16 @@ them. An unknown figure is None, never 0. docs/api.md describes the fields.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+
+Term = Literal["energy_kwh", "operational_g", "embodied_g"]
+"""The terms of a job whose uncertainty its document keeps by inputs."""
 
 
 def plain(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -238,7 +243,11 @@ class JobHead(TypedDict):
 
 
 class JobDoc(JobHead):
-    """The complete document of a job."""
+    """The complete document of a job.
+
+    `uncertainty` has what moves `energy_kwh`, `operational_g` and `embodied_g`, by inputs, so that
+    sums and comparisons of jobs count an input that they share once.
+    """
 
     devices: list[DeviceDoc]
     data_quality: QualityDoc
@@ -251,6 +260,7 @@ class JobDoc(JobHead):
     memo: MemoDoc | None
     windows: list[WindowDoc]
     days: list[DayDoc]
+    uncertainty: dict[str, UncertaintyDoc]
     tags: dict[str, str]
     model_id: str | None
     framework: str | None
@@ -362,6 +372,9 @@ class PendingDoc(TypedDict):
 class MonthDoc(TypedDict):
     """The data of a monthly report: totals, those of the previous month, tables and sources.
 
+    `changes` are the terms of the totals over those of the previous month, each with the range of
+    that ratio, in which what both months share cancels.
+
     It is `complete` once the month is over and no job of it runs or lacks a score. The figures and
     R of `top_jobs` are of their part in the month.
     """
@@ -373,6 +386,7 @@ class MonthDoc(TypedDict):
     jobs_unscored: PendingDoc
     totals: MonthTotals
     previous: MonthTotals | None
+    changes: dict[str, QuantityDoc | None]
     projects: list[ProjectRow]
     models: list[ModelRow]
     top_jobs: list[JobHead]
@@ -386,3 +400,15 @@ class MonthDoc(TypedDict):
     notice_counts: dict[str, int]
     method: MethodDoc | None
     sources: list[str]
+
+
+def figure(job: JobHead, term: Term, value: QuantityDoc | None = None) -> Quantity | None:
+    """A term of a job, with its uncertainty by inputs; None where it is not known.
+
+    `value` is the term of a part of the job, such as a day, which has the job's uncertainty.
+    """
+    found = value or job[term]
+    if found is None:
+        return None
+    known: Mapping[str, UncertaintyDoc] = job.get("uncertainty", {})  # type: ignore[assignment]
+    return Quantity.from_doc(found, known.get(term))

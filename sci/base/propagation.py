@@ -25,8 +25,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 _NORMAL = NormalDist()
 _END = _NORMAL.inv_cdf(0.9)
@@ -44,11 +45,25 @@ _SMALL = 0.02
 _NEGLIGIBLE = 1e-12
 """Shares of a sum below this do not change its range."""
 _MOST_FOLDS = 12
+_STORED_MOST = 16
+_STORED_FROM = 0.01
+"""What is stored of an uncertainty: so many inputs, and none below this share of the largest."""
 _SIMPSON = tuple(
     (0.5 * n, weight * math.exp(-((0.5 * n) ** 2) / 2))
     for n, weight in enumerate((1, 4, 2, 4, 2, 4, 2, 4, 1))
 )
 """Nodes [standard deviations] and weights of Simpson's rule over half a normal distribution."""
+
+
+class UncertaintyDoc(TypedDict):
+    """An `Uncertainty` as JSON.
+
+    `inputs` has the changes of the figure's natural logarithm with each input at its low and at its
+    high end, `interplay` the cumulants that sums of inputs add.
+    """
+
+    inputs: dict[str, list[float]]
+    interplay: list[float]
 
 
 class Effect(NamedTuple):
@@ -76,13 +91,13 @@ class Cumulants(NamedTuple):
     variance: float
     third: float
 
-    def plus(self, other: Cumulants, sign: float = 1.0) -> Cumulants:
-        """Cumulants of the sum of two independent variables, of the difference for sign -1."""
-        return Cumulants(
-            self.mean + sign * other.mean,
-            self.variance + other.variance,
-            self.third + sign * other.third,
-        )
+    def plus(self, other: Cumulants) -> Cumulants:
+        """Cumulants of the sum of two independent variables."""
+        return Cumulants(*map(add, self, other))
+
+    def signed(self, sign: float) -> Cumulants:
+        """Cumulants of the variable times 1 or -1."""
+        return Cumulants(sign * self.mean, self.variance, sign * self.third)
 
     def times(self, factor: float) -> Cumulants:
         """These cumulants, each times a factor."""
@@ -160,16 +175,18 @@ class Uncertainty:
         return cls({name: Effect(down, math.log(high / value))})
 
     def times(self, other: Uncertainty, sign: float = 1.0) -> Uncertainty:
-        """That of a product; of a quotient for sign -1."""
+        """That of a product; of a quotient for sign -1, in which what both share cancels."""
         if not other.effects:
             return self
+        alike = sign < 0 and not self.effects.keys().isdisjoint(other.effects)
+        interplay = other.interplay.times(-1.0) if alike else other.interplay.signed(sign)
         effects = dict(self.effects)
         for name, (low, high) in other.effects.items():
             mine = effects.pop(name, Effect(0.0, 0.0))
             joint = Effect(mine.low + sign * low, mine.high + sign * high)
             if max(map(abs, joint)) > 1e-12:
                 effects[name] = joint
-        return Uncertainty(effects, self.interplay.plus(other.interplay, sign))
+        return Uncertainty(effects, self.interplay.plus(interplay))
 
     def renamed(self, name: str) -> Uncertainty:
         """The same of an input of another name; a computed figure counts as one input."""
@@ -181,6 +198,29 @@ class Uncertainty:
         for name in names:
             left.pop(name, None)
         return Uncertainty(left, self.interplay)
+
+    def condensed(self, rest: str) -> Uncertainty:
+        """The same with the small inputs as one of the name `rest`, so that it can be stored."""
+        sizes = {name: max(map(abs, effect)) for name, effect in self.effects.items()}
+        least = max(sizes.values(), default=0.0) * _STORED_FROM
+        kept = sorted((n for n in sizes if sizes[n] >= least), key=lambda n: (-sizes[n], n))
+        small = [self.effects[name] for name in sizes if name not in kept[:_STORED_MOST]]
+        effects = {name: self.effects[name] for name in kept[:_STORED_MOST]}
+        if small:
+            low = math.sqrt(math.fsum(effect.low**2 for effect in small))
+            effects[rest] = Effect(-low, math.sqrt(math.fsum(effect.high**2 for effect in small)))
+        return Uncertainty(effects, self.interplay)
+
+    def to_doc(self) -> UncertaintyDoc:
+        """The effects of all inputs, and their interplay, as JSON-ready data."""
+        rounded = {name: [round(end, 6) for end in ends] for name, ends in self.effects.items()}
+        return {"inputs": rounded, "interplay": [round(part, 9) for part in self.interplay]}
+
+    @classmethod
+    def from_doc(cls, doc: UncertaintyDoc) -> Uncertainty:
+        """What `to_doc` wrote."""
+        effects = {name: Effect(*ends) for name, ends in doc["inputs"].items()}
+        return cls(effects, Cumulants(*doc["interplay"]))
 
     def ends(self) -> Effect:
         """Logarithms of low/value and high/value of the range.

@@ -9,12 +9,12 @@ sum is narrower than the sum of its parts' ranges.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.propagation import Uncertainty, of_sum
+from gramwatt.sci.base.propagation import Uncertainty, UncertaintyDoc, of_sum
 
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
@@ -118,6 +118,13 @@ class Quantity:
         """This figure as an input of its own name: only figures of that name share its error."""
         return replace(self, _derived=self.uncertainty.renamed(name))
 
+    def knowing(self, names: Collection[str]) -> Quantity:
+        """This figure with the inputs of these names known exactly."""
+        if not names or not self._relative:
+            return self
+        left = self.uncertainty.without(names)
+        return of_uncertainty(self.value, left, self.unit, self.kind, self.source)
+
     @property
     def uncertainty(self) -> Uncertainty:
         """The relative uncertainty of a figure above zero, by its inputs."""
@@ -174,10 +181,14 @@ class Quantity:
         }
 
     @classmethod
-    def from_doc(cls, doc: QuantityDoc) -> Quantity:
-        """The figure in a document of `to_doc`; raises QuantityError for an impossible one."""
+    def from_doc(cls, doc: QuantityDoc, known: UncertaintyDoc | None = None) -> Quantity:
+        """The figure in a document of `to_doc`, with its uncertainty by inputs where it is `known`.
+
+        Raises QuantityError for an impossible one.
+        """
         unit, kind, source = doc["unit"], doc["kind"], doc["source"]
-        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source)
+        derived = Uncertainty.from_doc(known) if known else None
+        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source, derived)
 
     @property
     def _relative(self) -> bool:

@@ -11,12 +11,15 @@ import math
 from functools import cache
 
 from gramwatt.sci.base.csv_data import rows
+from gramwatt.sci.base.quantity import Quantity
 
 OTHER = "other"
 USUAL_HOURS = 24.0
 """The length of time where none is known."""
 LONG_HOURS = 720.0
 """What moves the mean of a month moves that of every job in it; the rest is the job's own."""
+OWN = ", in the hours "
+"""Within the name of an input: after it, the hours whose own part of the range it is."""
 WITHOUT_DATA = (0.65, 1.35)
 """Where the file was removed: hourly accounting differs from annual accounting by up to 30 to 35 %
 (Miller, Novan and Jenn 2022)."""
@@ -56,3 +59,15 @@ def _table() -> dict[str, list[tuple[float, float, float]]]:
 def grid_types() -> dict[str, str]:
     """The type of every zone whose hourly values are known."""
     return {row.text("zone"): row.text("type") for row in rows("odbl/grid_types.csv")}
+
+
+def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:
+    """Two figures to compare, as if hours that have one annual value had one intensity.
+
+    Annual values say nothing about the hours of either; what differs between the figures then is
+    what the jobs did.
+    """
+    names = [set(figure.uncertainty.effects) for figure in (before, after)]
+    shared = set.intersection(*({name.split(OWN)[0] for name in own} for own in names))
+    hours = {n for own in names for n in own if OWN in n and n.split(OWN)[0] in shared}
+    return before.knowing(hours), after.knowing(hours)

@@ -21,7 +21,7 @@ from gramwatt.sci.base.quantity import Quantity, of_uncertainty
 from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.base.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
-from gramwatt.sci.grid.spread import LONG_HOURS, OTHER, USUAL_HOURS, grid_types, spread_over
+from gramwatt.sci.grid.spread import LONG_HOURS, OTHER, OWN, USUAL_HOURS, grid_types, spread_over
 
 UNIT = "gCO2e/kWh"
 RESERVED_CODES = {"UK": "GB", "EL": "GR"}
@@ -69,7 +69,7 @@ class ZoneIntensity:
         shared = figure.ranged(*spread_over(self.grid_type, LONG_HOURS))
         widths = zip((low, high), (shared.low, shared.high), strict=True)
         own = Effect(*(_beyond(end, long / figure.value) for end, long in widths))
-        name = f"{figure.source}, {when or f'{hours:g} h'}"
+        name = f"{figure.source}{OWN}{when or f'{hours:g} h'}"
         both = shared.uncertainty.times(Uncertainty({name: own}))
         return of_uncertainty(figure.value, both, UNIT, figure.kind, figure.source)
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.grid.intensity import IntensityTrack, aligned
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob, NodePlace
 from gramwatt.sci.journal.records import IntervalRecord, format_time
@@ -73,10 +74,26 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "memo": contract,
         "windows": windows(scored, found),
         "days": days(scored),
+        "uncertainty": _uncertainty(scored),
         "tags": dict(job.head.tags),
         "model_id": job.head.model_id,
         "framework": job.head.framework,
         "precision": job.head.precision,
+    }
+
+
+def _uncertainty(scored: ScoredJob) -> dict[str, UncertaintyDoc]:
+    """What moves each term that is known, and not zero, by inputs."""
+    terms = {
+        "energy_kwh": scored.energy_kwh,
+        "operational_g": scored.operational_g,
+        "embodied_g": scored.embodied_g,
+    }
+    rest = f"other inputs of {scored.job.head.job_id}"
+    return {
+        name: figure.uncertainty.condensed(rest).to_doc()
+        for name, figure in terms.items()
+        if figure is not None and figure.value > 0
     }
 
 

@@ -73,7 +73,7 @@ def read_month(text: str) -> MonthDoc | None:
 
 def _complete_job(document: dict[str, Any]) -> JobDoc:
     added: dict[str, Any] = {name: [] for name in _LISTS}
-    added |= dict.fromkeys(_UNKNOWN) | {"tags": {}}
+    added |= dict.fromkeys(_UNKNOWN) | {"tags": {}, "uncertainty": {}}
     added["steps"] = {"edges": [], "reserved_s": [], "devices": []}
     whole = {**added, **_complete_head(document), "method": _complete_method(document["method"])}
     whole["devices"] = [

@@ -81,20 +81,32 @@ def test_what_failed_and_killed_jobs_used_is_shown(full):
     assert sum(parts) == pytest.approx(whole)
 
 
-def test_a_change_within_the_ranges_is_no_reliable_difference():
-    assert change(figure(100, 80, 120), figure(110, 90, 130)).text == NO_DIFFERENCE
-    fell = change(figure(50, 40, 60), figure(100, 90, 130))
+def test_a_change_whose_range_holds_none_is_no_reliable_difference():
+    none = change(figure(100, 80, 120), figure(110, 90, 130), figure(0.91, 0.8, 1.04))
+    assert (none.text, plain(none.below)) == (NO_DIFFERENCE, "\N{MINUS SIGN}20 % to +4.0 %")
+    fell = change(figure(50, 40, 60), figure(100, 90, 130), figure(0.5, 0.4, 0.62))
     assert plain(fell.text) == "\N{MINUS SIGN}50 %"
-    # 40 - 130 to 60 - 90: the difference is known to 20 to 90 g.
-    assert plain(fell.below) == "\N{MINUS SIGN}50 g CO2e"
-    rose = change(figure(345, 340, 350), figure(100, 99, 101))
-    assert (plain(rose.text), plain(rose.below)) == ("+250 %", "+245 g CO2e")
+    assert plain(fell.below) == "\N{MINUS SIGN}60 % to \N{MINUS SIGN}38 %"
+    rose = change(figure(345, 340, 350), figure(100, 99, 101), figure(3.45, 3.45, 3.45))
+    assert plain(rose.text) == "+250 %"
 
 
 def test_an_unknown_or_empty_month_before_gives_no_share():
-    assert change(None, figure(100, 90, 130)) == Pair(UNKNOWN, "")
-    assert change(figure(5, 4, 6), figure(0, 0, 0)).below == "from nothing"
-    assert against(None, None) == "change against the previous month not known"
+    assert change(None, figure(100, 90, 130), None) == Pair(UNKNOWN, "")
+    assert change(figure(5, 4, 6), figure(0, 0, 0), None).text == "from nothing"
+    assert against(None, None, None) == "change against the previous month not known"
+
+
+def test_one_meter_and_one_grid_value_tell_a_small_change():
+    """The same work with 2 % more energy a month later, on the same meters, parts and grid."""
+    now, before = steady_job("a", watts=510), steady_job("b", watts=500)
+    before = {**before, "days": [{**day, "day": "2026-04-01"} for day in before["days"]]}
+    changes = month_of([now], [before])["changes"]
+    # 4 x 510 W and 200 W against 4 x 500 W and 200 W.
+    assert changes["energy_kwh"]["value"] == pytest.approx(2240 / 2200)
+    for term in ("energy_kwh", "operational_g", "total_g"):
+        assert 1 < changes[term]["low"] <= changes[term]["high"] < 1.04
+    assert changes["embodied_g"]["low"] == changes["embodied_g"]["high"] == 1.0
 
 
 def test_the_month_before_stands_beside_this_one():

@@ -80,19 +80,30 @@ def test_a_term_that_falls_to_zero_explains_its_half(term):
 
 
 def test_verdicts():
-    def figure(low, high):
-        return Quantity((low + high) / 2, low, high, "gCO2e/token", "estimated", "test")
+    def ratio(low, high):
+        return Quantity((low + high) / 2, low, high, "1", "estimated", "test")
 
-    assert verdict(figure(10, 12), figure(8, 9.9)) == "lower"
-    assert verdict(figure(10, 12), figure(12.1, 14)) == "higher"
-    assert verdict(figure(10, 12), figure(9, 10)) == "no-reliable-difference"
-    assert verdict(figure(10, 12), figure(10.5, 11)) == "no-reliable-difference"
+    assert verdict(ratio(0.7, 0.99)) == "lower"
+    assert verdict(ratio(1.01, 1.2)) == "higher"
+    assert verdict(ratio(0.9, 1.0)) == "no-reliable-difference"
+    assert verdict(ratio(0.95, 1.3)) == "no-reliable-difference"
 
 
-def test_overlapping_scores_have_no_reliable_difference():
-    found = compare(variant(spread=0.3), variant(energy=0.9, spread=0.3))
-    assert found["verdict"] == "no-reliable-difference"
-    assert compare(variant(), variant(energy=0.5))["verdict"] == "lower"
+def elsewhere(document):
+    """The same job with other meters, parts and grid: no input of it is shared."""
+    for term in document["uncertainty"].values():
+        term["inputs"] = {f"{name} elsewhere": ends for name, ends in term["inputs"].items()}
+    return document
+
+
+def test_what_both_jobs_share_does_not_hide_a_difference():
+    """5 % less energy of the same meters, on the same parts and grid."""
+    found = compare(variant(), variant(energy=0.95))
+    assert found["verdict"] == "lower"
+    assert found["ratio"]["low"] <= found["ratio"]["value"] <= found["ratio"]["high"] < 1
+    apart = compare(variant(), elsewhere(variant(energy=0.95)))
+    assert apart["verdict"] == "no-reliable-difference"
+    assert compare(variant(), elsewhere(variant(energy=0.1, embodied=0.1)))["verdict"] == "lower"
 
 
 @pytest.mark.parametrize(
