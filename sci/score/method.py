@@ -6,7 +6,7 @@ calculation methodology.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from gramwatt.sci.base.quantity import KINDS, Quantity
 from gramwatt.sci.base.uncertainty import ENERGY_SPREADS
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import Supply
+from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.score.context import ScoredJob, doc
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.score.supplementary import meter_energy_j
@@ -131,9 +132,18 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
     for share in scored.embodied.shares:
         if share.life != scored.embodied.life:
             yield Input(f"EL, expected lifetime of {share.label}", share.life)
-    for time_s in dict.fromkeys(scored.job.reserved_s([n.name]) for n in scored.job.nodes):
-        reserved = Quantity.exact(time_s, "s", "measured", "start to end on a node")
-        yield Input("TiR, time reserved", reserved)
+    yield from _times_reserved(scored.job)
+
+
+def _times_reserved(job: MergedJob) -> Iterator[Input]:
+    """TiR [s], with the nodes it holds for where they differ."""
+    nodes: dict[float, list[str]] = defaultdict(list)
+    for node in job.nodes:
+        nodes[job.reserved_s([node.name])].append(node.name)
+    for time_s, there in nodes.items():
+        where = f" on {', '.join(there)}" if len(nodes) > 1 else ""
+        figure = Quantity.exact(time_s, "s", "measured", "start to end on the node")
+        yield Input(f"TiR, time reserved{where}", figure)
 
 
 def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) -> list[Notice]:
