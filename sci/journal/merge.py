@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
@@ -66,7 +66,7 @@ class NodePlace:
     others: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MergedJob:
     """All that the records say of a job, each fact once.
 
@@ -96,8 +96,13 @@ class MergedJob:
 
     def reserved_s(self, nodes: Sequence[str]) -> float:
         """Time for which any of `nodes` was reserved [s]; the job's length for unknown ones."""
-        spans = [span for node in self.nodes if node.name in nodes for span in node.reserved]
+        known = [self._by_name[name] for name in nodes if name in self._by_name]
+        spans = [span for node in known for span in node.reserved]
         return reserved_s(spans) if spans else self.duration_s
+
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
 
 
 def merge(records: Iterable[AnyRecord]) -> MergedJob:

@@ -22,6 +22,9 @@ UNDECLARED_PUE = Quantity(
     1.0, 1.0, 1.6, "1", "estimated", "PUE not declared: 1.0, up to 1.6 for an ordinary facility"
 )
 
+NAMED_AT_MOST = 8
+"""Nodes that a message names; of more it gives the number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -132,7 +135,7 @@ def locate_nodes(
             contradictions[text].append(node.node)
     place = _with_pues(place, by_name)
     for text, there in contradictions.items():
-        where = "" if len(there) == len(names) else f" (on {', '.join(there)})"
+        where = "" if len(there) == len(names) else f" (on {_named(there)})"
         place = _deviating(place, f"{text}{where}")
     return place
 
@@ -185,7 +188,7 @@ def _with_pues(place: Place, by_name: Mapping[str, Place]) -> Place:
     notices += [n for own in by_name.values() for n in own.notices if n.code == "pue-undeclared"]
     if len(by_pue) > 1:
         differing = tuple((name, own.pue) for name, own in by_name.items())
-        named = "; ".join(f"{pue.value:g} on {', '.join(there)}" for pue, there in by_pue.items())
+        named = "; ".join(f"{pue.value:g} on {_named(there)}" for pue, there in by_pue.items())
         text = f"Nodes have different PUE, each counted with its own: {named}."
         notices.append(Notice("pue-several", text, "operational_g"))
     return replace(
@@ -195,6 +198,10 @@ def _with_pues(place: Place, by_name: Mapping[str, Place]) -> Place:
         notices=tuple(dict.fromkeys(notices)),
         deviations=tuple(dict.fromkeys(d for own in by_name.values() for d in own.deviations)),
     )
+
+
+def _named(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes) if len(nodes) <= NAMED_AT_MOST else f"{len(nodes)} nodes"
 
 
 def reused(zone: str | None, catalog: Catalog) -> tuple[Notice, ...]:

@@ -121,9 +121,11 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
             figure = scored.energy.zone_intensity(number)
             yield Input(f"carbon intensity of zone {zone} ({there})", figure)
     yield Input("PUE", scored.pue)
-    for pue in dict.fromkeys(pue for _, pue in scored.place.pues):
-        there = ", ".join(node for node, own in scored.place.pues if own == pue)
-        yield Input(f"PUE of {there}", pue)
+    nodes: dict[Quantity, list[str]] = defaultdict(list)
+    for node, pue in scored.place.pues:
+        nodes[pue].append(node)
+    for pue, names in nodes.items():
+        yield Input(f"PUE of {', '.join(names)}", pue)
     for share in scored.embodied.shares:
         yield Input(f"TE, embodied carbon of {share.label}", share.te.te_g)
         resource = Quantity.exact(share.fraction, "1", "declared", "reserved over total")

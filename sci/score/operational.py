@@ -188,13 +188,14 @@ def join(
     """
     whole: Site = (track, None)
     sites = list(dict.fromkeys([whole, *(by_node or {}).values()]))
+    numbers = {site: number for number, site in enumerate(sites)}
     points = tuple(point for site, _ in sites for point in site.points)
     energy: dict[DeviceKey, DeviceEnergy] = {}
     sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
     of_day: dict[date, dict[tuple[str, Kind, int], float]] = {}
     for device in devices:
         meter, site = device.record.meter, (by_node or {}).get(device.record.node, whole)
-        offset = sites.index(site) * len(track.points)
+        offset = numbers[site] * len(track.points)
         by_kind: dict[Kind, float] = defaultdict(float)
         by_point: dict[int, float] = defaultdict(float)
         for (name, index, day), joules in _cells(device.intervals, site[0]).items():
