@@ -149,25 +149,27 @@ def _meta(unit: str, description: str, aggregation: dict[str, str]) -> dict[str,
 
 
 def _tree(document: JobDoc) -> dict[str, Data]:
-    steps = {device["device_id"]: device for device in document["steps"]["devices"]}
-    terms = {term["device_id"]: term for term in document["embodied_terms"]}
+    steps = {(row["node"], row["device_id"]): row for row in document["steps"]["devices"]}
+    terms = {(term["node"], term["device_id"]): term for term in document["embodied_terms"]}
     timeline = _timeline(document)
     nodes: dict[str, dict[str, Data]] = {}
     for device in document["devices"]:
-        device_id = device["device_id"]
+        key = device["node"], device["device_id"]
         children = nodes.setdefault(device["node"], {})
-        children[device_id] = {
+        children[device["device_id"]] = {
             "pipeline": {"compute": PIPELINE},
-            "defaults": _defaults(document, terms.get(device_id)),
-            "inputs": _inputs(document, timeline, steps.get(device_id)),
+            "defaults": _defaults(document, terms.get(key), steps.get(key)),
+            "inputs": _inputs(document, timeline, terms.get(key), steps.get(key)),
         }
     return {node: {"children": children} for node, children in nodes.items()}
 
 
-def _defaults(document: JobDoc, term: EmbodiedTermDoc | None) -> dict[str, Data]:
+def _defaults(
+    document: JobDoc, term: EmbodiedTermDoc | None, steps: DeviceStepsDoc | None
+) -> dict[str, Data]:
     years = term["lifetime_years"] if term else document["method"]["lifetime_years"]["value"]
     return {
-        "facility/pue": document["method"]["pue"]["value"],
+        "facility/pue": steps["pue"] if steps else document["method"]["pue"]["value"],
         "device/emissions-embodied": term["te_g"]["value"] if term else 0.0,
         "device/expected-lifespan": s_from_years(years),
         "resources-reserved": term["resources_reserved"] if term else 1.0,
@@ -176,8 +178,16 @@ def _defaults(document: JobDoc, term: EmbodiedTermDoc | None) -> dict[str, Data]
     }
 
 
-def _inputs(document: JobDoc, timeline: Sequence[_Row], steps: DeviceStepsDoc | None) -> list[Data]:
+def _inputs(
+    document: JobDoc,
+    timeline: Sequence[_Row],
+    term: EmbodiedTermDoc | None,
+    steps: DeviceStepsDoc | None,
+) -> list[Data]:
     reserved_s = document["steps"]["reserved_s"]
+    # A node's own time is spread evenly over the job's: the document has only its length.
+    whole_s = math.fsum(reserved_s)
+    part = term["time_reserved_s"] / whole_s if term and whole_s else 1.0
     inputs: list[Data] = []
     for row in timeline:
         joules, intensity = _row_energy(document, steps, row.steps)
@@ -185,7 +195,7 @@ def _inputs(document: JobDoc, timeline: Sequence[_Row], steps: DeviceStepsDoc | 
             {
                 "timestamp": row.start.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
                 "duration": row.duration_s,
-                "time-reserved": math.fsum(reserved_s[n] for n in row.steps),
+                "time-reserved": part * math.fsum(reserved_s[n] for n in row.steps),
                 "energy": kwh_from_j(joules),
                 "grid/carbon-intensity": intensity,
             }

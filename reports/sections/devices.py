@@ -63,10 +63,10 @@ def _shares(devices: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
 
 def _label(device: DeviceDoc, devices: Sequence[DeviceDoc]) -> str:
     """The name, with a number if several devices have it."""
-    alike = [other["device_id"] for other in devices if other["name"] == device["name"]]
+    alike = [other for other in devices if other["name"] == device["name"]]
     if len(alike) == 1:
         return device["name"]
-    return f"{device['name']}, no. {alike.index(device['device_id']) + 1}"
+    return f"{device['name']}, no. {alike.index(device) + 1}"
 
 
 def _table(devices: Sequence[DeviceDoc], whole_j: float) -> Table:

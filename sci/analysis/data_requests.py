@@ -64,10 +64,10 @@ def _pue(document: JobDoc) -> Iterator[DataRequest]:
 
 
 def _embodied(document: JobDoc) -> Iterator[DataRequest]:
-    hardware = {device["device_id"]: device["hardware"] for device in document["devices"]}
+    hardware = {(d["node"], d["device_id"]): d["hardware"] for d in document["devices"]}
     for term in document["embodied_terms"]:
         if term["tier"] not in PUBLISHED_TIERS:
-            supplier = _maker(hardware.get(term["device_id"]))
+            supplier = _maker(hardware.get((term["node"], term["device_id"])))
             wanted = f"life cycle study of {term['label']}, use excluded"
             yield DataRequest(supplier, wanted, f"a model (tier {term['tier']})")
 

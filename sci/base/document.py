@@ -130,9 +130,11 @@ class EmbodiedTermDoc(TypedDict):
 
 
 class DeviceStepsDoc(TypedDict):
-    """Energy [J] and energy-weighted intensity [gCO2e/kWh] of one device in each step."""
+    """Energy [J] and energy-weighted intensity [gCO2e/kWh] of a device by step, and its PUE."""
 
     device_id: str
+    node: str
+    pue: float
     energy_j: list[float]
     intensity_g_per_kwh: list[float]
 

@@ -2,21 +2,25 @@
 
 `merge` is a function of the *set* of records: duplicates, order, and overlapping uploads do not
 change its result. An interval is identified by (node, device, start); of several with one identity
-the one with the greatest end, then the greatest sequence number, counts. Intervals of one device
-that overlap under different starts, as when two nodes are containers of one host, are cut so that
-no instant counts twice.
+the one with the greatest end, then the greatest sequence number, counts. A device is identified by
+its UUID, or by node and id where the id only says what the device is on its host ("tpu-0").
+Intervals of one device that overlap under different starts, as when two nodes are containers of one
+host, are cut so that no instant counts twice.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property, lru_cache
 from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.journal.nodes import Node, deciding, end_notices, nodes_of, reserved_s
 from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
@@ -27,15 +31,25 @@ from gramwatt.sci.journal.records import (
     encode,
 )
 
-_SEVERITY = {"killed": 3, "failed": 2, "lost": 1, "completed": 0}
+_UNIQUE_ID = re.compile(r"(GPU|MIG)-|.*[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+"""Ids that no two hosts share: those of NVML and HIP, and any with a UUID in it."""
+
+DeviceKey = tuple[str, str]
+"""Node and id of a device as in its record; no two devices of a job have the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedDevice:
-    """One device and its non-overlapping intervals in time order."""
+    """One device, its non-overlapping intervals in time order, and the nodes that report it."""
 
     record: DeviceRecord
     intervals: tuple[IntervalRecord, ...]
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> DeviceKey:
+        """What identifies the device in the job."""
+        return self.record.node, self.record.device_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,7 @@ class NodePlace:
     others: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MergedJob:
     """All that the records say of a job, each fact once.
 
@@ -69,7 +83,7 @@ class MergedJob:
     started_at: datetime
     ended_at: datetime | None
     last_seen: datetime
-    nodes: tuple[str, ...]
+    nodes: tuple[Node, ...]
     places: tuple[NodePlace, ...]
     meter_cpu_s: float | None
     meter_rss_b: float | None
@@ -77,8 +91,18 @@ class MergedJob:
 
     @property
     def duration_s(self) -> float:
-        """Reserved time so far [s]: start to end, or to the last reading while it is open."""
+        """Length so far [s]: start to end, or to the last reading while it is open."""
         return max(0.0, ((self.ended_at or self.last_seen) - self.started_at).total_seconds())
+
+    def reserved_s(self, nodes: Sequence[str]) -> float:
+        """Time for which any of `nodes` was reserved [s]; the job's length for unknown ones."""
+        known = [self._by_name[name] for name in nodes if name in self._by_name]
+        spans = [span for node in known for span in node.reserved]
+        return reserved_s(spans) if spans else self.duration_s
+
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
 
 
 def merge(records: Iterable[AnyRecord]) -> MergedJob:
@@ -92,24 +116,27 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     devices, cut = _devices(unique, jobs)
     ends = [r for r in unique if isinstance(r, EndRecord)]
     counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
-    state, deciding = _state(jobs, ends)
-    started = min((j.started_at for j in jobs if j.role != "recovery"), default=jobs[0].started_at)
+    seen = _last_seen(unique)
+    nodes = nodes_of(jobs, ends, seen)
+    decided = [node.end for node in nodes if node.end]
+    end = deciding(decided) if len(decided) == len(nodes) else None
+    started = min(node.reserved[0][0] for node in nodes)
     notices += [Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh")] if cut else []
     if any(job.resumes and job.role != "recovery" for job in jobs):
         notices.append(Notice("meter-replaced", CODES["meter-replaced"], "sci"))
-    notices += _meter_notices([*jobs, *ends])
+    notices += [*end_notices(nodes), *_meter_notices([*jobs, *ends])]
     return MergedJob(
         head=_head(jobs),
         units=tuple(dict.fromkeys(u for job in sorted(jobs, key=_job_key) for u in job.units)),
         devices=devices,
         counts=_with_spans([count for count in counts if count.since is None], jobs),
         windows=tuple(count for count in counts if count.since is not None),
-        state=state,
-        exit_code=deciding.exit_code if deciding else None,
+        state=end.state if end else "running",
+        exit_code=end.exit_code if end else None,
         started_at=started,
-        ended_at=deciding.ended_at if deciding else None,
-        last_seen=_last_seen(unique, started),
-        nodes=tuple(sorted({record.node for record in jobs if record.role != "recovery"})),
+        ended_at=max(node.ended_at for node in nodes if node.ended_at) if end else None,
+        last_seen=max([started, *seen.values()]),
+        nodes=nodes,
         places=_places(jobs),
         meter_cpu_s=_sum_known(end.meter_cpu_s for end in ends),
         meter_rss_b=max((end.meter_rss_b for end in ends if end.meter_rss_b), default=None),
@@ -222,48 +249,37 @@ def _other_places(own: Sequence[JobRecord], place: NodePlace) -> tuple[tuple[str
     return tuple(sorted(declared - {(place.zone or "", place.region or "")}))
 
 
-def _state(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> tuple[str, EndRecord | None]:
-    roles = {(job.node, job.writer): job.role for job in jobs}
-    by_command = [end for end in ends if roles.get((end.node, end.writer)) == "command"]
-    if by_command:
-        decision = max(by_command, key=_end_key)
-        return decision.state, decision
-    ended = {(end.node, end.writer) for end in ends}
-    # A meter that resumes a writer answers for it; a recovery does so once it has ended the job.
-    resumed = {
-        (job.node, job.resumes)
-        for job in jobs
-        if job.role != "recovery" or (job.node, job.writer) in ended
-    }
-    if {key for key in roles if key not in ended and key not in resumed}:
-        return "running", None
-    worst = max(ends, key=lambda end: (_SEVERITY[end.state], end.exit_code or 0, _end_key(end)))
-    latest = max(ends, key=_end_key)
-    return worst.state, replace(worst, ended_at=latest.ended_at)
-
-
-def _end_key(end: EndRecord) -> tuple[object, ...]:
-    return (end.ended_at, end.node, end.writer, end.seq)
-
-
 def _devices(
     records: Sequence[AnyRecord], jobs: Sequence[JobRecord]
 ) -> tuple[tuple[MergedDevice, ...], bool]:
-    opened = {(job.node, job.writer): job.started_at for job in jobs}
-    described: dict[str, DeviceRecord] = {}
-    spans: dict[str, list[IntervalRecord]] = defaultdict(list)
+    in_order = sorted(jobs, key=lambda job: job.started_at)
+    opened = {(job.node, job.writer): job.started_at for job in in_order}
+    described: dict[DeviceKey, DeviceRecord] = {}
+    spans: dict[DeviceKey, list[IntervalRecord]] = defaultdict(list)
+    nodes: dict[DeviceKey, set[str]] = defaultdict(set)
     for record in records:
+        if not isinstance(record, IntervalRecord | DeviceRecord):
+            continue
+        key = (record.device_id, "" if _is_unique(record.device_id) else record.node)
+        nodes[key].add(record.node)
         if isinstance(record, IntervalRecord):
-            spans[record.device_id].append(record)
-        elif isinstance(record, DeviceRecord):
-            known = described.get(record.device_id, record)
-            described[record.device_id] = max(known, record, key=lambda d: _device_key(d, opened))
+            spans[key].append(record)
+        else:
+            known = described.get(key, record)
+            described[key] = max(known, record, key=lambda d: _device_key(d, opened))
     merged, any_cut = [], False
-    for device_id in sorted(set(described) | set(spans)):
-        kept, cut = _without_overlap(spans[device_id])
+    for key in sorted(nodes):
+        kept, cut = _without_overlap(spans[key])
         any_cut = any_cut or cut
-        merged.append(MergedDevice(described.get(device_id) or _undescribed(kept[0]), kept))
+        device = described.get(key) or _undescribed(kept[0])
+        merged.append(MergedDevice(device, kept, tuple(sorted(nodes[key]))))
     return tuple(merged), any_cut
+
+
+@lru_cache(maxsize=4096)
+def _is_unique(device_id: str) -> bool:
+    """Whether an id belongs to one device in the world, so that containers may share it."""
+    return _UNIQUE_ID.match(device_id) is not None
 
 
 def _device_key(
@@ -314,14 +330,20 @@ def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
     return replace(interval, start=moment, energy_j=interval.energy_j * fraction)
 
 
-def _last_seen(records: Sequence[AnyRecord], started: datetime) -> datetime:
-    seen = [started]
+def _last_seen(records: Sequence[AnyRecord]) -> dict[str, datetime]:
+    """The time of the last reading or count of each node."""
+    seen: dict[str, datetime] = {}
     for record in records:
         if isinstance(record, IntervalRecord):
-            seen.append(record.end)
+            moment = record.end
         elif isinstance(record, CountRecord):
-            seen.append(record.at)
-    return max(seen)
+            moment = record.at
+        else:
+            continue
+        if moment > seen.get(record.node, moment):
+            seen[record.node] = moment
+        seen.setdefault(record.node, moment)
+    return seen
 
 
 def _meter_notices(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:

@@ -3,7 +3,7 @@
 ISO/IEC 21031 (SCI specification v1.1), "Embodied emissions". TiR is the time the hardware was
 reserved for the job, EL its expected life, RR/ToR the share of it that was reserved. A host's share
 goes with the accelerators reserved in it; a host without accelerators is reserved as seen by the
-job.
+job. A node that ended before the others was reserved for its own time only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gramwatt.sci.embodied.hosts import (
     unknown_accelerator_te,
 )
 from gramwatt.sci.embodied.te import Embodied
-from gramwatt.sci.journal.merge import MergedJob
+from gramwatt.sci.journal.merge import DeviceKey, MergedJob
 from gramwatt.sci.journal.records import DeviceRecord
 
 ACCELERATORS = ("gpu", "accelerator", "module")
@@ -50,6 +50,11 @@ class Share:
     reserved_s: float
     life: Quantity
     embodied_g: Quantity
+
+    @property
+    def key(self) -> DeviceKey:
+        """What identifies the device or host in the job."""
+        return self.node, self.device_id
 
     @property
     def fraction(self) -> float:
@@ -83,8 +88,8 @@ class EmbodiedShares:
     shares: tuple[Share, ...]
     life: Quantity
     notices: tuple[Notice, ...]
-    ids: Mapping[str, str]
-    """Catalog id of every device whose name the catalog knows, by device id."""
+    ids: Mapping[DeviceKey, str]
+    """Catalog id of every device whose name the catalog knows."""
 
     @cached_property
     def embodied_g(self) -> Quantity | None:
@@ -104,7 +109,7 @@ def embodied_share_g(te_g: Quantity, reserved_s: float, life: Quantity, share: f
 
     `te_g` [gCO2e], `reserved_s` TiR [s], `life` EL [years], `share` RR/ToR in (0, 1].
     """
-    time_share = Quantity.exact(reserved_s / S_PER_YEAR, "years", "measured", "job duration")
+    time_share = Quantity.exact(reserved_s / S_PER_YEAR, "years", "measured", "time reserved")
     return te_g.scaled(share).times(time_share.over(life, "1"), "gCO2e")
 
 
@@ -125,17 +130,19 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
     for device in devices:
         if device.te is not None:
             own_life = lives[device.row.id] if device.row else usual_life
-            shares.append(_accelerator(device.record, device.te, job.duration_s, own_life))
+            reserved_s = job.reserved_s(device.nodes)
+            shares.append(_accelerator(device.record, device.te, reserved_s, own_life))
             notices += _accelerator_notices(device, device.te)
-    for node in job.nodes:
-        host = _host(node, by_node[node], job.duration_s, usual_life)
+    for name in (node.name for node in job.nodes):
+        host = _host(name, by_node[name], job.reserved_s([name]), usual_life)
         if host is not None:
             shares.append(host)
             notices.append(Notice("host-modelled", CODES["host-modelled"], "embodied_g"))
     notices += [_ambiguous(device) for device in devices if device.choices]
-    if job.duration_s > usual_life.value * S_PER_YEAR:
+    longest_s = max(job.reserved_s([node.name]) for node in job.nodes)
+    if longest_s > usual_life.value * S_PER_YEAR:
         notices.append(Notice("lifetime-exceeded", CODES["lifetime-exceeded"], "embodied_g"))
-    ids = {device.record.device_id: device.row.id for device in devices if device.row}
+    ids = {device.key: device.row.id for device in devices if device.row}
     return EmbodiedShares(tuple(shares), usual_life, tuple(dict.fromkeys(notices)), ids)
 
 
@@ -147,9 +154,14 @@ class _Device:
     """
 
     record: DeviceRecord
+    nodes: tuple[str, ...] = ()
     row: Hardware | Cpu | None = None
     choices: tuple[str, ...] = ()
     te: Embodied | None = None
+
+    @property
+    def key(self) -> DeviceKey:
+        return self.record.node, self.record.device_id
 
     @property
     def in_server(self) -> bool:
@@ -164,7 +176,7 @@ def _identified(job: MergedJob, catalog: Catalog) -> list[_Device]:
         key = device.record.device_class, device.record.name
         if key not in known:
             known[key] = _identify(device.record, catalog)
-        found.append(replace(known[key], record=device.record))
+        found.append(replace(known[key], record=device.record, nodes=device.nodes))
     return found
 
 
@@ -174,14 +186,14 @@ def _identify(record: DeviceRecord, catalog: Catalog) -> _Device:
     unknown_te = None if record.device_class == "cpu" else unknown_accelerator_te()
     try:
         if record.device_class == "cpu":
-            return _Device(record, catalog.cpu(record.name))
+            return _Device(record, row=catalog.cpu(record.name))
         # A slice is named for its board, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
         board = catalog.hardware(record.name.split(" MIG ")[0])
     except AmbiguousName as error:
         return _Device(record, choices=tuple(error.choices), te=unknown_te)
     except LookupFailed:
         return _Device(record, te=unknown_te)
-    return _Device(record, board, te=accelerator_te(board) or unknown_te)
+    return _Device(record, row=board, te=accelerator_te(board) or unknown_te)
 
 
 def _accelerator(record: DeviceRecord, te: Embodied, reserved_s: float, life: Quantity) -> Share:

@@ -71,6 +71,11 @@ class ScoredJob:
         return self.energy.operational_g(self.place.pue) if self.complete else None
 
     @cached_property
+    def pue(self) -> Quantity:
+        """PUE; the mean by energy where nodes differ."""
+        return self.energy.pue(self.place.pue)
+
+    @cached_property
     def embodied_g(self) -> Quantity | None:
         """M [gCO2e]."""
         return self.embodied.embodied_g

@@ -7,6 +7,7 @@ specification v1.1, "Carbon intensity").
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,9 @@ from gramwatt.sci.journal.merge import NodePlace
 UNDECLARED_PUE = Quantity(
     1.0, 1.0, 1.6, "1", "estimated", "PUE not declared: 1.0, up to 1.6 for an ordinary facility"
 )
+
+NAMED_AT_MOST = 8
+"""Nodes that a message names; of more it gives the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Place:
     supply: Supply = "grid"
     nodes: tuple[tuple[str, str], ...] = ()
     """Node and zone where the nodes stand in several; empty where one zone stands for all."""
+    pues: tuple[tuple[str, Quantity], ...] = ()
+    """Every node and its PUE where they differ; empty where `pue` holds for all."""
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -46,9 +52,16 @@ class Place:
 def locate(zone: str | None, region: str | None, pue: float | None, catalog: Catalog) -> Place:
     """Zone, region and PUE out of what is known, with notices, faults and deviations.
 
-    A fault is a "shall" of the standard that is not met, a deviation a "should". Names that the
-    catalog does not know leave a notice; commands and routes refuse them before.
+    A fault is a "shall" of the standard that is not met, a deviation a "should". A declared zone
+    wins over one that its region lies in, and is a deviation where they contradict each other.
+    Names that the catalog does not know leave a notice; commands and routes refuse them before.
     """
+    place = _located(zone, region, pue, catalog)
+    text = _contradiction(zone, place, catalog)
+    return _deviating(place, text) if text else place
+
+
+def _located(zone: str | None, region: str | None, pue: float | None, catalog: Catalog) -> Place:
     notices: list[Notice] = []
     found = _known_region(region, catalog, notices)
     key = _known_zone(zone, found, catalog, notices)
@@ -63,18 +76,44 @@ def locate(zone: str | None, region: str | None, pue: float | None, catalog: Cat
     return Place(key, found, figure, tuple(notices), faults, deviations, supply)
 
 
+def _contradiction(zone: str | None, place: Place, catalog: Catalog) -> str | None:
+    """Says so where a declared zone neither holds the region nor lies in its zone."""
+    if not zone or place.zone is None or place.region is None:
+        return None
+    row, region = catalog.zone(place.zone), place.region
+    own = [key for key in (region.zone, region.zone_other) if key]
+    near = any(
+        key == row.zone or key.startswith(f"{row.zone}-") or row.zone.startswith(f"{key}-")
+        for key in own
+    )
+    # A zone of the user's own names no country, so nothing contradicts it.
+    if row.country is None or (near and row.country == region.country):
+        return None
+    return (
+        f"zone {row.zone} is declared beside region {region.id}, which lies in {own[0]}: "
+        f"the intensity is that of {row.zone}"
+    )
+
+
+def _deviating(place: Place, text: str) -> Place:
+    notice = Notice("place-conflict", f"{text[0].upper()}{text[1:]}.", "operational_g")
+    notices, deviations = (*place.notices, notice), (*place.deviations, text)
+    return replace(place, notices=notices, deviations=deviations)
+
+
 def locate_nodes(
     whole: NodePlace, nodes: Sequence[NodePlace], names: Sequence[str], catalog: Catalog
 ) -> Place:
     """The place of a job from what it declares as a whole and what each of its nodes declares.
 
-    `names` are all its nodes. Nodes in several zones are scored each with the intensity of its own,
-    since a score is a sum over components (SCI specification v1.1). One node in two zones, or one
-    without a zone among others that differ, makes the job no SCI: the intensity of its energy is
-    not known. A job has one PUE: where nodes differ the highest, with the others in its range.
+    `names` are all its nodes. Nodes in several zones or of several PUE are scored each with its
+    own, since a score is a sum over components (SCI specification v1.1). One node in two zones, or
+    one without a zone among others that differ, makes the job no SCI: the intensity of its energy
+    is not known.
     """
-    place = locate(whole.zone, whole.region, whole.pue, catalog)
+    place = _located(whole.zone, whole.region, whole.pue, catalog)
     own = {node.node: _of_node(node, whole, catalog) for node in nodes}
+    by_name = {name: own.get(name, place) for name in names}
     zones = {name: catalog.zone(p.zone).zone for name, p in own.items() if p.zone}
     faults = [*_conflicts(nodes, zones, whole, catalog)]
     if len(set(zones.values())) > 1:
@@ -90,7 +129,15 @@ def locate_nodes(
         for text in faults
     ]
     place = replace(place, notices=(*place.notices, *conflicts), faults=(*place.faults, *faults))
-    return _widest_pue(place, [p.pue for p in own.values()])
+    contradictions: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if text := _contradiction(node.zone, own[node.node], catalog):
+            contradictions[text].append(node.node)
+    place = _with_pues(place, by_name)
+    for text, there in contradictions.items():
+        where = "" if len(there) == len(names) else f" (on {_named(there)})"
+        place = _deviating(place, f"{text}{where}")
+    return place
 
 
 def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -> Place:
@@ -123,25 +170,38 @@ def _conflicts(
 
 
 def _of_node(node: NodePlace, whole: NodePlace, catalog: Catalog) -> Place:
-    """A node's place: what it does not declare is the job's, but no zone where it has a region."""
-    zone = node.zone or (None if node.region else whole.zone)
-    return locate(zone, node.region or whole.region, node.pue or whole.pue, catalog)
+    """A node's place: its own zone and region, or the job's where it names neither.
+
+    A PUE that another node declares holds for it too, one published for another's region does not.
+    """
+    named = node if node.zone or node.region else whole
+    return _located(named.zone, named.region, node.pue or whole.pue, catalog)
 
 
-def _widest_pue(place: Place, figures: Sequence[Quantity]) -> Place:
-    if len({(pue.value, pue.low, pue.high) for pue in figures}) < 2:
-        return place
-    worst = max(figures, key=lambda pue: pue.value)
-    low, high = min(pue.low for pue in figures), max(pue.high for pue in figures)
-    pue = Quantity(worst.value, low, high, "1", worst.kind, f"highest of the nodes: {worst.source}")
-    text = f"the nodes of the job have different PUE: {worst.value:g}, the highest, is used"
-    notice = Notice("place-conflict", f"{text[0].upper()}{text[1:]} for all.", "operational_g")
+def _with_pues(place: Place, by_name: Mapping[str, Place]) -> Place:
+    """The place with the PUE of every node, and what is to be said of those."""
+    by_pue: dict[Quantity, list[str]] = defaultdict(list)
+    for name, own in by_name.items():
+        by_pue[own.pue].append(name)
+    differing: tuple[tuple[str, Quantity], ...] = ()
+    notices = [notice for notice in place.notices if notice.code != "pue-undeclared"]
+    notices += [n for own in by_name.values() for n in own.notices if n.code == "pue-undeclared"]
+    if len(by_pue) > 1:
+        differing = tuple((name, own.pue) for name, own in by_name.items())
+        named = "; ".join(f"{pue.value:g} on {_named(there)}" for pue, there in by_pue.items())
+        text = f"Nodes have different PUE, each counted with its own: {named}."
+        notices.append(Notice("pue-several", text, "operational_g"))
     return replace(
         place,
-        pue=pue,
-        notices=(*place.notices, notice),
-        deviations=(*place.deviations, text),
+        pue=next(iter(by_pue)),
+        pues=differing,
+        notices=tuple(dict.fromkeys(notices)),
+        deviations=tuple(dict.fromkeys(d for own in by_name.values() for d in own.deviations)),
     )
+
+
+def _named(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes) if len(nodes) <= NAMED_AT_MOST else f"{len(nodes)} nodes"
 
 
 def reused(zone: str | None, catalog: Catalog) -> tuple[Notice, ...]:

@@ -6,7 +6,7 @@ calculation methodology.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from gramwatt.sci.base.quantity import KINDS, Quantity
 from gramwatt.sci.base.uncertainty import ENERGY_SPREADS
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import Supply
+from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.score.context import ScoredJob, doc
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.score.supplementary import meter_energy_j
@@ -73,7 +74,7 @@ def method(scored: ScoredJob, inputs: Iterable[Input], units: Iterable[str]) -> 
         "conversions": [conversion.to_doc() for conversion in scored.conversions],
         "sci_for_ai": for_ai(job.head.kind, units, job.head.tags),
         "lifetime_years": scored.embodied.life.to_doc(),
-        "pue": scored.place.pue.to_doc(),
+        "pue": scored.pue.to_doc(),
         "intensity_g_per_kwh": scored.energy.mean_intensity.to_doc(),
         "largest_uncertainty": largest_uncertainty(scored),
         "inputs": [row.to_doc() for row in inputs],
@@ -107,7 +108,7 @@ def inputs(scored: ScoredJob) -> list[Input]:
 
 def _inputs(scored: ScoredJob) -> Iterator[Input]:
     for device in scored.job.devices:
-        energy = scored.energy.devices[device.record.device_id]
+        energy = scored.energy.devices[device.key]
         if energy.energy_j is not None:
             evidence = "; ".join(ENERGY_SPREADS[k].source for k in KINDS if k in energy.by_kind)
             source = f"{energy.energy_j.source} (range: {evidence})"
@@ -119,7 +120,12 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
             there = ", ".join(node for node, own in scored.place.nodes if own == zone)
             figure = scored.energy.zone_intensity(number)
             yield Input(f"carbon intensity of zone {zone} ({there})", figure)
-    yield Input("PUE", scored.place.pue)
+    yield Input("PUE", scored.pue)
+    nodes: dict[Quantity, list[str]] = defaultdict(list)
+    for node, pue in scored.place.pues:
+        nodes[pue].append(node)
+    for pue, names in nodes.items():
+        yield Input(f"PUE of {', '.join(names)}", pue)
     for share in scored.embodied.shares:
         yield Input(f"TE, embodied carbon of {share.label}", share.te.te_g)
         resource = Quantity.exact(share.fraction, "1", "declared", "reserved over total")
@@ -128,8 +134,18 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
     for share in scored.embodied.shares:
         if share.life != scored.embodied.life:
             yield Input(f"EL, expected lifetime of {share.label}", share.life)
-    reserved = Quantity.exact(scored.job.duration_s, "s", "measured", "job start to end")
-    yield Input("TiR, time reserved", reserved)
+    yield from _times_reserved(scored.job)
+
+
+def _times_reserved(job: MergedJob) -> Iterator[Input]:
+    """TiR [s], with the nodes it holds for where they differ."""
+    nodes: dict[float, list[str]] = defaultdict(list)
+    for node in job.nodes:
+        nodes[job.reserved_s([node.name])].append(node.name)
+    for time_s, there in nodes.items():
+        where = f" on {', '.join(there)}" if len(nodes) > 1 else ""
+        figure = Quantity.exact(time_s, "s", "measured", "start to end on the node")
+        yield Input(f"TiR, time reserved{where}", figure)
 
 
 def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) -> list[Notice]:
@@ -164,7 +180,7 @@ def _widths(scored: ScoredJob) -> dict[str, float]:
     widths = {
         "energy": operational.value * _relative(energy),
         "carbon intensity": operational.value * _relative(scored.energy.mean_intensity),
-        "PUE": operational.value * _relative(scored.place.pue),
+        "PUE": operational.value * _relative(scored.pue),
         "hardware lifetime": embodied.value * life.value * (1 / life.low - 1 / life.high),
     }
     for share in scored.embodied.shares:

@@ -1,4 +1,4 @@
-"""Operational emissions: O = sum over intervals of E_k x I(zone, t_k), times PUE once.
+"""Operational emissions: O = sum over intervals of E_k x I(zone, t_k) x PUE of the node.
 
 ISO/IEC 21031 (SCI specification v1.1), "Operational emissions"; never mean E times mean I. One pass
 over the intervals sums energy by meter, kind, intensity point and UTC day, so that ranges are
@@ -28,9 +28,11 @@ from gramwatt.sci.base.quantity import (
 )
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
-from gramwatt.sci.journal.merge import MergedDevice
+from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
 from gramwatt.sci.journal.records import IntervalRecord
 
+Site = tuple[IntensityTrack, Quantity | None]
+"""Intensity and PUE of nodes; the PUE is None for all where one holds for the job."""
 Sums = Mapping[tuple[str, Kind, int], float]
 _KINDS: Mapping[str, Kind] = {kind: kind for kind in KINDS}
 
@@ -53,14 +55,16 @@ class DeviceEnergy:
 class JobEnergy:
     """Energy of a job joined with intensity.
 
-    `sums` [J] are by meter, kind and number of the point, `of_day` those of each UTC day.
-    `points` are those of `track`, followed by those of nodes in other zones: equally many for each
-    zone, with the same edges, so that a point's number modulo that of `track` is its time.
+    A *site* is a zone and a PUE. `sums` [J] are by meter, kind and number of the point, `of_day`
+    those of each UTC day. `points` are those of each site in turn: equally many for each, with the
+    same edges, so that a point's number divided by the number of points of `track` gives its site
+    and, as remainder, its time.
     """
 
     track: IntensityTrack
+    sites: Sequence[Site]
     points: Sequence[IntensityPoint]
-    devices: Mapping[str, DeviceEnergy]
+    devices: Mapping[DeviceKey, DeviceEnergy]
     sums: Sums
     of_day: Mapping[date, Sums]
 
@@ -98,29 +102,62 @@ class JobEnergy:
         return _energy_j(by_meter)
 
     def operational_g(self, pue: Quantity, day: date | None = None) -> Quantity | None:
-        """O [gCO2e] = sum(E x I) x PUE, of the job or of one day; None where no energy is known."""
+        """O [gCO2e] = sum(E x I x PUE), of the job or of one day; None where no energy is known.
+
+        `pue` holds for all where no site has one of its own.
+        """
         sums = self._sums(day)
-        terms: dict[tuple[str, Kind], list[tuple[float, Quantity]]] = defaultdict(list)
+        terms: dict[tuple[str, Kind, Quantity], list[tuple[float, Quantity]]] = defaultdict(list)
         for (meter, kind, index), joules in sums.items():
-            terms[meter, kind].append((joules / J_PER_KWH, self.points[index].intensity))
+            of_site = self.sites[self._site(index)][1] or pue
+            term = joules / J_PER_KWH, self.points[index].intensity
+            terms[meter, kind, of_site].append(term)
         emitted = total(
-            uncertainty.energy(1.0, kind, meter).times(_weighted(of_meter, "gCO2e"), "gCO2e")
-            for (meter, kind), of_meter in terms.items()
+            uncertainty.energy(1.0, kind, meter)
+            .times(_weighted(of_meter, "gCO2e"), "gCO2e")
+            .times(of_site, "gCO2e")
+            for (meter, kind, of_site), of_meter in terms.items()
         )
         if emitted is None:
             return None
         sources = ((meter, self.points[index].intensity.source) for meter, _, index in sums)
-        return emitted.sourced(join_sources(chain.from_iterable(sources))).times(pue, "gCO2e")
+        factors = (of_site.source for _, _, of_site in terms)
+        return emitted.sourced(join_sources(chain(chain.from_iterable(sources), factors)))
+
+    def pue(self, otherwise: Quantity) -> Quantity:
+        """PUE of the job: the mean of the nodes' weighted by energy.
+
+        It is `otherwise` where no site has one of its own, or no energy is known.
+        """
+        joules: dict[Quantity, float] = defaultdict(float)
+        for index, of_point in self.by_point.items():
+            joules[self.sites[self._site(index)][1] or otherwise] += of_point
+        whole = sum(joules.values())
+        if len(joules) < 2 or whole <= 0:
+            return next(iter(joules), otherwise)
+        mean = _weighted([(part / whole, of_site) for of_site, part in joules.items()], "1")
+        return mean.sourced(f"mean of the nodes, weighted by energy: {mean.source}")
 
     @cached_property
     def mean_intensity(self) -> Quantity:
-        """Intensity weighted by energy [gCO2e/kWh]; the first point's where no energy is known."""
-        return self._mean_intensity(self.by_point)
+        """Intensity weighted by the facility's energy, E x PUE [gCO2e/kWh].
+
+        So E x I x PUE is O also where nodes differ in both. The first point's where no energy is
+        known.
+        """
+        factors = [pue.value if pue else 1.0 for _, pue in self.sites]
+        return self._mean_intensity(
+            {index: joules * factors[self._site(index)] for index, joules in self.by_point.items()}
+        )
 
     def zone_intensity(self, number: int) -> Quantity:
-        """The same of one of several zones, by its number in the order of their points."""
-        size = len(self.track.points)
-        there = {index: j for index, j in self.by_point.items() if index // size == number}
+        """Energy-weighted intensity of one of several zones, by its number among the sites'."""
+        asked = list(dict.fromkeys(track for track, _ in self.sites))[number]
+        there = {
+            index: joules
+            for index, joules in self.by_point.items()
+            if self.sites[self._site(index)][0] is asked
+        }
         return self._mean_intensity(there)
 
     def _mean_intensity(self, weights: Mapping[int, float]) -> Quantity:
@@ -132,6 +169,9 @@ class JobEnergy:
             "gCO2e/kWh",
         )
 
+    def _site(self, index: int) -> int:
+        return index // len(self.track.points)
+
     def _sums(self, day: date | None) -> Sums:
         return self.sums if day is None else self.of_day.get(day, {})
 
@@ -139,32 +179,33 @@ class JobEnergy:
 def join(
     devices: Iterable[MergedDevice],
     track: IntensityTrack,
-    by_node: Mapping[str, IntensityTrack] | None = None,
+    by_node: Mapping[str, Site] | None = None,
 ) -> JobEnergy:
     """Every interval of `devices` joined with the intensity points of `track`.
 
-    `by_node` has the tracks of nodes in zones of their own, aligned with `track`. Raises ScoreError
-    where the points do not cover an interval.
+    `by_node` has the sites of the nodes where they differ, with tracks aligned with `track`. Raises
+    ScoreError where the points do not cover an interval.
     """
-    others = {id(other): other for other in (by_node or {}).values() if other is not track}
-    tracks = [track, *others.values()]
-    offsets = {id(one): n * len(track.points) for n, one in enumerate(tracks)}
-    points = tuple(point for one in tracks for point in one.points)
-    energy: dict[str, DeviceEnergy] = {}
+    whole: Site = (track, None)
+    sites = list(dict.fromkeys([whole, *(by_node or {}).values()]))
+    numbers = {site: number for number, site in enumerate(sites)}
+    points = tuple(point for site, _ in sites for point in site.points)
+    energy: dict[DeviceKey, DeviceEnergy] = {}
     sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
     of_day: dict[date, dict[tuple[str, Kind, int], float]] = {}
     for device in devices:
-        meter, node_track = device.record.meter, (by_node or {}).get(device.record.node, track)
+        meter, site = device.record.meter, (by_node or {}).get(device.record.node, whole)
+        offset = numbers[site] * len(track.points)
         by_kind: dict[Kind, float] = defaultdict(float)
         by_point: dict[int, float] = defaultdict(float)
-        for (name, index, day), joules in _cells(device.intervals, node_track).items():
-            kind, point = _KINDS[name], offsets[id(node_track)] + index
+        for (name, index, day), joules in _cells(device.intervals, site[0]).items():
+            kind, point = _KINDS[name], offset + index
             by_kind[kind] += joules
             by_point[point] += joules
             sums[meter, kind, point] += joules
             of_day.setdefault(day, defaultdict(float))[meter, kind, point] += joules
-        energy[device.record.device_id] = DeviceEnergy(meter, by_kind, by_point)
-    return JobEnergy(track, points, energy, sums, of_day)
+        energy[device.key] = DeviceEnergy(meter, by_kind, by_point)
+    return JobEnergy(track, sites, points, energy, sums, of_day)
 
 
 def _cells(

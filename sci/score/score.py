@@ -23,7 +23,7 @@ from gramwatt.sci.score.context import ScoreContext, ScoredJob, doc
 from gramwatt.sci.score.functional_unit import Converted, UnitScore, convert, unit_scores
 from gramwatt.sci.score.location import Place, locate_nodes, reused
 from gramwatt.sci.score.method import inputs, method, overlay_notices
-from gramwatt.sci.score.operational import DeviceEnergy, join
+from gramwatt.sci.score.operational import DeviceEnergy, Site, join
 from gramwatt.sci.score.quality import conformance, quality
 from gramwatt.sci.score.supplementary import lifetime_sensitivity, market_based
 from gramwatt.sci.score.timeseries import days, series, steps
@@ -38,7 +38,7 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
     scored = _scored(converted, context)
     job = scored.job
     units, unit_notices = unit_scores(job, scored.total_g)
-    contract, contract_notices = market_based(job.head.tags, scored.energy_kwh, scored.place.pue)
+    contract, contract_notices = market_based(job.head.tags, scored.energy_kwh, scored.pue)
     found = grouped(job.windows)
     figures = inputs(scored)
     notices = dict.fromkeys(
@@ -127,16 +127,17 @@ def _head(scored: ScoredJob, units: Iterable[UnitScore]) -> JobHead:
 def _scored(converted: Converted, context: ScoreContext) -> ScoredJob:
     job = converted.job
     whole = NodePlace("", job.head.zone, job.head.region, job.head.pue)
-    place = locate_nodes(whole, job.places, job.nodes, context.catalog)
-    energy = join(job.devices, *_tracks(job, place, context))
+    names = [node.name for node in job.nodes]
+    place = locate_nodes(whole, job.places, names, context.catalog)
+    energy = join(job.devices, *_sites(job, place, context))
     embodied = allocate(job, context.catalog, context.lifetime)
     return ScoredJob(job, context, place, energy, embodied, converted.used)
 
 
-def _tracks(
+def _sites(
     job: MergedJob, place: Place, context: ScoreContext
-) -> tuple[IntensityTrack, dict[str, IntensityTrack]]:
-    """The intensity of the job's place, and by node where the nodes stand in several zones."""
+) -> tuple[IntensityTrack, dict[str, Site]]:
+    """The intensity of the job's place, and intensity and PUE by node where the nodes differ."""
     read = [device.intervals for device in job.devices if device.intervals]
     start = min((intervals[0].start for intervals in read), default=job.started_at)
     end = max((intervals[-1].end for intervals in read), default=job.last_seen)
@@ -145,7 +146,11 @@ def _tracks(
     if len(tracks) > 1 and start < end:
         tracks = aligned(tracks, start, end)
     of_zone = dict(zip(zones, tracks, strict=True))
-    return tracks[0], {node: of_zone[zone] for node, zone in place.nodes}
+    zone_of, pue_of = dict(place.nodes), dict(place.pues)
+    differing = [n.name for n in job.nodes if n.name in zone_of or n.name in pue_of]
+    return tracks[0], {
+        node: (of_zone[zone_of.get(node, zones[0])], pue_of.get(node)) for node in differing
+    }
 
 
 def _track(
@@ -212,14 +217,13 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
 
 def _devices(scored: ScoredJob) -> list[DeviceDoc]:
     """A row for every device, then for every host: its energy is that of CPU and memory rows."""
-    shares = {share.device_id: share for share in reversed(scored.embodied.shares)}
+    shares = {share.key: share for share in reversed(scored.embodied.shares)}
     rows = []
     for device in scored.job.devices:
-        device_id = device.record.device_id
-        hardware, energy = scored.embodied.ids.get(device_id), scored.energy.devices[device_id]
-        rows.append(_device(device, hardware, energy, shares.get(device_id)))
+        hardware, energy = scored.embodied.ids.get(device.key), scored.energy.devices[device.key]
+        rows.append(_device(device, hardware, energy, shares.get(device.key)))
     read = scored.energy.devices.keys()
-    hosts = [_host(share) for share in scored.embodied.shares if share.device_id not in read]
+    hosts = [_host(share) for share in scored.embodied.shares if share.key not in read]
     return rows + hosts
 
 

@@ -172,9 +172,10 @@ def _span(job: MergedJob) -> tuple[datetime, datetime]:
 def steps(scored: ScoredJob) -> StepsDoc:
     """Energy [J] and joined intensity [gCO2e/kWh] of every device by step.
 
-    Over all devices and steps, the sum of energy [kWh] x intensity x PUE is the operational term. A
-    step is one intensity point, or several neighbours where a job has more than the document should
-    carry: their intensity is then weighted by the device's own energy, so that E x I stays the sum.
+    Over all devices and steps, the sum of energy [kWh] x intensity x the device's PUE is the
+    operational term. A step is one intensity point, or several neighbours where a job has more than
+    the document should carry: their intensity is then weighted by the device's own energy, so that
+    E x I stays the sum.
     """
     start, end = _span(scored.job)
     points = scored.energy.track.points
@@ -197,9 +198,9 @@ def _device_steps(
 ) -> list[DeviceStepsDoc]:
     """Every device's steps; where it has no energy in one, the plain mean of its intensities."""
     means = [sum(point.intensity.value for point in group) / len(group) for group in groups]
-    size = len(scored.energy.track.points)
+    size, pues = len(scored.energy.track.points), dict(scored.place.pues)
     rows: list[DeviceStepsDoc] = []
-    for device_id, device in scored.energy.devices.items():
+    for (node, device_id), device in scored.energy.devices.items():
         energy, weighted = [0.0] * len(groups), [0.0] * len(groups)
         for index, joules in device.by_point.items():
             step = (index % size - first) // width
@@ -209,7 +210,14 @@ def _device_steps(
             product / joules if joules else mean
             for joules, product, mean in zip(energy, weighted, means, strict=True)
         ]
-        rows.append({"device_id": device_id, "energy_j": energy, "intensity_g_per_kwh": intensity})
+        row: DeviceStepsDoc = {
+            "device_id": device_id,
+            "node": node,
+            "pue": pues.get(node, scored.place.pue).value,
+            "energy_j": energy,
+            "intensity_g_per_kwh": intensity,
+        }
+        rows.append(row)
     return rows
 
 

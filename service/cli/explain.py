@@ -110,7 +110,7 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
 def _concerns(notice: NoticeDoc, field: str) -> bool:
     about = notice["field"] or ""
     if field.startswith(PREFIX):
-        return about == field
+        return about == PREFIX + field.removeprefix(PREFIX).rpartition("/")[2]
     return about == field or (about.startswith(PREFIX) and about.endswith(f".{field}"))
 
 
@@ -126,12 +126,21 @@ def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
 
 
 def _device(document: JobDoc, field: str) -> DeviceDoc:
-    device_id = field.removeprefix(PREFIX).rpartition(".")[0]
-    row = next((row for row in document["devices"] if row["device_id"] == device_id), None)
+    """The device of a field; "NODE/ID" names one of several nodes' with the same id."""
+    asked = field.removeprefix(PREFIX).rpartition(".")[0]
+    names = {_name(document, row["node"], row["device_id"]): row for row in document["devices"]}
+    full = {f"{row['node']}/{row['device_id']}": row for row in document["devices"]}
+    row = {**full, **names}.get(asked)
     if row is None:
-        ids = ", ".join(row["device_id"] for row in document["devices"])
-        raise UnknownFieldError(f"the job has no device {device_id!r}; it has {ids or 'none'}")
+        ids = ", ".join(names)
+        raise UnknownFieldError(f"the job has no device {asked!r}; it has {ids or 'none'}")
     return row
+
+
+def _name(document: JobDoc, node: str, device_id: str) -> str:
+    """The id of a device, with its node where others have the same id."""
+    alike = [row for row in document["devices"] if row["device_id"] == device_id]
+    return device_id if len(alike) < 2 else f"{node}/{device_id}"
 
 
 _Figures = dict[str, QuantityDoc | None]
@@ -142,7 +151,8 @@ def _of_device(document: JobDoc, field: str) -> _Figures:
     if field.endswith("energy_j"):
         return {"E": device["energy_j"]}
     terms = document["embodied_terms"]
-    term = next((row for row in terms if row["device_id"] == device["device_id"]), None)
+    key = device["node"], device["device_id"]
+    term = next((row for row in terms if (row["node"], row["device_id"]) == key), None)
     return {**(_term(term) if term else {}), "M": device["embodied_g"]}
 
 
@@ -160,7 +170,7 @@ def _term(term: EmbodiedTermDoc) -> _Figures:
 
 def _energy(document: JobDoc) -> _Figures:
     devices: _Figures = {
-        f"{row['class']} {row['device_id']}": row["energy_j"]
+        f"{row['class']} {_name(document, row['node'], row['device_id'])}": row["energy_j"]
         for row in document["devices"]
         if row["class"] != "host"
     }
@@ -178,7 +188,10 @@ def _operational(document: JobDoc) -> _Figures:
 
 
 def _embodied(document: JobDoc) -> _Figures:
-    rows: _Figures = {row["device_id"]: row["embodied_g"] for row in document["embodied_terms"]}
+    rows: _Figures = {
+        _name(document, row["node"], row["device_id"]): row["embodied_g"]
+        for row in document["embodied_terms"]
+    }
     return {**rows, "EL": document["method"]["lifetime_years"], "M": document["embodied_g"]}
 
 

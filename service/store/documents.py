@@ -81,7 +81,17 @@ def _complete_job(document: dict[str, Any]) -> JobDoc:
         for device in whole["devices"]
     ]
     _complete_days(whole)
+    _complete_steps(whole)
     return cast(JobDoc, whole)
+
+
+def _complete_steps(whole: dict[str, Any]) -> None:
+    """Add node and PUE of a step's device: before, ids were unique and one PUE held for all."""
+    nodes = {device["device_id"]: device["node"] for device in whole["devices"]}
+    pue = whole["method"]["pue"]["value"]
+    rows = whole["steps"]["devices"]
+    rows = [{"node": nodes.get(row["device_id"]), "pue": pue, **row} for row in rows]
+    whole["steps"] = {**whole["steps"], "devices": rows}
 
 
 def _complete_days(whole: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.nodes import unended
 from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
@@ -66,12 +67,24 @@ def refresh_head(session: Session, job: Job) -> None:
     job.head = to_text({**head, "state": merged.state, "provisional": merged.state == "running"})
 
 
-def _last_moment_us(session: Session, job: Job) -> int:
-    """The latest time in the journal [us]: an interval's end, a count, else the start."""
-    of_intervals = sa.select(sa.func.max(Interval.end_us)).join(Device).where(Device.job == job.id)
-    of_counts = sa.select(sa.func.max(Count.at_us)).join(Writer).where(Writer.job == job.id)
-    found = (session.scalar(of_intervals), session.scalar(of_counts), job.started_us)
-    return max(time_us for time_us in found if time_us is not None)
+def _last_moments_us(session: Session, job: Job) -> dict[str, int]:
+    """The latest time in each node's journal [us]: an interval's end or a count."""
+    of_intervals = (
+        sa.select(Device.node, sa.func.max(Interval.end_us))
+        .join(Interval, Interval.device == Device.id)
+        .where(Device.job == job.id)
+        .group_by(Device.node)
+    )
+    of_counts = (
+        sa.select(Writer.node, sa.func.max(Count.at_us))
+        .join(Count, Count.writer == Writer.id)
+        .where(Writer.job == job.id)
+        .group_by(Writer.node)
+    )
+    latest: dict[str, int] = {}
+    for node, time_us in (*session.execute(of_intervals), *session.execute(of_counts)):
+        latest[node] = max(time_us, latest.get(node, time_us))
+    return latest
 
 
 def _unscored_head(merged: MergedJob) -> JobHead:
@@ -170,37 +183,26 @@ def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
 
 
 def _silence_ends(session: Session, job: Job, statements: Sequence[AnyRecord]) -> list[AnyRecord]:
-    """A recovery that closes as lost each writer left open, when the job fell silent.
+    """A recovery that closes each open writer as lost at its node's last reading, after silence.
 
     Made when read, not stored: a job whose lines resume has lost nothing.
     """
     if job.silent_us is None:
         return []
-    ended_at = from_us(_last_moment_us(session, job))
+    latest_us = _last_moments_us(session, job)
+    jobs = [record for record in statements if isinstance(record, JobRecord)]
+    known = [record for record in statements if isinstance(record, EndRecord)]
     ends: list[AnyRecord] = []
-    for number, opened in enumerate(_left_open(statements)):
+    for number, opened in enumerate(unended(jobs, known)):
         identity: dict[str, Any] = {
             "job_id": job.job_id,
             "node": opened.node,
             "writer": f"{SILENCE_WRITER}-{number}",
         }
+        ended_us = max(latest_us.get(opened.node, 0), to_us(opened.started_at))
         recovery = JobRecord(
             **identity, seq=1, started_at=opened.started_at, role="recovery", resumes=opened.writer
         )
-        ends += [recovery, EndRecord(**identity, seq=2, ended_at=ended_at, state="lost")]
+        end = EndRecord(**identity, seq=2, ended_at=from_us(ended_us), state="lost")
+        ends += [recovery, end]
     return ends
-
-
-def _left_open(statements: Sequence[AnyRecord]) -> list[JobRecord]:
-    jobs = [record for record in statements if isinstance(record, JobRecord)]
-    ended = {(r.node, r.writer) for r in statements if isinstance(r, EndRecord)}
-    resumed = {
-        (job.node, job.resumes)
-        for job in jobs
-        if job.role != "recovery" or (job.node, job.writer) in ended
-    }
-    closed = ended | resumed
-    return sorted(
-        (job for job in jobs if (job.node, job.writer) not in closed),
-        key=lambda job: (job.node, job.writer),
-    )

@@ -91,7 +91,10 @@ def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
     ingested = [
         folder.job_id for folder in _closed(home, job_id) if _ingest_folder(service, home, folder)
     ]
-    return [name for name in dict.fromkeys(ingested) if _score(service, name)]
+    names = list(dict.fromkeys(ingested))
+    for name in names:
+        _ingest_open(service, home, name)
+    return [name for name in names if _score(service, name)]
 
 
 def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
@@ -118,6 +121,13 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     else:
         spool.remove(aside)
     return True
+
+
+def _ingest_open(service: Service, home: Path, job_id: str) -> None:
+    """Ingest what other nodes of a job have journaled so far, since it runs until they end too."""
+    for folder in spool.folders(home, job_id):
+        if folder.server() is None:
+            _ingest_lines(service, folder)
 
 
 def _ingest_lines(service: Service, folder: SpoolFolder) -> list[Rejected]:

@@ -11,7 +11,7 @@ import pytest
 
 from gramwatt.reports.exports.common import ExportError
 from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
-from tests.documents import cluster_job, irregular_grid
+from tests.documents import cluster_job, cluster_journal, irregular_grid, scored
 
 ROOT = Path(__file__).parents[3]
 PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
@@ -102,6 +102,17 @@ def test_every_device_has_its_own_totals(run):
         assert totals["energy"] == pytest.approx(kwh, rel=1e-9)
         grams = embodied["value"] if embodied else 0
         assert totals["carbon-embodied"] == pytest.approx(grams, rel=1e-9)
+
+
+def test_nodes_of_their_own_length_and_pue_reach_our_totals(run):
+    records = cluster_journal(nodes=("n-a",), seconds=9000.0, pue=1.21)
+    records += cluster_journal(nodes=("n-b",), seconds=4000.0, pue=1.5)
+    doc = scored(records, irregular_grid())
+    totals = run(manifest(doc))["tree"]["aggregated"]
+    for metric, value in expected(doc).items():
+        assert totals[metric] == pytest.approx(value, rel=RELATIVE_TOLERANCE)
+    times = {term["node"]: term["time_reserved_s"] for term in doc["embodied_terms"]}
+    assert times == {"n-a": 9000, "n-b": 4000}
 
 
 def test_all_components_share_one_grid_of_whole_seconds(run):

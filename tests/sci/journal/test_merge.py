@@ -134,6 +134,81 @@ def test_recovery_closes_a_lost_job_at_its_last_reading():
     assert (job.state, job.ended_at, job.duration_s) == ("lost", at(10), 10)
 
 
+def test_an_end_of_its_own_is_better_known_than_a_recovery_s():
+    writer, recovery = Writer("w1"), Writer("r-1")
+    closed = [recovery.job(role="recovery", resumes="w1"), recovery.end(10, "lost")]
+    job = merge([writer.job(), *closed, writer.end(60, exit_code=0)])
+    assert (job.state, job.exit_code, job.duration_s) == ("completed", 0, 60)
+
+
+def test_a_process_inside_a_command_does_not_decide_and_one_on_another_node_does():
+    wrapper, inside, away = Writer("w1"), Writer("w2"), Writer("w3", node="n-2")
+    records = [wrapper.job(role="command"), inside.job(started_at=at(1)), away.job()]
+    records += [wrapper.end(9, exit_code=0), inside.end(5, "failed")]
+    assert merge(records).state == "running"
+    assert merge([*records, away.end(7)]).state == "completed"
+    job = merge([*records, away.end(7, "failed", exit_code=3)])
+    assert (job.state, job.exit_code, job.ended_at) == ("failed", 3, at(9))
+
+
+def test_a_process_that_tracks_after_a_command_is_a_run_of_its_own():
+    command, later = Writer("w1"), Writer("w2")
+    records = [command.job(role="command"), command.end(9, exit_code=0)]
+    records += [later.job(started_at=at(20))]
+    assert merge(records).state == "running"
+    job = merge([*records, later.end(30, "failed", exit_code=1)])
+    assert (job.state, job.exit_code, job.reserved_s(["n-1"])) == ("failed", 1, 19)
+
+
+def test_a_replaced_meter_belongs_to_the_run_of_the_one_before():
+    dead, heir = Writer("w1"), Writer("w2")
+    records = [dead.job(role="command"), heir.job(role="command", resumes="w1", started_at=at(50))]
+    job = merge([*records, heir.end(60, "failed", exit_code=5)])
+    assert (job.state, job.reserved_s(["n-1"]), job.started_at) == ("failed", 60, at(0))
+
+
+def test_meters_that_resume_each_other_still_end():
+    a, b = Writer("w1"), Writer("w2")
+    records = [a.job(resumes="w2"), b.job(resumes="w1")]
+    assert merge(records).state == "running"
+    assert merge([*records, a.end(5), b.end(6)]).state == "completed"
+
+
+def written(draw):
+    """The records of some writers on up to three nodes, with any roles, ends and replacements."""
+    records = []
+    for number in range(draw(st.integers(1, 6))):
+        writer = Writer(f"w{number}", node=f"n-{draw(st.integers(1, 3))}")
+        resumes = draw(st.sampled_from([None, None, "w0", "w1"]))
+        role = draw(st.sampled_from(["command", "track", "recovery"]))
+        start = draw(st.integers(0, 50))
+        records += [writer.job(role=role, resumes=resumes, started_at=at(start))]
+        records += [writer.device("tpu-0", share=draw(st.sampled_from([0.5, 1.0])))]
+        records += [writer.interval(start, start + 9, 100, "tpu-0")]
+        if draw(st.integers(0, 4)):
+            state = draw(st.sampled_from(["completed", "failed", "killed", "lost"]))
+            code = draw(st.sampled_from([None, 0, 1, 7]))
+            records += [writer.end(start + draw(st.integers(0, 30)), state, exit_code=code)]
+    return records
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_state_times_and_energy_do_not_depend_on_the_order(data):
+    records = written(data.draw)
+    shuffled = data.draw(st.permutations(records + records[:3]))
+    job = merge(records)
+    assert merge(shuffled) == job
+    assert (job.ended_at is None) == (job.state == "running")
+    assert all(node.reserved[0][0] >= job.started_at for node in job.nodes)
+    if job.state != "running":
+        # A node's bad end is never hidden by another's good one.
+        ends = [node.end.state for node in job.nodes]
+        assert (job.state == "completed") == (set(ends) == {"completed"})
+        assert job.state in ends
+        assert job.duration_s >= max(job.reserved_s([node.name]) for node in job.nodes)
+
+
 def test_what_one_writer_knows_fills_the_gaps_of_the_other():
     wrapper, rank = Writer("w1"), Writer("w2")
     records = [

@@ -180,16 +180,21 @@ def test_a_wrapper_and_its_process_on_one_node_are_one_place():
     assert (doc["zone"], doc["conformance"]) == ("FR", "conforming")
 
 
-def test_the_highest_pue_of_the_nodes_is_used_with_the_others_in_its_range():
+def test_nodes_of_different_pue_are_counted_each_with_its_own():
     doc = scored({"zone": "FR", "pue": 1.1}, {"zone": "FR", "pue": 1.4})
-    pue = doc["method"]["pue"]
-    assert (pue["low"], pue["value"], pue["high"]) == (1.1, 1.4, 1.4)
-    assert doc["conformance"] == "conforming-with-deviations"
-    assert "different PUE: 1.4" in doc["deviations"][0]
-    assert codes(doc).count("place-conflict") == 1
-    both = 2 * 36_000 / 3.6e6 * CATALOG.zone("FR").intensity.value
-    assert doc["operational_g"]["value"] == pytest.approx(both * 1.4)
-    assert doc["operational_g"]["low"] <= both * 1.1
+    assert (doc["conformance"], doc["deviations"]) == ("conforming", [])
+    # 36 kJ are 0.01 kWh on each node, so the mean of the PUE by energy is 1.25.
+    assert doc["method"]["pue"]["value"] == pytest.approx(1.25)
+    france = intensity("FR")
+    assert doc["operational_g"]["value"] == pytest.approx(0.01 * france * (1.1 + 1.4))
+    rows = {row["what"]: row["figure"]["value"] for row in doc["method"]["inputs"]}
+    assert (rows["PUE of n-0"], rows["PUE of n-1"]) == (1.1, 1.4)
+    assert {row["device_id"]: row["pue"] for row in doc["steps"]["devices"]} == {
+        "GPU-0": 1.1,
+        "GPU-1": 1.4,
+    }
+    assert codes(doc).count("pue-several") == 1
+    assert all(row["passed"] for row in self_audit(doc))
 
 
 def test_an_own_supply_has_its_own_factor_and_conforms():

@@ -1,0 +1,220 @@
+"""The nodes of a job: when each was reserved, and how it ended.
+
+A *run* on a node is a command under `gramwatt run`, or processes that use `track`, or several of
+them side by side. Runs of one job that follow each other, such as the steps of a Slurm job, are
+reserved each for its own time, and the last one decides how its node ended. A process that begins
+to `track` while a command runs on its node is part of that command, whose end decides.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.journal.records import EndRecord, JobRecord
+
+Span = tuple[datetime, datetime]
+NAMED_AT_MOST = 8
+"""Nodes with a bad end that a notice names; the rest it counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of a job: its reserved times in order, and how its last run ended.
+
+    `end` and `ended_at` are None while it runs; `earlier` has the bad ends of runs before the last.
+    """
+
+    name: str
+    reserved: tuple[Span, ...]
+    end: EndRecord | None
+    ended_at: datetime | None
+    earlier: tuple[EndRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """A writer that answers for itself: the earliest start of those it resumes, and its end."""
+
+    record: JobRecord
+    started_at: datetime
+    end: EndRecord | None
+
+    def covers(self, moment: datetime) -> bool:
+        """Whether it ran at `moment`."""
+        return self.started_at <= moment and (self.end is None or moment <= self.end.ended_at)
+
+
+def nodes_of(
+    jobs: Iterable[JobRecord], ends: Iterable[EndRecord], last_seen: Mapping[str, datetime]
+) -> tuple[Node, ...]:
+    """Every node with a job record, by name; `last_seen` is each one's last reading or count."""
+    return tuple(
+        _node(name, _answering(own, own_ends), last_seen.get(name))
+        for name, (own, own_ends) in sorted(_by_node(jobs, ends).items())
+    )
+
+
+def unended(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> list[JobRecord]:
+    """The job records of writers whose end is not known, by node and writer."""
+    found = [
+        writer.record
+        for own, own_ends in _by_node(jobs, ends).values()
+        for writer in _answering(own, own_ends)
+        if writer.end is None
+    ]
+    return sorted(found, key=lambda job: (job.node, job.writer))
+
+
+def deciding(ends: Iterable[EndRecord]) -> EndRecord:
+    """The end that gives several writers or nodes their state and exit code.
+
+    It is the first in time that failed or was killed, since the others mostly end because of it;
+    without one the first that was lost, which nobody saw end; else the last with an exit code.
+    """
+    found = list(ends)
+    bad = [end for end in found if end.state != "completed"]
+    if bad:
+        return min(bad, key=_bad_first)
+    return max(found, key=lambda end: (end.exit_code is not None, _in_time(end)))
+
+
+def reserved_s(spans: Iterable[Span]) -> float:
+    """Length of the union of spans [s]."""
+    length_s, covered = 0.0, None
+    for start, end in sorted(spans):
+        left = start if covered is None else max(start, covered)
+        length_s += max(0.0, (end - left).total_seconds())
+        covered = end if covered is None else max(end, covered)
+    return length_s
+
+
+def end_notices(nodes: Sequence[Node]) -> list[Notice]:
+    """A notice that names the nodes with a bad end, and one for each with a bad earlier run."""
+    bad = sorted((n.end for n in nodes if n.end and n.end.state != "completed"), key=_bad_first)
+    found = []
+    if bad and len(nodes) > 1:
+        text = f"Node {bad[0].node} {_how(bad[0])}, which decides how the job ends."
+        named = [f"{end.node} {_how(end)}" for end in bad[1:NAMED_AT_MOST]]
+        named += [f"{len(bad) - NAMED_AT_MOST} more"] if len(bad) > NAMED_AT_MOST else []
+        text += f" Besides: {', '.join(named)}." if named else ""
+        found.append(Notice("node-failed", text, "state"))
+    for node in nodes:
+        for end in node.earlier:
+            text = f"On node {node.name} an earlier run {_how(end)}; the last one there decides."
+            found.append(Notice("node-failed", text, "state"))
+    return found
+
+
+def _by_node(
+    jobs: Iterable[JobRecord], ends: Iterable[EndRecord]
+) -> dict[str, tuple[list[JobRecord], list[EndRecord]]]:
+    found: dict[str, tuple[list[JobRecord], list[EndRecord]]] = defaultdict(lambda: ([], []))
+    for job in jobs:
+        found[job.node][0].append(job)
+    for end in ends:
+        if end.node in found:
+            found[end.node][1].append(end)
+    return found
+
+
+def _answering(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> list[_Writer]:
+    """The writers of a node that no other answers for, with their ends.
+
+    A meter that resumes a writer answers for it. A recovery only ends the writer it names, and not
+    if that one has an end of its own: what a writer knows of its end is better.
+    """
+    first: dict[str, JobRecord] = {}
+    in_order = sorted(jobs, key=lambda job: (job.started_at, job.writer, job.seq))
+    for job in in_order:
+        first.setdefault(job.writer, job)
+    known = first.keys()
+    resumed = {j.writer: j.resumes for j in in_order if j.resumes in known - {j.writer}}
+    by_writer = {end.writer: end for end in sorted(ends, key=_in_time)}
+    recovered = {
+        old: by_writer[new]
+        for new, old in sorted(resumed.items())
+        if first[new].role == "recovery" and new in by_writer
+    }
+    heirs = {old for new, old in resumed.items() if first[new].role != "recovery"}
+    answering = [
+        name
+        for name, job in first.items()
+        if name not in heirs and not (job.role == "recovery" and name in resumed)
+    ]
+    return [
+        _Writer(first[name], _began(name, first, resumed), by_writer.get(name, recovered.get(name)))
+        for name in answering or first  # each resumes another, which no meter writes
+    ]
+
+
+def _began(
+    writer: str, first: Mapping[str, JobRecord], resumed: Mapping[str, str | None]
+) -> datetime:
+    """The earliest start of a writer and those it resumes one after the other."""
+    moments: dict[str, datetime] = {}
+    name: str | None = writer
+    while name is not None and name not in moments:
+        moments[name] = first[name].started_at
+        name = resumed.get(name)
+    return min(moments.values())
+
+
+def _node(name: str, writers: Sequence[_Writer], last_seen: datetime | None) -> Node:
+    runs = _runs(writers)
+    reserved = [_span(run, last_seen) if run is runs[-1] else _span(run, None) for run in runs]
+    ends = [[writer.end for writer in run if writer.end] for run in runs]
+    earlier = (deciding(of_run) for of_run in ends[:-1])
+    open_ = any(writer.end is None for writer in runs[-1])
+    return Node(
+        name,
+        tuple(reserved),
+        end=None if open_ else deciding(ends[-1]),
+        ended_at=None if open_ else reserved[-1][1],
+        earlier=tuple(end for end in earlier if end.state != "completed"),
+    )
+
+
+def _runs(writers: Sequence[_Writer]) -> list[list[_Writer]]:
+    """The writers that decide, in groups that overlap in time, one group after the other."""
+    commands = [writer for writer in writers if writer.record.role == "command"]
+    deciders = [
+        writer
+        for writer in writers
+        if writer in commands or not any(c.covers(writer.started_at) for c in commands)
+    ]
+    runs: list[list[_Writer]] = []
+    for writer in sorted(deciders, key=lambda w: (w.started_at, w.record.writer)):
+        if runs and any(w.end is None or writer.started_at < w.end.ended_at for w in runs[-1]):
+            runs[-1].append(writer)
+        else:
+            runs.append([writer])
+    return runs
+
+
+def _span(run: Sequence[_Writer], last_seen: datetime | None) -> Span:
+    """From the first start to the last end, and to the last reading where an end is not seen."""
+    start = min(writer.started_at for writer in run)
+    moments = [start, *(writer.end.ended_at for writer in run if writer.end)]
+    if last_seen and any(w.end is None or w.end.state == "lost" for w in run):
+        moments.append(last_seen)
+    return start, max(moments)
+
+
+def _how(end: EndRecord) -> str:
+    if end.state == "failed":
+        return f"failed with exit code {end.exit_code}" if end.exit_code is not None else "failed"
+    if end.state == "killed":
+        return f"was killed by signal {end.signal}" if end.signal is not None else "was killed"
+    return "was lost"
+
+
+def _in_time(end: EndRecord) -> tuple[object, ...]:
+    return (end.ended_at, end.node, end.writer, end.seq)
+
+
+def _bad_first(end: EndRecord) -> tuple[object, ...]:
+    return (end.state == "lost", _in_time(end))

@@ -1,0 +1,92 @@
+"""One job of two nodes that share a home: what one node does must not end the other's part."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NODE = """
+import os
+from gramwatt.collectors.common import identity
+identity.node_id = lambda allow_host_names=False: os.environ["TEST_NODE"]
+"""
+"""Gives each process the node that its environment names, as if it ran on another machine."""
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A home that both nodes share, and a job id for both."""
+    names = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(NODE)
+    return names | {
+        "GRAMWATT_HOME": str(tmp_path / "home"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "GRAMWATT_HOST_SOURCE": "model",
+        "GRAMWATT_JOB_ID": "pair",
+        "GRAMWATT_ZONE": "FR",
+        "PYTHONPATH": str(tmp_path / "site"),
+    }
+
+
+def command(environ: dict[str, str], node: str, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gramwatt", *words],
+        env={**environ, "TEST_NODE": node},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def done(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, _ = process.communicate(timeout=120)
+    return process.returncode, out
+
+
+def job(environ: dict[str, str], node: str) -> dict[str, Any]:
+    code, out = done(command(environ, node, "job", "pair", "--json"))
+    assert code == 0
+    document: dict[str, Any] = json.loads(out)
+    return document
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path.name} was not made"
+        time.sleep(0.05)
+
+
+def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    waits = f"touch {begun}; while [ ! -e {go} ]; do sleep 0.1; done"
+    other = command(environ, "n-b", "run", "--", "sh", "-c", waits)
+    try:
+        wait_for(begun)
+        code, _ = done(command(environ, "n-a", "run", "--", "sh", "-c", "exit 7"))
+        assert code == 7
+        assert done(command(environ, "n-a", "sync"))[0] == 0
+        running = job(environ, "n-a")
+        assert (running["state"], running["provisional"]) == ("running", True)
+        assert (tmp_path / "home" / "spool" / "pair" / "n-b").is_dir()
+    finally:
+        go.touch()
+        assert done(other)[0] == 0
+    final = job(environ, "n-b")
+    assert (final["state"], final["exit_code"], final["revision"]) == ("failed", 7, 1)
+    assert {row["node"] for row in final["devices"]} == {"n-a", "n-b"}
+    (said,) = [row["message"] for row in final["notices"] if row["code"] == "node-failed"]
+    assert "n-a failed with exit code 7" in said
+    reserved = {row["node"]: row["time_reserved_s"] for row in final["embodied_terms"]}
+    assert reserved["n-a"] < reserved["n-b"] <= final["duration_s"]
+    assert not (tmp_path / "home" / "spool" / "pair").exists()
