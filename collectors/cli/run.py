@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
+from gramwatt.collectors.cli.signals import GroupWitness
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
@@ -129,7 +130,11 @@ def _supervise(
         return Outcome(not_started(command[0], error))
     if client is not None:
         client.send_child(pid)
-    return _wait(pid, client)
+    witness = GroupWitness(FORWARDED)
+    try:
+        return _wait(pid, client, witness)
+    finally:
+        witness.close()
 
 
 def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> int:
@@ -147,13 +152,13 @@ def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> in
         return os.posix_spawn("/bin/sh", ["sh", script, *command[1:]], environ, **options)
 
 
-def _wait(pid: int, client: Client | None) -> Outcome:
+def _wait(pid: int, client: Client | None, witness: GroupWitness) -> Outcome:
     polled_at = time.monotonic()
     while True:
-        number = _next_signal()
-        if number is not None:
+        number = _next_signal(witness)
+        if number is not None and not (_in_group(pid) and witness.has(number)):
             _forward(pid, number)
-        status = _reap(pid)
+        status = _reap(pid, witness)
         if status is not None:
             return status
         if client is not None and time.monotonic() - polled_at >= POLL_INTERVAL_S:
@@ -161,14 +166,25 @@ def _wait(pid: int, client: Client | None) -> Outcome:
             client.poll()
 
 
-def _next_signal() -> int | None:
-    """Wait a while for a signal; its number when it is to be passed on to the command."""
+def _next_signal(witness: GroupWitness) -> int | None:
+    """Wait a while for a signal; its number when it may have to be passed on to the command."""
     if not hasattr(signal, "sigtimedwait"):
         return _next_signal_without_details()
     info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, POLL_INTERVAL_S)
-    if info is None or info.si_signo not in FORWARDED or info.si_code == SI_KERNEL:
+    if info is None or info.si_signo not in FORWARDED:
+        return None
+    if info.si_code == SI_KERNEL:
+        witness.has(info.si_signo)
         return None
     return info.si_signo
+
+
+def _in_group(pid: int) -> bool:
+    """Whether the command is in this process's group still, so that it gets the group's signals."""
+    try:
+        return os.getpgid(pid) == os.getpgrp()
+    except OSError:
+        return True
 
 
 def _next_signal_without_details() -> int | None:
@@ -203,7 +219,7 @@ def _forward(pid: int, number: int) -> None:
         print_message(f"signal {number} could not be passed on: {error.strerror}")
 
 
-def _reap(pid: int) -> Outcome | None:
+def _reap(pid: int, witness: GroupWitness) -> Outcome | None:
     # Process 1 of a container inherits orphans; they are collected here too.
     found: Outcome | None = None
     while True:
@@ -213,6 +229,7 @@ def _reap(pid: int) -> Outcome | None:
             return found
         if gone == 0:
             return found
+        witness.forget(gone)
         if gone == pid:
             found = _outcome(status)
 

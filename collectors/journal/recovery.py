@@ -26,12 +26,12 @@ from gramwatt.sci.journal.records import (
 )
 
 
-def close_dead(folder: SpoolFolder) -> bool:
+def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
     """Write an end for every dead writer without one; False when the folder stays open.
 
     Nothing is written while a writer lives in the folder or another process is closing it. On
     storage without locks two may close at once: both then write the same lines to the same file.
-    Raises RecordError when its lines cannot be understood.
+    With `strict` a folder whose lines cannot be understood raises RecordError.
     """
     try:
         lock = acquire(folder.path / LOCK)
@@ -50,8 +50,10 @@ def close_dead(folder: SpoolFolder) -> bool:
     except OSError:  # no room or no right to write: the next run tries again
         return False
     except Exception as error:  # another release's lines, or none at all
-        text = f"the journal of job {folder.job_id} cannot be read ({error})"
-        raise RecordError(text, code="bad-journal") from None
+        if strict:
+            text = f"the journal of job {folder.job_id} cannot be read ({error})"
+            raise RecordError(text, code="bad-journal") from None
+        return False
     finally:
         if lock is not None:
             os.close(lock)

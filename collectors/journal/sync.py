@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +102,7 @@ def _close(home: Path, folder: spool.SpoolFolder, done: SyncResult) -> bool:
     elsewhere, so that it is reported once and no other journal waits for it.
     """
     try:
-        if folder.unclosed() and close_dead(folder):
+        if folder.unclosed() and close_dead(folder, strict=True):
             done.closed.append(folder.job_id)
     except RecordError as error:
         kept = spool.reject(home, folder)
@@ -115,12 +114,7 @@ def _close(home: Path, folder: spool.SpoolFolder, done: SyncResult) -> bool:
 def _close_neighbours(home: Path, job_id: str) -> list[str]:
     """Close the newest dead jobs of this node but this one; their ids."""
     newest = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
-    closed = []
-    for folder in newest:
-        with suppress(RecordError):  # a sync of all jobs reports it
-            if folder.unclosed() and close_dead(folder):
-                closed.append(folder.job_id)
-    return closed
+    return [folder.job_id for folder in newest if folder.unclosed() and close_dead(folder)]
 
 
 def _send(

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,86 @@ def test_signals_to_the_wrapper_reach_the_command_once(
     os.kill(process.pid, number)
     process.communicate(timeout=60)
     assert process.returncode == 41
+
+
+COUNTING = """
+import pathlib, signal, sys, time
+got = []
+signal.signal(int(sys.argv[1]), lambda n, _: got.append(n))
+pathlib.Path(sys.argv[2], "up").write_text("up")
+while not pathlib.Path(sys.argv[2], "end").exists():
+    time.sleep(0.01)
+    pathlib.Path(sys.argv[2], "part").write_text(str(len(got)))
+    pathlib.Path(sys.argv[2], "part").rename(pathlib.Path(sys.argv[2], "got"))
+"""
+
+
+def processes_of_group(group: int) -> list[int]:
+    """The living processes of a group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, own = path.read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if int(own) == group and state not in "ZX":
+            found.append(int(path.parent.name))
+    return found
+
+
+def to_each(group: int, number: int) -> None:
+    for pid in sorted(processes_of_group(group)):
+        os.kill(pid, number)
+
+
+def as_timeout(group: int, number: int) -> None:
+    """coreutils' timeout signals its child, then its group."""
+    os.kill(group, number)
+    os.killpg(group, number)
+
+
+WAYS: dict[str, Callable[[int, int], None]] = {
+    "the wrapper": os.kill,
+    "the group": os.killpg,
+    "the wrapper and the group": as_timeout,
+    "each process": to_each,
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "off"),
+    [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGUSR1, True)],
+)
+def test_a_signal_reaches_the_command_once_whoever_it_was_sent_to(
+    environ: dict[str, str], tmp_path: Path, number: signal.Signals, off: bool
+) -> None:
+    command = [*RUN, "--", sys.executable, "-c", COUNTING, str(int(number)), str(tmp_path)]
+    more = {"GRAMWATT_OFF": "1"} if off else {}
+    process = subprocess.Popen(
+        command, env=environ | more, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for(tmp_path / "up")
+    time.sleep(0.3)
+    order = list(WAYS) * 2
+    for place, way in enumerate(order, start=1):
+        WAYS[way](process.pid, number)
+        time.sleep(0.5)
+        assert (tmp_path / "got").read_text() == str(place), way
+    (tmp_path / "end").touch()
+    assert process.wait(60) == 0
+    assert processes_of_group(process.pid) == []
+
+
+def test_a_killed_wrapper_leaves_only_its_command(environ: dict[str, str], tmp_path: Path) -> None:
+    command = [*RUN, "--", sys.executable, "-c", COUNTING, "10", str(tmp_path)]
+    process = subprocess.Popen(command, env=environ, start_new_session=True)
+    wait_for(tmp_path / "up")
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    time.sleep(0.5)
+    assert len(processes_of_group(process.pid)) == 1
+    (tmp_path / "end").touch()
 
 
 def test_a_command_that_dies_of_the_forwarded_signal_gives_143(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -51,7 +52,8 @@ def start(
     wave = {"type": "constant", "power_w": 100.0 * number}
     spec = place / "gpu.json"
     spec.write_text(json.dumps({"gpus": [{"uuid": uuid, "waveform": wave}]}))
-    own = {"GRAMWATT_NVML": f"synthetic:{spec}", "PYTHONPATH": str(place)}
+    path = filter(None, (str(place), environ.get("PYTHONPATH")))
+    own = {"GRAMWATT_NVML": f"synthetic:{spec}", "PYTHONPATH": os.pathsep.join(path)}
     command = [*GRAMWATT, "run", "--", "sleep", "3"]
     return subprocess.Popen(command, env=environ | own | {"AS_IF": json.dumps(MACHINE | known)})
 
