@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,14 +95,14 @@ def table(traces: Sequence[Trace]) -> list[str]:
     for name, group in sorted(by_type(traces).items()):
         for hours in HOURS:
             low, high = fitted(group, hours)
-            ends = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
+            ends = math.floor(low * 1e3) / 1e3, math.ceil(high * 1e3) / 1e3
             lines.append("{},{},{:.3f},{:.3f},em-hourly".format(name, hours, *ends))
     return lines
 
 
-def report(traces: Sequence[Trace]) -> list[Mapping[str, object]]:
+def report(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     """Coverage of the shipped ranges, and of ranges fitted without the zone they are asked for."""
-    rows: list[Mapping[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for name, group in sorted(by_type(traces).items()):
         zones = {trace.published.zone for trace in group}
         for hours in HOURS:
