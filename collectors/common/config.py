@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import JOB_KINDS, UNIT_PATTERN
@@ -302,6 +303,12 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "tags": _tags,
 }
 """Every key, in the order `gramwatt config` lists them, with the check of its value."""
+
+
+def plain_address(address: str) -> str:
+    """A server's address without credentials."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def describe(config: Config) -> dict[str, dict[str, Any]]:

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from gramwatt.collectors.common import clock, files, identity
+from gramwatt.collectors.common.config import plain_address
 
 LOCK = "lock"
 SERVER = "server.json"
@@ -203,12 +203,6 @@ class SpoolFolder:
             for item in known
             if not (item.live or item.ended or item.writer in resumed) and item.lines
         ]
-
-
-def plain_address(address: str) -> str:
-    """A server's address without credentials."""
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def remember_server(folder: Path, address: str) -> bool:

@@ -18,6 +18,8 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.installation import has_service
+from gramwatt.collectors.journal.ending import Ended, lines
 from gramwatt.collectors.meter.dependencies import Dependencies, host_command
 from gramwatt.collectors.meter.node_meter import NodeMeter
 
@@ -94,15 +96,15 @@ class Loop:
             key.data()
 
     def sync(self) -> None:
-        """Start a process that sends what is spooled, and do not wait for it."""
+        """Start a process that sends or scores what is spooled, and do not wait for it."""
         import subprocess
 
-        command = [sys.executable, "-P", "-m", "gramwatt", "sync", "--quiet", "--job"]
-        null = subprocess.DEVNULL
         server = self._meter.config.server
+        what = ["--quiet", "--job", self._meter.job_id] if server else ["--behind"]
+        null = subprocess.DEVNULL
         with contextlib.suppress(OSError):
             process = subprocess.Popen(  # gramwatt's interpreter and module
-                [*command, self._meter.job_id],
+                [sys.executable, "-P", "-m", "gramwatt", "sync", *what],
                 stdin=null,
                 stdout=null,
                 stderr=null,
@@ -217,11 +219,24 @@ def main() -> int:
     loop = Loop(meter, channel, start.get("parent_pid"))
     loop.handle(early)
     loop.run()
-    channel.reply({"reply": "closed", "notices": meter.new_notices()})
+    closed = {"reply": "closed", "home": str(meter.home), "unwritten": meter.unwritten}
+    channel.reply({**closed, "notices": meter.new_notices()})
     meter.release()
-    if meter.config.server and meter.role == "track":
+    if meter.wants_lines:
+        channel.reply({"reply": "ended", "lines": _end_lines(meter)})
+    # `run` waits for a server itself; a store that is on this machine is not waited for.
+    by_track = meter.role == "track"
+    if by_track if meter.config.server else not by_track and has_service():
         loop.sync()
     return 0
+
+
+def _end_lines(meter: NodeMeter) -> list[str]:
+    try:
+        return lines(Ended(meter.job_id, meter.config, meter.home, meter.unwritten))
+    except Exception as error:  # the journal is whole, and `gramwatt sync` scores it
+        meter.log.write(f"the line at the end failed: {error!r}")
+        return []
 
 
 def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

@@ -16,6 +16,7 @@ from gramwatt import __version__
 from gramwatt.collectors.common import files, identity
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.once import first_today
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.gpu.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import Schedule, moment
@@ -45,6 +46,11 @@ RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * N
 """Other ranks, which may see other GPUs, mostly join in the first half minute."""
 SIZE_EVERY_NS = 600 * NS_PER_S
 NOTICES_MAX = 64
+PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
+    "spool-elsewhere",
+    "windows-left-out",
+}
+"""Notices to print while the job runs, beside those that name a command or a setting."""
 
 
 class NodeMeter:
@@ -60,7 +66,7 @@ class NodeMeter:
         self.job_id = identity.safe_id(str(start.get("job_id") or identity.new_job_id()))
         self.node = identity.node_id(config.allow_host_names)
         self.role = "command" if start.get("role") == "command" else "track"
-        self.closed = False
+        self.closed = self.wants_lines = False
         self.devices: DeviceManager | None = None
         self.notices: list[str] = []
         self.unreported: list[str] = []
@@ -80,6 +86,8 @@ class NodeMeter:
             folder, start, dependencies.boot, dependencies.process_start_ns
         )
         self._parent_began_ns = dependencies.process_start_ns(int(start.get("parent_pid") or 0))
+        self.unwritten = ""
+        """Why the journal of a closed job is not whole; empty where it is."""
         self._disk_takes_lines = True
         self._lock: int | None = None
         self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
@@ -148,6 +156,7 @@ class NodeMeter:
         if self.closed:
             return
         self.closed = True
+        self.wants_lines = bool(command.get("lines"))
         if self.devices is None:  # the one who measured may have ended a moment ago
             self._try_to_lead(fresh=False)
         stop_ns = self._time_ns(command)
@@ -171,6 +180,8 @@ class NodeMeter:
         self.journal.write_open(self._state(), [])
         if self.journal.flush():
             self.journal.write_open(self._state(), [])  # its intervals are final lines now
+        else:
+            self.unwritten = self.journal.failure
         self.log.write(f"closed as {command.get('state')}, {cpu_s:.3f} s of processor time")
 
     def release(self) -> None:
@@ -190,9 +201,11 @@ class NodeMeter:
             self.log.write(text)
 
     def new_notices(self) -> list[str]:
-        """Notices since the last call."""
+        """Notices since the last call that are for the user now, not only for the report."""
         found, self.unreported = self.unreported, []
-        return found
+        if self.start_line.get("verbose"):
+            return found
+        return [text for text in found if is_advice(text) and first_today(self.home, text)]
 
     def _time_ns(self, command: dict[str, Any]) -> int:
         """The time of a client's line on the timeline, now where it has none [ns]."""
@@ -352,6 +365,12 @@ class NodeMeter:
         except Exception as error:  # whatever a source or a disk does, the job goes on
             self.log.write(f"{what} failed: {error!r}")
             self.notify("meter-gap", f"{what} failed: {error}.")
+
+
+def is_advice(notice: str) -> bool:
+    """Whether the user can do something about a notice "code: sentence" of a meter."""
+    code, _, text = notice.partition(": ")
+    return code in PRINTED or "`" in text or "set GRAMWATT_" in text
 
 
 def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:

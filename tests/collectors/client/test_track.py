@@ -28,6 +28,7 @@ class FakeClient:
         self.job_id, self.role, self.args = job_id, role, args
         self.told: list[tuple[Any, ...]] = []
         self.ready = True
+        self.home: str | None = None
 
     def start(self) -> bool:
         self.told.append(("start",))
@@ -45,9 +46,20 @@ class FakeClient:
     def send_notice(self, text: str) -> None:
         self.told.append(("notice", text))
 
-    def stop(self, state: str, exit_code: int | None = None, signal: int | None = None) -> bool:
+    def stop(
+        self,
+        state: str,
+        exit_code: int | None = None,
+        signal: int | None = None,
+        *,
+        lines: bool = False,
+    ) -> bool:
         self.told.append(("stop", state, exit_code, signal))
+        self.asked_lines = lines
         return True
+
+    def end_lines(self) -> list[str]:
+        return [f"the line of {self.job_id}"] if self.asked_lines else []
 
     def wait_ready(self) -> bool:
         return self.ready
@@ -474,7 +486,7 @@ def test_result_is_the_document_of_sync(
 ) -> None:
     asked: list[str] = []
 
-    def document(job_id: str, _timeout_s: float) -> tuple[dict[str, Any], None]:
+    def document(job_id: str, _timeout_s: float, _settings: Any) -> tuple[dict[str, Any], None]:
         asked.append(job_id)
         return {"job_id": job_id, "provisional": len(asked) == 1}, None
 
