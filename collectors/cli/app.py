@@ -131,9 +131,7 @@ def run_command(
         given["tags"] = dict(config.tags)
     given["default_name"] = os.path.basename(command[0])
     try:
-        done = run.measure(
-            command, given, strict, verbose=verbose, meanwhile=lambda: _prepare_end(config)
-        )
+        done = run.measure(command, given, strict, verbose=verbose, meanwhile=_prepare_end)
     except run.MeterError as error:
         print_message(str(error))
         return FAILED
@@ -146,11 +144,11 @@ def run_command(
     return done.outcome.exit_code
 
 
-def _prepare_end(config: Config) -> None:
+def _prepare_end() -> None:
     from gramwatt.collectors.journal.ending import prepare
 
     with contextlib.suppress(Exception):  # a broken installation must not stop a job
-        prepare(config)
+        prepare()
 
 
 def _report_end(done: Run, config: Config, json_summary: Path | None, verbose: bool) -> None:

@@ -24,6 +24,7 @@ from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
+from gramwatt.collectors.common.once import first_today
 
 FORWARDED = (
     signal.SIGTERM,
@@ -95,8 +96,8 @@ def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
         origin = config.origins.get(key, "default")
         if strict or origin == "argument":
             problems.append(text)
-        else:
-            print_message(f"{origin}: {key} is ignored: {text} [argument-ignored]")
+        elif first_today(config.home, warning := f"{origin}: {key} is ignored: {text}"):
+            print_message(f"{warning} [argument-ignored]")
     if problems:
         raise UsageError("; ".join(problems))
     return config

@@ -41,9 +41,6 @@ WINDOW_NS = 1_000_000_000
 WAITING_MAX = 1_000
 """Lines kept for a meter that does not read."""
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
-NOT_READY = (
-    "{job} has ended, and its figures were not ready in 0.3 s; `gramwatt job {job}` shows them"
-)
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
 _LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of them are measured."
 
@@ -106,6 +103,7 @@ class Client:
         """Why the journal of the closed job is not whole; empty where it is."""
         self.lines: list[str] | None = None
         """What the user reads about the closed job; None while it is not known."""
+        self._see = f"`gramwatt job {job_id}`"
         self._verbose = verbose
         self._role = role
         self._args = dict(args)
@@ -221,7 +219,7 @@ class Client:
         """What the user reads about the closed job: nothing where it goes on elsewhere."""
         if self.lines is not None or not self.closed:
             return self.lines or []
-        return [NOT_READY.format(job=self.job_id)]
+        return [f"{self.job_id} has ended; see {self._see}"]
 
     def abandon(self) -> None:
         """Close a forked child's copy of the connection; the meter is sent nothing."""
@@ -297,6 +295,7 @@ class Client:
             self.home = reply.get("home", self.home)
             self.unwritten = reply.get("unwritten", self.unwritten)
             self.lines = reply.get("lines", self.lines)
+            self._see = reply.get("see", self._see)
             if kind == "saved" and isinstance(total, float | int):
                 self._counts.saved(reply.get("unit"), reply.get("phase"), total)
             for notice in map(str, reply.get("notices") or ()):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import MACOS, refused
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.host.machine import this_machine
@@ -101,7 +102,7 @@ def codecarbon(target: Target) -> Finding:
         return Finding("codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE", "estimated")
     if find_spec("codecarbon") is None:
         text = "not installed: host energy is estimated from load"
-        return Finding("codecarbon", "missing", text, "pip install 'gramwatt[host]'", "estimated")
+        return Finding("codecarbon", "missing", text, install_command("host"), "estimated")
     found = find_counters(target.root / POWERCAP.relative_to("/"))
     if found.usable and any(domain.part == "ram" for domain in found.domains):
         return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.common.installation import has_service, install_command
 from gramwatt.collectors.doctor.finding import Finding, Target
 
 NETWORK = frozenset(
@@ -17,6 +17,8 @@ NETWORK = frozenset(
     | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "smb3", "smbfs", "virtiofs", "wekafs"}
 )
 """File system types that several machines write to (Linux kernel, fs/; vendors' mount types)."""
+LEAST_FREE_MB = 1.0
+"""Room that a home must have for a job to begin there [MB], as for the meter."""
 TIMEOUT_S = 3.0
 Ask = Callable[[str, float], int]
 """Requests a URL with a time limit [s]; returns the HTTP status, raises OSError without one."""
@@ -41,7 +43,7 @@ def settings(config: Config) -> list[Finding]:
 
 def spool(config: Config, target: Target) -> Finding:
     """Where journals are kept: whether it can be written, on which file system, and how full."""
-    from gramwatt.collectors.journal.spool import folders, size_b
+    from gramwatt.collectors.journal.spool import folders, free_b, size_b
 
     home = config.home
     place = next(path for path in (home, *home.parents) if path.exists())
@@ -49,10 +51,14 @@ def spool(config: Config, target: Target) -> Finding:
         text = f"{home} cannot be written; a folder under the temporary directory is used"
         return Finding("spool", "limited", text, "set GRAMWATT_HOME to a folder that outlives jobs")
     used_mb, kept = size_b(home) / 1e6, folders(home)
-    detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
+    free_mb = free_b(place) / 1e6
+    detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB, {free_mb:.0f} MB free on disk"
     waiting = sum(1 for folder in kept if not folder.is_live())
     detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
     kind = _file_system(place.resolve(), target.root)
+    if free_mb < LEAST_FREE_MB:
+        text = f"{detail}: jobs are journaled under the temporary directory, if it has room"
+        return Finding("spool", "limited", text, "free space there, or set GRAMWATT_HOME")
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
         return Finding("spool", "limited", text, "gramwatt sync")
@@ -67,11 +73,11 @@ def spool(config: Config, target: Target) -> Finding:
 
 def service(config: Config) -> Finding:
     """Where jobs are scored: here, or on a server."""
-    if find_spec("sqlalchemy") is not None and find_spec("flask") is not None:
+    if has_service():
         return Finding("service extra", "ok", "installed: jobs can be scored here")
     if config.server:
         return Finding("service extra", "absent", "not installed: jobs are scored by the server")
-    fix = "pip install 'gramwatt[service]', or set GRAMWATT_SERVER"
+    fix = f"{install_command('service')}\nor set GRAMWATT_SERVER"
     text = "not installed: jobs are spooled but not scored here"
     return Finding("service extra", "missing", text, fix)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from gramwatt import __version__
 from gramwatt.collectors.common import files, identity
+from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.once import first_today
@@ -24,6 +25,7 @@ from gramwatt.collectors.journal.spool import (
     LOCK,
     SpoolFolder,
     acquire,
+    free_b,
     remember_server,
     size_b,
     spool_root,
@@ -45,6 +47,8 @@ RELAY_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
 RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * NS_PER_S
 """Other ranks, which may see other GPUs, mostly join in the first half minute."""
 SIZE_EVERY_NS = 600 * NS_PER_S
+LEAST_FREE_B = 1_000_000
+"""Room that a home must have for a job to begin there [B]: some hours of journal."""
 NOTICES_MAX = 64
 PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
     "spool-elsewhere",
@@ -93,6 +97,7 @@ class NodeMeter:
         self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
         self._size_at_ns = self.job_start_ns + 5 * NS_PER_S
+        self.place_unchecked = self.role == "track" and bool(config.zone or config.region)
 
     def start(self) -> dict[str, Any]:
         """Take the first reading, unless another meter leads; returns the `ready` reply."""
@@ -147,6 +152,15 @@ class NodeMeter:
             self._watch_size(now_ns)
             self._save()
 
+    def check_place(self) -> None:
+        """Report a zone or region that the catalog does not know, once.
+
+        `run` checks them before it starts a command; here it is done when there is time for it.
+        """
+        self.place_unchecked = False
+        for key, text in place_problems(self.config).items():
+            self.notify("argument-ignored", f"{key} is not used: {text}")
+
     def save_soon(self) -> None:
         """Journal everything at the next tick: the end may be near."""
         self._open_at_ns = 0
@@ -166,6 +180,8 @@ class NodeMeter:
         self.windows.close(self.timeline.at_mono, stop_ns)
         if software := command.get("software"):
             self._guarded("the list of software", lambda: self._put_job(None, software))
+        if self.place_unchecked:
+            self._guarded("the check of the zone", self.check_place)
         cpu_s, rss_b = own_usage()
         self.journal.put(
             EndRecord,
@@ -383,9 +399,12 @@ def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:
 def writable_home(wanted: Path) -> tuple[Path, str | None]:
     """The home to journal in, and a message when it is not the wanted one."""
     try:
-        home = usable_home(wanted)
+        home = usable_home(wanted, LEAST_FREE_B)
     except OSError as error:  # the journal stays in memory and tries again
         return wanted, f"nothing can be journaled: {error}."
     if home == wanted:
         return home, None
-    return home, f"{wanted} cannot be written; the job is journaled in {home}."
+    why = "cannot be written"
+    with contextlib.suppress(OSError):
+        why = "is on a full disk" if free_b(wanted) < LEAST_FREE_B else why
+    return home, f"{wanted} {why}; the job is journaled in {home}."
