@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
 from gramwatt.collectors.cli.signals import GroupWitness
+from gramwatt.collectors.cli.left_behind import orphans
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
@@ -40,6 +41,9 @@ foreground process group and so has reached the command already (linux asm-gener
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
+
+
+LEFT = "running; what runs on is not counted, so keep it in the foreground to have it measured."
 
 
 class UsageError(Exception):
@@ -134,6 +138,8 @@ def measure(
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client)
+    if left := orphans(name):
+        client.send_notice(f"processes-left: the command has left {', '.join(left)[:200]} {LEFT}")
     closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
     home = Path(client.home) if closed and client.home else None
     return Run(name, outcome, client.ready, home, client.unwritten)

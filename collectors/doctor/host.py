@@ -110,6 +110,22 @@ def codecarbon(target: Target) -> Finding:
     return Finding("codecarbon", "ok", f"installed; used for {part}", None, "estimated")
 
 
+def trainer() -> list[Finding]:
+    """Whether Hugging Face's Trainer may start codecarbon by itself, beside the job's meter.
+
+    `TrainingArguments.report_to="all"`, the default of transformers 4, uses every integration whose
+    package is installed (transformers 4.51, Callbacks).
+    """
+    if find_spec("transformers") is None or find_spec("codecarbon") is None:
+        return []
+    text = (
+        'report_to="all", the default of transformers 4, starts codecarbon in the training process '
+        "as well, because it is installed: it takes time and memory there and writes emissions.csv"
+    )
+    fix = 'TrainingArguments(report_to="none"), or the list of those you use: ["wandb"]'
+    return [Finding("HF Trainer", "limited", text, fix)]
+
+
 def cgroup(target: Target) -> Finding:
     """Which part of the host a job here may use, and is billed for."""
     machine = this_machine(target.root / "proc", target.root / "sys/fs/cgroup")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.common.installation import has_service, install_command
 from gramwatt.collectors.doctor.finding import Finding, Target
@@ -86,15 +86,17 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
     """Whether the server that jobs are sent to answers."""
     if not config.server:
         return Finding("server", "absent", "none is set: jobs are scored and kept on this machine")
+    shown = plain_address(config.server)
     try:
         status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)
     except OSError as error:
         reason = str(error).rpartition(": ")[2].strip("'\"() ")[:160]  # the innermost reason
-        text = f"{config.server} does not answer ({reason}); journals stay spooled"
+        reason = reason if shown in config.server else type(error).__name__  # it may name the key
+        text = f"{shown} does not answer ({reason}); journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
     if status == 200:
-        return Finding("server", "ok", f"{config.server} answers")
-    text = f"{config.server}/healthz answers {status}; journals stay spooled until it accepts them"
+        return Finding("server", "ok", f"{shown} answers")
+    text = f"{shown}/healthz answers {status}; journals stay spooled until it accepts them"
     return Finding("server", "limited", text, "look at that server's log")
 
 

@@ -51,6 +51,7 @@ LEAST_FREE_B = 1_000_000
 """Room that a home must have for a job to begin there [B]: some hours of journal."""
 NOTICES_MAX = 64
 PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
+    "processes-left",
     "spool-elsewhere",
     "windows-left-out",
 }

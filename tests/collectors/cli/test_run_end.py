@@ -96,6 +96,35 @@ def test_a_job_that_fails_says_so(environ: dict[str, str]) -> None:
     assert re.match(r"gramwatt: failed after [\d.]+ s, [\d.]+ mWh \(", line)
 
 
+DAEMON = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        time.sleep(20)
+    os._exit(0)
+os.wait()
+time.sleep(0.3)
+"""
+
+
+def test_a_daemon_that_outlives_the_command_leaves_a_notice(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "daemon.py"
+    script.write_text(DAEMON)
+    summary = tmp_path / "job.json"
+    code, (said, _line) = ran(
+        environ, "--json-summary", str(summary), "--", sys.executable, str(script)
+    )
+    assert code == 0
+    assert "the command has left python" in said
+    assert "running; what runs on is not counted" in said
+    notices = json.loads(summary.read_text())["notices"]
+    assert [n["code"] for n in notices].count("processes-left") == 1
+
+
 def test_verbose_prints_every_notice_and_the_whole_summary(environ: dict[str, str]) -> None:
     _, lines = ran(environ, "-v", "--", "true")
     assert any("[meter-source-absent]" in line for line in lines)

@@ -244,6 +244,18 @@ def test_codecarbon_is_for_what_rapl_does_not_give(
     assert "[host]" in str(gone.fix)
 
 
+def test_a_trainer_that_would_start_codecarbon_by_itself_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for installed in (set(), {"transformers"}, {"codecarbon"}):
+        monkeypatch.setattr(host, "find_spec", lambda name, known=installed: name in known or None)
+        assert host.trainer() == []
+    monkeypatch.setattr(host, "find_spec", lambda name: name)
+    (found,) = host.trainer()
+    assert (found.state, 'report_to="all"' in found.detail) == ("limited", True)
+    assert 'report_to="none"' in str(found.fix)
+
+
 def test_the_containers_share_of_the_host_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
