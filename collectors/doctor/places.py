@@ -51,13 +51,13 @@ def spool(config: Config, target: Target) -> Finding:
         text = f"{home} cannot be written; a folder under the temporary directory is used"
         return Finding("spool", "limited", text, "set GRAMWATT_HOME to a folder that outlives jobs")
     used_mb, kept = size_b(home) / 1e6, folders(home)
-    free_mb = free_b(place) / 1e6
-    detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB, {free_mb:.0f} MB free on disk"
+    detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
     waiting = sum(1 for folder in kept if not folder.is_live())
     detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
     kind = _file_system(place.resolve(), target.root)
+    free_mb = free_b(place) / 1e6
     if free_mb < LEAST_FREE_MB:
-        text = f"{detail}: jobs are journaled under the temporary directory, if it has room"
+        text = f"{detail}, and {free_mb:.0f} MB free on its disk: jobs are journaled under the temporary directory, if it has room"
         return Finding("spool", "limited", text, "free space there, or set GRAMWATT_HOME")
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
