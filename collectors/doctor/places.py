@@ -57,7 +57,8 @@ def spool(config: Config, target: Target) -> Finding:
     kind = _file_system(place.resolve(), target.root)
     free_mb = free_b(place) / 1e6
     if free_mb < LEAST_FREE_MB:
-        text = f"{detail}, and {free_mb:.0f} MB free on its disk: jobs are journaled under the temporary directory, if it has room"
+        text = f"{detail}, and {free_mb:.0f} MB free on its disk: "
+        text += "jobs are journaled under the temporary directory, if it has room"
         return Finding("spool", "limited", text, "free space there, or set GRAMWATT_HOME")
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
