@@ -64,7 +64,7 @@ def lines(ended: Ended) -> list[str]:
     folders = spool.folders(ended.home, ended.job_id)
     if any(folder.is_live() for folder in folders):
         return []
-    if sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
+    if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
         return [f"{ended.job_id} has ended; see {see(ended)}"]
     from gramwatt.collectors.journal.result import job_document, result_line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 50
 """Other jobs' folders that the sync of one job looks at, newest first: it must not take long."""
+
+GRACE_S = 1.0
+"""How old the journal of a job is before it leaves the spool behind it [s]: its line is made from
+it. A younger one belongs to a job whose own scoring waits in line."""
 
 TakeIn = Callable[[Path, str | None], list[str]]
 Document = Callable[[Path, str], dict[str, Any] | None]
@@ -100,11 +105,13 @@ def score_behind(config: Config, store: Store) -> None:
     at_work = os.open(home / "sync.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(at_work, fcntl.LOCK_EX)
     os.close(next_in_line)  # whoever comes now may find what this one has looked past
-    newest = [folder for folder in spool.folders(home) if folder.server() is None][-NEIGHBOURS:]
-    for folder in newest:
-        if folder.unclosed():
+    time.sleep(GRACE_S)
+    for folder in spool.folders(home)[-NEIGHBOURS:]:
+        if folder.server() is None and folder.unclosed():
             close_dead(folder)
-    store.take_in(home, None)
+    ended = [f.job_id for f in spool.folders(home) if time.time() - f.changed_at() >= GRACE_S]
+    for job_id in dict.fromkeys(ended):
+        store.take_in(home, job_id)
     os.close(at_work)
 
 

@@ -88,6 +88,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeClient]]:
     for name in ("GRAMWATT_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "GRAMWATT_OFF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(session_module, "Client", make)
+    monkeypatch.setattr(session_module, "_ended", 0)
     monkeypatch.setattr(messages, "_reported", set())
     yield made
     assert session_module._current is None
