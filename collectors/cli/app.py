@@ -221,7 +221,11 @@ def _report_unscored(
     if json_summary is not None:
         why = problem or "there is no job document yet"
         print_message(f"{json_summary} was not written: {why}; see `gramwatt sync --job {job_id}`")
-    elif problem and first_today(config.home, problem.replace(job_id, "")):
+        return
+    if problem is None and config.server:
+        problem = f"{plain_address(config.server)} has not confirmed its journal yet; "
+        problem += "sending goes on, and `gramwatt sync` sends what stays spooled"
+    if problem and first_today(config.home, problem.replace(job_id, "")):
         print_message(f"{job_id} is not scored yet: {problem}")
 
 

@@ -139,7 +139,7 @@ class Session:
             else:
                 os.environ[name] = before
         state, exit_code, signal = self._outcome or ("completed", None, None)
-        told = not quiet() and _jobs_ended() <= JOBS_TOLD
+        told = not quiet() and _job_ended() <= JOBS_TOLD
         self.client.stop(state, exit_code, signal, lines=told)
         for text in self.client.end_lines() if told else ():
             print_message(text)
@@ -231,8 +231,8 @@ def outcome_of(error: BaseException | None) -> tuple[str, int | None, int | None
     return "failed", None, None
 
 
-def _jobs_ended() -> int:
-    """How many jobs this process has ended, this one included; reports when lines end."""
+def _job_ended() -> int:
+    """Count a job that this process ends; returns how many there are, and reports the limit."""
     global _ended
     _ended += 1
     if _ended == JOBS_TOLD + 1:

@@ -289,7 +289,7 @@ def test_a_disk_that_fills_up_during_the_job_is_said(
         f"        f = open({str(full_disk / 'filler')!r}, 'wb', buffering=0)\n"
         "        while f.write(b'x' * 4096): pass\n"
         "    except OSError: pass\n"
-        "    for number in range(100):\n"  # a page of the journal's file has room left
+        "    for number in range(30):\n"  # a page of the journal's file has room left
         "        with job.window('w' * 400 + str(number)): pass\n"
     )
     names = {**environ, "GRAMWATT_HOME": str(full_disk / "h")}

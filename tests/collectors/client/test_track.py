@@ -89,6 +89,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeClient]]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(session_module, "Client", make)
     monkeypatch.setattr(session_module, "_ended", 0)
+    monkeypatch.setenv("GRAMWATT_QUIET", "1")
     monkeypatch.setattr(messages, "_reported", set())
     yield made
     assert session_module._current is None
@@ -498,6 +499,26 @@ def test_result_is_the_document_of_sync(
     assert job.result == {"job_id": job.id, "provisional": False}
     assert job.result == {"job_id": job.id, "provisional": False}
     assert len(asked) == 2  # a final document is not asked for again
+
+
+def test_of_many_jobs_of_a_process_the_first_ten_end_with_a_line(
+    clients: list[FakeClient],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GRAMWATT_QUIET")
+
+    @track
+    def step() -> None:
+        """A function that is called all the time."""
+
+    for _ in range(13):
+        step()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:10] == [f"gramwatt: the line of {client.job_id}" for client in clients[:10]]
+    assert lines[10:] == [
+        "gramwatt: further jobs of this process end without a line; see `gramwatt jobs`"
+    ]
 
 
 def test_the_unit_pattern_is_the_records_own() -> None:
