@@ -225,7 +225,9 @@ def _report_unscored(
     if problem is None and config.server:
         problem = f"{plain_address(config.server)} has not confirmed its journal yet; "
         problem += "sending goes on, and `gramwatt sync` sends what stays spooled"
-    if problem and first_today(config.home, problem.replace(job_id, "")):
+    elif problem is None:
+        problem = "it is part of a job that still runs, or its scoring goes on"
+    if first_today(config.home, problem.replace(job_id, "")):
         print_message(f"{job_id} is not scored yet: {problem}")
 
 

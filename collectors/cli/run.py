@@ -41,8 +41,6 @@ foreground process group and so has reached the command already (linux asm-gener
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
-
-
 LEFT = "running; what runs on is not counted, so keep it in the foreground to have it measured."
 
 

@@ -62,7 +62,7 @@ def lines(ended: Ended) -> list[str]:
         text = f"the disk does not take the journal ({ended.unwritten})"
         return [f"{text}: the figures of {ended.job_id} are lost, or not whole"]
     folders = spool.folders(ended.home, ended.job_id)
-    if any(folder.is_live() for folder in folders):
+    if any(map(_runs, folders)):
         return []
     if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
         return [f"{ended.job_id} has ended; see {see(ended)}"]
@@ -72,6 +72,13 @@ def lines(ended: Ended) -> list[str]:
     if document is None:
         return [f"{ended.job_id} makes no score; see {see(ended)}"]
     return [result_line(document, see(ended)), *_remedies(ended, document)]
+
+
+def _runs(folder: spool.SpoolFolder) -> bool:
+    """Whether a meter of the job has not ended here; a folder of another node is live for long."""
+    if not folder.is_live():
+        return False
+    return bool(folder.unclosed()) or any(w.live and not w.ended for w in folder.writers())
 
 
 def _remedies(ended: Ended, document: JobDoc) -> list[str]:
