@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
-from tests.journals import Writer, body
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.month import month_report, months_with_data
+from tests.journals import Writer, body, lines
 
 NDJSON = "application/x-ndjson"
 EDGE = datetime(2026, 5, 1, tzinfo=UTC)
@@ -168,6 +170,21 @@ def test_a_running_job_is_named_and_the_month_is_not_complete(client, clock):
     assert found["jobs_running"] == {"jobs": 0, "energy_kwh": None, "named": []}
     assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.3, rel=1e-12)
     assert month(client, "2026-06")["complete"] is False  # the month is not over
+
+
+def test_each_database_adds_up_what_has_arrived_of_a_running_job(service):
+    writer = Writer(job="on", t0=EDGE)
+    records = [
+        writer.job(),
+        writer.device("GPU-1"),
+        writer.interval(-H, 3 * H, 720_000),  # three quarters of 0.2 kWh
+        writer.interval(3 * H, 4 * H, 360_000, kind="estimated"),  # 0.1 kWh
+    ]
+    ingest(service, "on", lines(records))
+    running = month_report(service, "2026-05")["jobs_running"]
+    assert (running["jobs"], running["energy_kwh"]["kind"]) == (1, "estimated")
+    assert value(running["energy_kwh"]) == pytest.approx(0.25, rel=1e-12)
+    assert months_with_data(service) == ["2026-05"]
 
 
 def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):
