@@ -64,12 +64,18 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
 
 
 def months_with_data(service: Service) -> list[str]:
-    """Every month (YYYY-MM) in which a scored job ran or another began, newest first."""
-    month = sa.func.substr(Day.day, 1, 7)
+    """Every month (YYYY-MM) with a part of a job, newest first; of an unscored one its first."""
+    column, now = sa.func.substr(Day.day, 1, 7), f"{service.now():%Y-%m}"
     with service.store.read() as session:
-        found = set(session.scalars(sa.select(month).distinct()))
-        began = session.scalars(sa.select(Job.started_us).where(_is_pending())).all()
-    return sorted(found | {f"{from_us(us):%Y-%m}" for us in began}, reverse=True)
+        found = set(session.scalars(sa.select(column).distinct()))
+        began = session.execute(sa.select(Job.started_us, Job.state).where(_is_pending())).all()
+    for started_us, state in began:
+        first = f"{from_us(started_us):%Y-%m}"
+        month = now if state == "running" else first
+        while month >= first:
+            found.add(month)
+            month = previous_month(month)
+    return sorted(found, reverse=True)
 
 
 def make_missing_reports(service: Service) -> None:
