@@ -109,6 +109,26 @@ def test_a_replaced_meter_counts_on_from_its_forerunner(client):
     assert counted(month(client, "2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
 
 
+def test_a_node_s_embodied_carbon_lies_in_the_time_of_that_node(client):
+    records = []
+    # n-a from -4 h to -1 h; n-b from -3 h to +1 h, a quarter of it in May.
+    for node, start, end in (("n-a", -4, -1), ("n-b", -3, 1)):
+        writer = Writer(f"w-{node}", node, t0=EDGE)
+        records += [
+            writer.job(zone="DE", pue=1.0, started_at=writer.at(start * H)),
+            writer.device(f"GPU-{node}", name="NVIDIA L4"),
+            writer.interval(start * H, end * H, 1e6, f"GPU-{node}"),
+            writer.end(end * H),
+        ]
+    post(client, "job-1", records)
+    grams = {"n-a": 0.0, "n-b": 0.0}
+    for term in client.get("/v1/jobs/job-1/report").json["embodied_terms"]:
+        grams[term["node"]] += term["embodied_g"]["value"]
+    april, may = (month(client, name)["totals"]["embodied_g"] for name in ("2026-04", "2026-05"))
+    assert value(may) == pytest.approx(grams["n-b"] / 4, rel=1e-12)
+    assert value(april) == pytest.approx(grams["n-a"] + grams["n-b"] * 3 / 4, rel=1e-12)
+
+
 def test_a_job_without_units_is_one_job_over_its_months(client):
     across(client, -1 * H, [(-1 * H, 3 * H, 1e6)], [], 3 * H, units=())
     assert counted(month(client, "2026-04")) == {"job": pytest.approx(0.25, rel=1e-12)}
