@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, not_started
+from gramwatt.collectors.client.client import quiet
 from gramwatt.collectors.client.launch import score_with_sync
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.config import Config, describe, flag, resolve
+from gramwatt.collectors.common.config import Config, describe, plain_address, resolve
+from gramwatt.collectors.common.installation import install_command
+from gramwatt.collectors.common.once import first_today
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gramwatt.collectors.cli.run import Run
     from gramwatt.collectors.journal.sync import Store
 
-SUMMARY_TIMEOUT_S = 3.0
-JSON_TIMEOUT_S = 30.0
-"""How long `run` waits for the score at its end [s]; the second where a file was asked for."""
+SENT_TIMEOUT_S = 3.0
+SCORE_TIMEOUT_S = 30.0
+"""How long `run` waits at its end [s]: until a server has the journal, which a container would take
+along with it; and for the score where a file or the whole summary was asked for."""
+BEHIND_NICE = 10
+"""Scoring behind a job gives way to the next job."""
+LOG_LIMIT_B = 1_000_000
 PASS_ON = {
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -79,6 +87,9 @@ def _add_run(app: typer.Typer) -> None:
             typer.Option(help="training, fine-tuning, inference, evaluation, data-prep or other."),
         ] = None,
         tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+        verbose: Annotated[
+            bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
+        ] = False,
     ) -> None:
         """Run a command, measure it, and print its energy and score on stderr at the end.
 
@@ -95,13 +106,17 @@ def _add_run(app: typer.Typer) -> None:
             "kind": kind,
             "tags": tag or None,
         }
-        sys.exit(run_command(context.args, args, strict, json_summary))
+        sys.exit(run_command(context.args, args, strict, json_summary, verbose))
 
 
 def run_command(
-    command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
+    command: list[str],
+    args: dict[str, Any],
+    strict: bool,
+    json_summary: Path | None,
+    verbose: bool = False,
 ) -> int:
-    """Check the arguments, measure the command, print the summary; returns the exit code."""
+    """Check the arguments, measure the command, print its line; returns the exit code."""
     if text := refused():
         return _unmeasured(command, strict, text)
     from gramwatt.collectors.cli import run
@@ -116,17 +131,34 @@ def run_command(
         given["tags"] = dict(config.tags)
     given["default_name"] = os.path.basename(command[0])
     try:
-        done = run.measure(command, given, strict)
+        done = run.measure(command, given, strict, verbose=verbose, meanwhile=_prepare_end)
     except run.MeterError as error:
         print_message(str(error))
         return FAILED
-    if done.measured and not config.off:
+    if done.measured:
         try:
-            _print_summary(done.job_id, config, json_summary)
+            _report_end(done, config, json_summary, verbose)
         except Exception as error:
-            see = f"gramwatt report job {done.job_id}"
-            print_message(f"the summary could not be made ({error!r}); see `{see}`")
+            see = f"gramwatt job {done.job_id}"
+            print_message(f"the figures could not be made ({error!r}); see `{see}`")
     return done.outcome.exit_code
+
+
+def _prepare_end() -> None:
+    from gramwatt.collectors.journal.ending import prepare
+
+    with contextlib.suppress(Exception):  # a broken installation must not stop a job
+        prepare()
+
+
+def _report_end(done: Run, config: Config, json_summary: Path | None, verbose: bool) -> None:
+    from gramwatt.collectors.journal.ending import Ended, lines
+
+    if done.home is not None and not (verbose or quiet()):
+        for text in lines(Ended(done.job_id, config, done.home, done.unwritten)):
+            print_message(text)
+    if json_summary or verbose or config.server:
+        _await_score(done.job_id, config, json_summary, verbose)
 
 
 def _unmeasured(command: list[str], strict: bool, why: str) -> int:
@@ -164,56 +196,39 @@ def _unwritable(summary: Path) -> str | None:
     return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
 
-def _print_summary(job_id: str, config: Config, json_summary: Path | None) -> None:
-    from gramwatt.collectors.cli.summary import summary_lines
-
+def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose: bool) -> None:
+    """Wait until the server or the store has the job; write and print what was asked for."""
     settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
-    patience_s = JSON_TIMEOUT_S if json_summary else SUMMARY_TIMEOUT_S
-    document, problem = score_with_sync(job_id, patience_s, settings)
-    if document is None:
-        print_message(_unscored(job_id, config, problem))
-        if json_summary is not None:
-            print_message(f"{json_summary} was not written: there is no job document yet")
-        return
-    if json_summary is not None:
+    wait_s = SCORE_TIMEOUT_S if json_summary or verbose else SENT_TIMEOUT_S
+    document, problem = score_with_sync(job_id, wait_s, settings)
+    if document is not None and json_summary is not None:
         _replace(json_summary, json.dumps(document, indent=2) + "\n")
-    if not _quiet():
-        where = (
-            f"{config.server}/jobs/{job_id}" if config.server else f"gramwatt report job {job_id}"
-        )
-        sys.stderr.write("\n".join(summary_lines(document, where)) + "\n")
+    if document is not None and verbose and not quiet():
+        from gramwatt.collectors.cli.summary import summary_lines
+
+        see = f"gramwatt report job {job_id}"
+        if config.server:
+            see = f"{plain_address(config.server)}/jobs/{job_id}"
+        sys.stderr.write("\n".join(summary_lines(document, see)) + "\n")
         sys.stderr.flush()
+    if document is None:
+        _report_unscored(job_id, config, problem, json_summary)
 
 
-def _unscored(job_id: str, config: Config, problem: str | None) -> str:
-    if _still_runs(job_id, config):
-        return (
-            f"this command is part of job {job_id}, which still runs; it is scored when that ends"
-        )
-    if problem:
-        return f"{job_id} is not scored yet: {problem}"
-    if config.server:
-        return (
-            f"{config.server} has no score of {job_id} yet; sending goes on in the background, "
-            "and `gramwatt sync` sends what stays spooled"
-        )
-    if find_spec("sqlalchemy") is None:
-        return (
-            f"the journal of {job_id} is spooled in {config.home}; "
-            "pip install 'gramwatt[service]' or set GRAMWATT_SERVER to score it"
-        )
-    return f"{job_id} is not scored yet; `gramwatt report job {job_id}` scores and shows it"
-
-
-def _still_runs(job_id: str, config: Config) -> bool:
-    """Whether another meter of this job runs here: that of an enclosing `run` or `track`."""
-    from gramwatt.collectors.journal import spool
-
-    try:
-        found = spool.folders(spool.usable_home(config.home), job_id)
-    except OSError:
-        return False
-    return any(folder.is_live() for folder in found)
+def _report_unscored(
+    job_id: str, config: Config, problem: str | None, json_summary: Path | None
+) -> None:
+    if json_summary is not None:
+        why = problem or "there is no job document yet"
+        print_message(f"{json_summary} was not written: {why}; see `gramwatt sync --job {job_id}`")
+        return
+    if problem is None and config.server:
+        problem = f"{plain_address(config.server)} has not confirmed its journal yet; "
+        problem += "sending goes on, and `gramwatt sync` sends what stays spooled"
+    elif problem is None:
+        problem = "it is part of a job that still runs, or its scoring goes on"
+    if first_today(config.home, problem.replace(job_id, "")):
+        print_message(f"{job_id} is not scored yet: {problem}")
 
 
 def _replace(path: Path, text: str) -> None:
@@ -221,14 +236,6 @@ def _replace(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, "utf-8")
     os.replace(temporary, path)
-
-
-def _quiet() -> bool:
-    """Whether GRAMWATT_QUIET asks for no summary."""
-    try:
-        return flag(os.environ.get("GRAMWATT_QUIET", ""))
-    except ValueError:
-        return True
 
 
 def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
@@ -239,6 +246,7 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         summary_json: Annotated[
             str | None, typer.Option(help="With --job: its document to this file, - for stdout.")
         ] = None,
+        behind: Annotated[bool, typer.Option("--behind", hidden=True)] = False,
     ) -> None:
         """Close the jobs whose meter died, then send or score all spooled journals."""
         # `run` starts this while it blocks the signals that it passes on to its command.
@@ -250,6 +258,9 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         from gramwatt.sci.base.errors import GramwattError
 
         config = resolve()
+        if behind:
+            _score_behind(config, store())
+            return
         try:
             done = synchronise(config, None if config.server else store(), job)
         except OSError as error:
@@ -265,6 +276,30 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         if not quiet:
             _report_sync(done, config)
         raise typer.Exit(1 if done.problems else 0)
+
+
+def _score_behind(config: Config, store: Store | None) -> None:
+    """Score what is spooled, for the meter of a job that has ended; messages go to a file."""
+    from gramwatt.collectors.journal.spool import usable_home
+    from gramwatt.collectors.journal.sync import score_behind
+    from gramwatt.sci.base.errors import GramwattError
+
+    with contextlib.suppress(OSError):
+        _log_to(usable_home(config.home) / "sync.log")
+        os.nice(BEHIND_NICE)
+        if store is not None:
+            try:
+                score_behind(config, store)
+            except GramwattError as error:
+                print_message(error.message)
+
+
+def _log_to(path: Path) -> None:
+    """Make a file the output of this process; raises OSError."""
+    mode = os.O_TRUNC if path.exists() and path.stat().st_size > LOG_LIMIT_B else os.O_APPEND
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | mode, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
 
 
 def _emit(target: str, text: str) -> None:
@@ -285,7 +320,7 @@ def _report_sync(done: Any, config: Config) -> None:
     if done.waiting:
         print_message(
             f"{len(done.waiting)} jobs stay spooled in {config.home}; "
-            "pip install 'gramwatt[service]' or set GRAMWATT_SERVER"
+            f"set GRAMWATT_SERVER, or keep them here with `{install_command('service')}`"
         )
 
 

@@ -12,17 +12,20 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
 from gramwatt.collectors.cli.signals import GroupWitness
+from gramwatt.collectors.cli.left_behind import orphans
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
+from gramwatt.collectors.common.once import first_today
 
 FORWARDED = (
     signal.SIGTERM,
@@ -38,6 +41,7 @@ foreground process group and so has reached the command already (linux asm-gener
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
+LEFT = "running; what runs on is not counted, so keep it in the foreground to have it measured."
 
 
 class UsageError(Exception):
@@ -64,11 +68,17 @@ class Outcome:
 
 
 class Run(NamedTuple):
-    """The id of a job, how its command ended, and whether there is anything to score."""
+    """The id of a job, how its command ended, and what the meter says of it.
+
+    `measured`: there is something to score. `home`: where it is journaled, None where that is not
+    known. `unwritten`: why the journal is not whole, "" where it is.
+    """
 
     job_id: str
     outcome: Outcome
-    measured: bool
+    measured: bool = False
+    home: Path | None = None
+    unwritten: str = ""
 
 
 def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
@@ -88,26 +98,37 @@ def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
         origin = config.origins.get(key, "default")
         if strict or origin == "argument":
             problems.append(text)
-        else:
-            print_message(f"{origin}: {key} is ignored: {text} [argument-ignored]")
+        elif first_today(config.home, warning := f"{origin}: {key} is ignored: {text}"):
+            print_message(f"{warning} [argument-ignored]")
     if problems:
         raise UsageError("; ".join(problems))
     return config
 
 
-def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> Run:
-    """Run `command` under the meter.
+def measure(
+    command: list[str],
+    args: Mapping[str, Any],
+    strict: bool,
+    *,
+    verbose: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Run:
+    """Run `command` under the meter; one that is not to be found starts none.
 
+    `meanwhile` is called while the meter starts: what the end needs is loaded then.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     MeterError with `strict` when the meter is not ready, before the command starts.
     """
     name = job_id()[0]
-    client = None if switched_off() else Client(name, "command", args)
+    if _is_missing(command[0]):
+        return Run(name, Outcome(not_started(command[0], FileNotFoundError())))
+    client = None if switched_off() else Client(name, "command", args, verbose=verbose)
     if client is not None:
         client.start()  # before the signals are blocked, or the meter would have them blocked too
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     if client is None:
-        return Run(name, _supervise(command, dict(os.environ), mask, None), measured=False)
+        return Run(name, _supervise(command, dict(os.environ), mask, None))
+    meanwhile()
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise MeterError("the meter is not ready; `gramwatt doctor` says what is missing")
@@ -115,8 +136,19 @@ def measure(command: list[str], args: Mapping[str, Any], strict: bool) -> Run:
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client)
-    client.stop(outcome.state, outcome.exit_code, outcome.signal)
-    return Run(name, outcome, client.ready)
+    if left := orphans(name):
+        client.send_notice(f"processes-left: the command has left {', '.join(left)[:200]} {LEFT}")
+    closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
+    home = Path(client.home) if closed and client.home else None
+    return Run(name, outcome, client.ready, home, client.unwritten)
+
+
+def _is_missing(name: str) -> bool:
+    """Whether no file of this name is on the PATH, or there is none where the name has a folder."""
+    if os.sep in name:
+        return not os.path.lexists(name)
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return not any(os.path.lexists(os.path.join(folder, name)) for folder in folders)
 
 
 def _supervise(

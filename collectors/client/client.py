@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT_S = 3.0
 CLOSE_TIMEOUT_S = 2.0
+LINES_TIMEOUT_S = 0.3
+"""How long a job waits at its end for the line about it [s]; its journal is whole before."""
 RESTART_WAITS_S = (0.0, 1.0, 5.0, 30.0, 120.0)
 """Pause before each restart of a meter that died; after the last one the job goes on without."""
 POLL_INTERVAL_S = 1.0
@@ -45,8 +47,16 @@ _LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of 
 
 def switched_off(environ: Mapping[str, str] | None = None) -> bool:
     """Whether GRAMWATT_OFF says that nothing at all may happen."""
-    value = (os.environ if environ is None else environ).get("GRAMWATT_OFF", "")
-    return value.strip().lower() not in ("", "0", "false", "no", "off")
+    return _is_set("GRAMWATT_OFF", os.environ if environ is None else environ)
+
+
+def quiet() -> bool:
+    """Whether GRAMWATT_QUIET asks for no line at a job's end."""
+    return _is_set("GRAMWATT_QUIET", os.environ)
+
+
+def _is_set(name: str, environ: Mapping[str, str]) -> bool:
+    return environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 class RateLimit:
@@ -75,15 +85,26 @@ class Client:
     """One job's connection to its meter. Every method is safe after a fork and after the end.
 
     `args` are the user's own settings as the meter's start line takes them; `role` is "command"
-    or "track". `alive` turns False for good when the job is closed or no meter can be had.
+    or "track"; `verbose` asks for every notice. `alive` turns False for good when the job is closed
+    or no meter can be had.
     """
 
-    def __init__(self, job_id: str, role: str, args: Mapping[str, Any]) -> None:
+    def __init__(
+        self, job_id: str, role: str, args: Mapping[str, Any], *, verbose: bool = False
+    ) -> None:
         self.job_id = job_id
         self.alive = False
         self.ready = False
         self.closed = False
         self.notices: list[str] = []
+        self.home: str | None = None
+        """Where the closed job is journaled."""
+        self.unwritten = ""
+        """Why the journal of the closed job is not whole; empty where it is."""
+        self.lines: list[str] | None = None
+        """What the user reads about the closed job; None while it is not known."""
+        self._see = f"`gramwatt job {job_id}`"
+        self._verbose = verbose
         self._role = role
         self._args = dict(args)
         self._pid = os.getpid()
@@ -159,16 +180,32 @@ class Client:
                 self._read_replies()
         return self.ready
 
-    def stop(self, state: str, exit_code: int | None = None, signal: int | None = None) -> bool:
-        """End the job and wait, at most CLOSE_TIMEOUT_S, for the final reading to be journaled."""
+    def stop(
+        self,
+        state: str,
+        exit_code: int | None = None,
+        signal: int | None = None,
+        *,
+        lines: bool = False,
+    ) -> bool:
+        """End the job and wait, at most CLOSE_TIMEOUT_S, for the final reading to be journaled.
+
+        With `lines` also for those about the job, up to LINES_TIMEOUT_S after the call.
+        """
         if not self._usable():
             return self.closed
+        deadline = time.monotonic() + LINES_TIMEOUT_S
         locked = self._lock.acquire(timeout=CLOSE_TIMEOUT_S)
         try:
             line: dict[str, Any] = {"cmd": "stop", "state": state}
             line |= {"exit_code": exit_code, "signal": signal}
             line |= {"software": loaded_frameworks()} if self._role == "track" else {}
+            line |= {"lines": True} if lines else {}
             self._close_meter({**line, "mono_ns": time.monotonic_ns()})
+            while lines and self.closed and self.lines is None:
+                if not self._channel.wait_for_reply(deadline):
+                    break
+                self._read_replies()
         finally:
             self.alive = False
             self._channel.close()
@@ -177,6 +214,12 @@ class Client:
         if not self.closed:
             print_message(_NOT_CLOSED if self.ready else _NOT_STARTED)
         return self.closed
+
+    def end_lines(self) -> list[str]:
+        """What the user reads about the closed job: nothing where it goes on elsewhere."""
+        if self.lines is not None or not self.closed:
+            return self.lines or []
+        return [f"{self.job_id} has ended; see {self._see}"]
 
     def abandon(self) -> None:
         """Close a forked child's copy of the connection; the meter is sent nothing."""
@@ -223,6 +266,7 @@ class Client:
         line: dict[str, Any] = {"cmd": "start", "job_id": self.job_id, "role": self._role}
         line |= {"parent_pid": self._pid, **self._start_mark, "args": self._args}
         line |= {"restart": self._restarts} if self._restarts else {}
+        line |= {"verbose": True} if self._verbose else {}
         return self._channel.send(encode(line))
 
     def _relaunch(self, now: float) -> None:
@@ -248,6 +292,10 @@ class Client:
             kind, total = reply.get("reply"), reply.get("total")
             self.ready = self.ready or kind == "ready"
             self.closed = self.closed or kind == "closed"
+            self.home = reply.get("home", self.home)
+            self.unwritten = reply.get("unwritten", self.unwritten)
+            self.lines = reply.get("lines", self.lines)
+            self._see = reply.get("see", self._see)
             if kind == "saved" and isinstance(total, float | int):
                 self._counts.saved(reply.get("unit"), reply.get("phase"), total)
             for notice in map(str, reply.get("notices") or ()):

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from gramwatt.collectors.client.client import Client, switched_off
+from gramwatt.collectors.client.client import Client, quiet, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
 from gramwatt.collectors.common.platform import refused
@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 SIGINT = 2
 PATH_LENGTH = 512
 """Longest name of a window with those around it: as long as a text of a record may be."""
+JOB_SETTINGS = ("project", "name", "region", "zone", "kind")
+"""Settings of which a job has one value; a unit is counted beside others."""
+SETTINGS_LENGTH = 200
+JOBS_TOLD = 10
+"""Jobs of one process that end with a line: a decorated function may be called a thousand times."""
 _gate = threading.Lock()
 _current: Session | None = None
 _hooked = False
+_ended = 0
 
 
 class OpenWindow:
@@ -48,10 +54,15 @@ def window_path(windows: list[OpenWindow]) -> str:
 
 
 class Session:
-    """A job that this process runs; nested and concurrent entries share it."""
+    """A job that this process runs; nested and concurrent entries share it.
 
-    def __init__(self, args: Mapping[str, Any]) -> None:
+    `by_start`: `start()` began it, so that another `start()` ends it.
+    """
+
+    def __init__(self, args: Mapping[str, Any], *, by_start: bool = False) -> None:
         self.id, origin = job_id()
+        self.by_start = by_start
+        self._args = dict(args)
         self.client = Client(self.id, "track", args)
         self._windows: list[OpenWindow] = []
         self._depth = 0
@@ -73,6 +84,17 @@ class Session:
         """Add one entry; True for the one that owns the job."""
         self._depth += 1
         return self._depth == 1
+
+    def report_joined(self, args: Mapping[str, Any]) -> None:
+        """Report the settings of an inner entry that the job has otherwise, and keeps."""
+        given = {key: args[key] for key in JOB_SETTINGS if key in args}
+        unused = [f"{k}={v!r}" for k, v in given.items() if v != self._args.get(k)]
+        if unused:
+            text = f"track({', '.join(unused)})"[:SETTINGS_LENGTH]
+            text += f" joins job {self.id}, which runs already, and its settings are not used; "
+            text += "to measure it by itself, end that job first"
+            print_message(f"{text} [argument-ignored]")
+            self.client.send_notice(f"argument-ignored: {text}")
 
     def leave(self, owner: bool, outcome: tuple[str, int | None, int | None]) -> bool:
         """Remove one entry; the owner's outcome is the job's. True when none is left."""
@@ -101,6 +123,11 @@ class Session:
             self._windows.remove(window)
         self.client.leave_window(window.path, window.start_ns, window.counts)
 
+    @property
+    def runs(self) -> bool:
+        """Whether this is the job that runs in this process."""
+        return self is _current
+
     def end(self) -> None:
         """Close the job and take its id and unit back out of the environment."""
         for name, value in self._exported.items():
@@ -112,7 +139,10 @@ class Session:
             else:
                 os.environ[name] = before
         state, exit_code, signal = self._outcome or ("completed", None, None)
-        self.client.stop(state, exit_code, signal)
+        told = not quiet() and _job_ended() <= JOBS_TOLD
+        self.client.stop(state, exit_code, signal, lines=told)
+        for text in self.client.end_lines() if told else ():
+            print_message(text)
 
     def end_at_exit(self) -> None:
         """Close a job that was not ended: as failed when the interpreter ends with an error."""
@@ -123,9 +153,12 @@ class Session:
         self.end()
 
 
-def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session | None, bool]:
+def open_session(
+    args: Mapping[str, Any], strict: bool = False, *, by_start: bool = False
+) -> tuple[Session | None, bool]:
     """Enter the running job, or start one: the session, and whether this entry owns the job.
 
+    With `by_start` a job that `start()` began is ended first: a cell of a notebook was run again.
     (None, False) when measuring is off or impossible; with `strict` the latter raises RuntimeError.
     Off is the user's own wish and never an error.
     """
@@ -137,10 +170,13 @@ def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session
         return None, False
     try:
         _hook()
+        if by_start:
+            _end_started()
         with _gate:
             if _current is not None:
+                _current.report_joined(args)
                 return _current, _current.enter()
-            session = Session(args)
+            session = Session(args, by_start=by_start)
             owner = session.enter()
             session.begin()
             _current = session
@@ -149,6 +185,16 @@ def open_session(args: Mapping[str, Any], strict: bool = False) -> tuple[Session
         went_on = "" if strict else "; the job goes on unmeasured"
         _give_up(f"measuring could not start ({error!r}){went_on}", strict)
         return None, False
+
+
+def _end_started() -> None:
+    global _current
+    with _gate:
+        session = _current
+        if session is None or not session.by_start:
+            return
+        _current = None
+    session.end()
 
 
 def _give_up(why: str, strict: bool) -> None:
@@ -183,6 +229,15 @@ def outcome_of(error: BaseException | None) -> tuple[str, int | None, int | None
         number = code if isinstance(code, int) else int(code is not None)
         return ("failed" if number else "completed"), int(number), None
     return "failed", None, None
+
+
+def _job_ended() -> int:
+    """Count a job that this process ends; returns how many there are, and reports the limit."""
+    global _ended
+    _ended += 1
+    if _ended == JOBS_TOLD + 1:
+        print_message("further jobs of this process end without a line; see `gramwatt jobs`")
+    return _ended
 
 
 def _last_error() -> BaseException | None:

@@ -18,6 +18,7 @@ from gramwatt.collectors.client.client import switched_off
 from gramwatt.collectors.client.decorators import decorate
 from gramwatt.collectors.client.launch import score_with_sync
 from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.client.metrics import flat
 from gramwatt.collectors.client.session import OpenWindow, Session, close_session, open_session
 from gramwatt.collectors.common.platform import refused
 
@@ -34,6 +35,8 @@ SHOWN_CHARACTERS = 40
 """Characters of a wrong value in a message."""
 UNIT = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 """A unit's name, as sci.journal.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
+_SHOWN = {"gramwatt/energy_kwh": "kWh", "gramwatt/total_g": "gCO2e"}
+"""Metrics that stand for an ended job at a prompt."""
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
 
 
@@ -60,10 +63,34 @@ class Job:
             return None
         if self._result is None or self._result.get("provisional"):
             self._session.client.poll()
-            self._result, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S)
+            home = self._session.client.home
+            settings = {"GRAMWATT_HOME": home} if home else None
+            self._result, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S, settings)
             if self._result is None and problem:
                 print_message(f"{self._session.id} has no score yet: {problem}")
         return self._result
+
+    def metrics(self) -> dict[str, float]:
+        """The figures of `result` by name, flat, for mlflow.log_metrics and wandb.log.
+
+        Names end in their unit, with `_low` and `_high` for the range (docs/python-api.md). What is
+        not known is left out, so that it is empty while the job runs or nothing was measured.
+        """
+        try:
+            return flat(self.result or {})
+        except Exception as error:  # a server's document of another form
+            print_message(f"the metrics of {self.id} could not be made ({error!r})")
+            return {}
+
+    def __repr__(self) -> str:
+        if self._session is None:
+            return "<gramwatt job: not measured>"
+        if self._session.runs:
+            return f"<gramwatt job {self.id}: running>"
+        known = flat(self._result or {})
+        shown = [f"{known[name]:.3g} {unit}" for name, unit in _SHOWN.items() if name in known]
+        text = ", ".join(shown) or "ended; .result has its figures"
+        return f"<gramwatt job {self.id}: {text}>"
 
     def count(self, amount: float | None = None, /, **units: float) -> None:
         """Add functional units: `count(64)` of the declared one, or `count(token=4096)`."""
@@ -158,8 +185,11 @@ class Tracker:
         return decorate(function, scope)  # type: ignore[return-value]  # the same signature
 
     def __enter__(self) -> Job:
+        return self._enter(by_start=False)
+
+    def _enter(self, *, by_start: bool) -> Job:
         options = {**self._options, "default_name": self._default_name or _script_name()}
-        session, owner = open_session(options, self._strict)
+        session, owner = open_session(options, self._strict, by_start=by_start)
         # A nested job counts its own unit by name: the meter knows the outer one's as declared.
         job = Job(session, None if owner else self._unit)
         self._entered.append((session, owner))
@@ -190,8 +220,11 @@ class Tracker:
         self.__exit__(kind, error, trace)
 
     def start(self) -> Job:
-        """Begin without a block, as notebooks do; `stop()` ends it, or else the interpreter."""
-        return self.__enter__()
+        """Begin without a block, as notebooks do; `stop()` ends it, or else the interpreter.
+
+        A job that an earlier `start()` began is ended, so that a cell may be run again.
+        """
+        return self._enter(by_start=True)
 
     def stop(self) -> None:
         """End what `start()` began, if anything."""

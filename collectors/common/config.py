@@ -244,7 +244,7 @@ def _positive(value: Any) -> float:
 def _url(value: Any) -> str:
     text = _text(value).rstrip("/")
     if not text.startswith(("http://", "https://")) or not text.partition("://")[2]:
-        raise ValueError(f"not an http:// or https:// address: {text[:80]!r}")
+        raise ValueError(f"not an http:// or https:// address: {plain_address(text)[:80]!r}")
     return text
 
 
@@ -304,6 +304,13 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
 """Every key, in the order `gramwatt config` lists them, with the check of its value."""
 
 
+def plain_address(address: str) -> str:
+    """A server's address without credentials and query, also for one that is no proper address."""
+    before, at, place = address.rpartition("@")
+    scheme = before.partition("://")[0] + "://" if at and "://" in before else ""
+    return (scheme + place).partition("?")[0].partition("#")[0]
+
+
 def describe(config: Config) -> dict[str, dict[str, Any]]:
     """Every key with its value and origin, JSON-ready, secrets hidden."""
     shown: dict[str, dict[str, Any]] = {}
@@ -313,6 +320,8 @@ def describe(config: Config) -> dict[str, dict[str, Any]]:
             value = "(hidden)"
         elif key == "unit":
             value = list(value)
+        elif key == "server" and value is not None:
+            value = plain_address(value)
         elif key in ("home", "overlay"):
             value = None if value is None else str(value)
         elif key == "tags":

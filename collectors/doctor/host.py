@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import MACOS, refused
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.host.machine import this_machine
@@ -101,12 +102,28 @@ def codecarbon(target: Target) -> Finding:
         return Finding("codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE", "estimated")
     if find_spec("codecarbon") is None:
         text = "not installed: host energy is estimated from load"
-        return Finding("codecarbon", "missing", text, "pip install 'gramwatt[host]'", "estimated")
+        return Finding("codecarbon", "missing", text, install_command("host"), "estimated")
     found = find_counters(target.root / POWERCAP.relative_to("/"))
     if found.usable and any(domain.part == "ram" for domain in found.domains):
         return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")
     part = "memory, by its model" if found.usable else "CPU and memory, by its models"
     return Finding("codecarbon", "ok", f"installed; used for {part}", None, "estimated")
+
+
+def trainer() -> list[Finding]:
+    """Whether Hugging Face's Trainer may start codecarbon by itself, beside the job's meter.
+
+    `TrainingArguments.report_to="all"`, the default of transformers 4, uses every integration whose
+    package is installed (transformers 4.51, Callbacks).
+    """
+    if find_spec("transformers") is None or find_spec("codecarbon") is None:
+        return []
+    text = (
+        'report_to="all", the default of transformers 4, starts codecarbon in the training process '
+        "as well, because it is installed: it takes time and memory there and writes emissions.csv"
+    )
+    fix = 'TrainingArguments(report_to="none"), or the list of those you use: ["wandb"]'
+    return [Finding("HF Trainer", "limited", text, fix)]
 
 
 def cgroup(target: Target) -> Finding:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.common.installation import has_service, install_command
 from gramwatt.collectors.doctor.finding import Finding, Target
 
 NETWORK = frozenset(
@@ -17,6 +17,8 @@ NETWORK = frozenset(
     | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "smb3", "smbfs", "virtiofs", "wekafs"}
 )
 """File system types that several machines write to (Linux kernel, fs/; vendors' mount types)."""
+LEAST_FREE_MB = 1.0
+"""Room that a home must have for a job to begin there [MB], as for the meter."""
 TIMEOUT_S = 3.0
 Ask = Callable[[str, float], int]
 """Requests a URL with a time limit [s]; returns the HTTP status, raises OSError without one."""
@@ -41,7 +43,7 @@ def settings(config: Config) -> list[Finding]:
 
 def spool(config: Config, target: Target) -> Finding:
     """Where journals are kept: whether it can be written, on which file system, and how full."""
-    from gramwatt.collectors.journal.spool import folders, size_b
+    from gramwatt.collectors.journal.spool import folders, free_b, size_b
 
     home = config.home
     place = next(path for path in (home, *home.parents) if path.exists())
@@ -53,6 +55,11 @@ def spool(config: Config, target: Target) -> Finding:
     waiting = sum(1 for folder in kept if not folder.is_live())
     detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
     kind = _file_system(place.resolve(), target.root)
+    free_mb = free_b(place) / 1e6
+    if free_mb < LEAST_FREE_MB:
+        text = f"{detail}, and {free_mb:.0f} MB free on its disk: "
+        text += "jobs are journaled under the temporary directory, if it has room"
+        return Finding("spool", "limited", text, "free space there, or set GRAMWATT_HOME")
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
         return Finding("spool", "limited", text, "gramwatt sync")
@@ -67,11 +74,11 @@ def spool(config: Config, target: Target) -> Finding:
 
 def service(config: Config) -> Finding:
     """Where jobs are scored: here, or on a server."""
-    if find_spec("sqlalchemy") is not None and find_spec("flask") is not None:
+    if has_service():
         return Finding("service extra", "ok", "installed: jobs can be scored here")
     if config.server:
         return Finding("service extra", "absent", "not installed: jobs are scored by the server")
-    fix = "pip install 'gramwatt[service]', or set GRAMWATT_SERVER"
+    fix = f"{install_command('service')}\nor set GRAMWATT_SERVER"
     text = "not installed: jobs are spooled but not scored here"
     return Finding("service extra", "missing", text, fix)
 
@@ -80,15 +87,17 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
     """Whether the server that jobs are sent to answers."""
     if not config.server:
         return Finding("server", "absent", "none is set: jobs are scored and kept on this machine")
+    shown = plain_address(config.server)
     try:
         status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)
     except OSError as error:
         reason = str(error).rpartition(": ")[2].strip("'\"() ")[:160]  # the innermost reason
-        text = f"{config.server} does not answer ({reason}); journals stay spooled"
+        reason = reason if shown in config.server else type(error).__name__  # it may name the key
+        text = f"{shown} does not answer ({reason}); journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
     if status == 200:
-        return Finding("server", "ok", f"{config.server} answers")
-    text = f"{config.server}/healthz answers {status}; journals stay spooled until it accepts them"
+        return Finding("server", "ok", f"{shown} answers")
+    text = f"{shown}/healthz answers {status}; journals stay spooled until it accepts them"
     return Finding("server", "limited", text, "look at that server's log")
 
 

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from gramwatt.collectors.common import clock, files, identity
+from gramwatt.collectors.common.config import plain_address
 
 LOCK = "lock"
 SERVER = "server.json"
@@ -61,20 +61,28 @@ def spool_root(home: Path) -> Path:
     return home / SPOOL
 
 
-def usable_home(home: Path) -> Path:
+def free_b(path: Path) -> int:
+    """Room for this user's files on the disk of a folder [B]; raises OSError without the folder."""
+    found = os.statvfs(path)
+    return found.f_frsize * (found.f_bavail if os.geteuid() else found.f_bfree)
+
+
+def usable_home(home: Path, least_free_b: int = 0) -> Path:
     """`home` when it can be written, else a private folder in the temporary directory.
 
-    Raises OSError when neither can be used.
+    Each must have `least_free_b` [B] of room. Raises OSError when neither can be used.
     """
     for path in (home, Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"):
         try:
             files.folder(path)
             owner = path.stat().st_uid
-            if os.access(path, os.W_OK | os.X_OK) and (path == home or owner == os.getuid()):
+            mine = os.access(path, os.W_OK | os.X_OK) and (path == home or owner == os.getuid())
+            if mine and free_b(path) >= least_free_b:
                 return path
         except OSError:
             continue
-    raise OSError(f"neither {home} nor the temporary directory can be written")
+    room = " or has room" if least_free_b else ""
+    raise OSError(f"neither {home} nor the temporary directory can be written{room}")
 
 
 def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
@@ -203,12 +211,6 @@ class SpoolFolder:
             for item in known
             if not (item.live or item.ended or item.writer in resumed) and item.lines
         ]
-
-
-def plain_address(address: str) -> str:
-    """A server's address without credentials."""
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def remember_server(folder: Path, address: str) -> bool:

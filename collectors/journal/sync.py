@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.sci.base.errors import RecordError
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 50
 """Other jobs' folders that the sync of one job looks at, newest first: it must not take long."""
+
+GRACE_S = 1.0
+"""How old the journal of a job is before it leaves the spool behind it [s]: its line is made from
+it. A younger one belongs to a job whose own scoring waits in line."""
 
 TakeIn = Callable[[Path, str | None], list[str]]
 Document = Callable[[Path, str], dict[str, Any] | None]
@@ -70,8 +77,42 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
         done.scored = store.take_in(home, job_id)
         done.document = store.document(home, job_id) if job_id else None
     else:
+        done.document = _unstored(chosen, config) if job_id else None
         done.waiting = sorted({folder.job_id for folder in chosen if folder.server() is None})
     return done
+
+
+def _unstored(folders: list[spool.SpoolFolder], config: Config) -> dict[str, Any] | None:
+    """The document of a job that stays spooled; None while it runs or makes no score."""
+    if not folders or any(folder.is_live() for folder in folders):
+        return None
+    from gramwatt.collectors.journal.result import job_document
+
+    document = job_document(folders, config)
+    return None if document is None else dict(document)
+
+
+def score_behind(config: Config, store: Store) -> None:
+    """Score the closed spools of this machine behind a job that has ended.
+
+    One process does it at a time, and a second waits: it finds what ended meanwhile, so that any
+    further one has nothing to do. Raises OSError when no home can be used.
+    """
+    home = spool.usable_home(config.home)
+    next_in_line = spool.acquire(home / "sync-next.lock")
+    if next_in_line is None:
+        return
+    at_work = os.open(home / "sync.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(at_work, fcntl.LOCK_EX)
+    os.close(next_in_line)  # whoever comes now may find what this one has looked past
+    time.sleep(GRACE_S)
+    for folder in spool.folders(home)[-NEIGHBOURS:]:
+        if folder.server() is None and folder.unclosed():
+            close_dead(folder)
+    ended = [f.job_id for f in spool.folders(home) if time.time() - f.changed_at() >= GRACE_S]
+    for job_id in dict.fromkeys(ended):
+        store.take_in(home, job_id)
+    os.close(at_work)
 
 
 def _by_server(
@@ -79,7 +120,7 @@ def _by_server(
 ) -> dict[str, list[spool.SpoolFolder]]:
     """Folders by the server they go to: the environment's, their own, else the configured one."""
     from_environment = config.origins.get("server", "").startswith("environment")
-    configured = spool.plain_address(config.server) if config.server else None
+    configured = plain_address(config.server) if config.server else None
     found: dict[str, list[spool.SpoolFolder]] = {config.server: []} if config.server else {}
     elsewhere: dict[tuple[str, str], list[str]] = {}
     for folder in chosen:
@@ -89,7 +130,7 @@ def _by_server(
         if server is not None:
             found.setdefault(server, []).append(folder)
         if foreign and own and server:
-            elsewhere.setdefault((own, spool.plain_address(server)), []).append(folder.job_id)
+            elsewhere.setdefault((own, plain_address(server)), []).append(folder.job_id)
     for (own, server), jobs in elsewhere.items():
         target = "there" if server == own else f"to {server}, which GRAMWATT_SERVER names"
         shown = ", ".join(sorted(set(jobs))[:5])

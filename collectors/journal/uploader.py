@@ -20,7 +20,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from gramwatt.collectors.common import files
-from gramwatt.collectors.journal.spool import plain_address
+from gramwatt.collectors.common.config import plain_address
 
 BATCH_MAX_B = 1_000_000
 BATCH_MAX_LINES = 5_000

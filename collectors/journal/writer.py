@@ -53,6 +53,11 @@ class Journal:
         self._sync_at = [0.0, 0.0]
 
     @property
+    def failure(self) -> str:
+        """Why the disk does not take the lines; empty while it does."""
+        return self._failing
+
+    @property
     def path(self) -> Path:
         """The file of final lines."""
         return self.folder / f"{self.base['writer']}.jsonl"

@@ -6,6 +6,7 @@ stays unknown instead of too small.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,7 +154,9 @@ class NvidiaGpus:
         return True
 
     def _report_absent(self, why: str) -> None:
-        self._job.notify("meter-source-absent", f"no GPU is measured: {why}.")
+        expected = DEVICE_NODE.exists() or os.environ.get("CUDA_VISIBLE_DEVICES")
+        fix = "; `gramwatt doctor` shows what to do" if expected else ""
+        self._job.notify("meter-source-absent", f"no GPU is measured: {why}{fix}.")
 
     def _new_sampler(self, port: DevicePort) -> Sampler:
         if port.meter in SYNTHETIC_METERS:

@@ -16,14 +16,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.installation import has_service
+from gramwatt.collectors.journal.ending import Ended, lines, prepare, see
 from gramwatt.collectors.meter.dependencies import Dependencies, host_command
+from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.node_meter import NodeMeter
 
 FIRST_LINE_TIMEOUT_S = 30.0
 SYNC_EVERY_NS = 300 * NS_PER_S
 LONGEST_WAIT_S = 1.0
+IDLE_S = 0.3
+"""A pause before the next reading that is long enough to load the engine or a zone [s]."""
 LINE_LIMIT_B = 1 << 20
 
 
@@ -73,6 +79,10 @@ class Loop:
         self._host_fd: int | None = None
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
+        # `run` does these itself before and after its command.
+        by_track = meter.role == "track"
+        self._spare = [self._check_place, self._prepare_end] if by_track else []
+        """What is done once, in the first pauses that are long enough."""
         self._watch_input()
         self._watch_process()
 
@@ -82,6 +92,9 @@ class Loop:
         while not meter.closed:
             self._watch_host()
             wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
+            if self._spare and wait_s > IDLE_S:
+                self._spare.pop(0)()
+                continue
             events = self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S)))
             for key, _ in events:
                 self._dispatch(key)
@@ -94,15 +107,15 @@ class Loop:
             key.data()
 
     def sync(self) -> None:
-        """Start a process that sends what is spooled, and do not wait for it."""
+        """Start a process that sends or scores what is spooled, and do not wait for it."""
         import subprocess
 
-        command = [sys.executable, "-P", "-m", "gramwatt", "sync", "--quiet", "--job"]
-        null = subprocess.DEVNULL
         server = self._meter.config.server
+        what = ["--quiet", "--job", self._meter.job_id] if server else ["--behind"]
+        null = subprocess.DEVNULL
         with contextlib.suppress(OSError):
             process = subprocess.Popen(  # gramwatt's interpreter and module
-                [*command, self._meter.job_id],
+                [sys.executable, "-P", "-m", "gramwatt", "sync", *what],
                 stdin=null,
                 stdout=null,
                 stderr=null,
@@ -117,8 +130,7 @@ class Loop:
             meter.tick()
         except Exception as error:
             meter.log.write(f"a tick failed: {error!r}")
-        if meter.unreported:
-            self._channel.reply({"reply": "notice", "notices": meter.new_notices()})
+        self._reply_notices()
         self._confirm_counts()
         if self._pidfd is None and not _exists(self._parent_pid):
             self._parent_ended()
@@ -127,6 +139,22 @@ class Loop:
             self._sync_at_ns = now_ns + SYNC_EVERY_NS
             self._syncs = [process for process in self._syncs if process.poll() is None]
             self.sync()
+
+    def _check_place(self) -> None:
+        try:
+            self._meter.check_place()
+        except Exception as error:
+            self._meter.log.write(f"the zone was not checked: {error!r}")
+        self._reply_notices()
+
+    def _prepare_end(self) -> None:
+        if self._meter.devices:  # of several meters of a job the leader ends last
+            with contextlib.suppress(Exception):
+                prepare()
+
+    def _reply_notices(self) -> None:
+        if self._meter.unreported and (notices := self._meter.new_notices()):
+            self._channel.reply({"reply": "notice", "notices": notices})
 
     def _confirm_counts(self) -> None:
         """Acknowledge the totals on disk to the client, as far as it reads."""
@@ -217,11 +245,25 @@ def main() -> int:
     loop = Loop(meter, channel, start.get("parent_pid"))
     loop.handle(early)
     loop.run()
-    channel.reply({"reply": "closed", "notices": meter.new_notices()})
-    meter.release()
-    if meter.config.server and meter.role == "track":
+    ended = Ended(meter.job_id, meter.config, meter.home, meter.unwritten)
+    closed = {"reply": "closed", "home": str(meter.home), "unwritten": meter.unwritten}
+    meter.release()  # before the reply: whoever has it finds a folder that nobody writes to
+    channel.reply({**closed, "see": see(ended), "notices": meter.new_notices()})
+    if meter.wants_lines:
+        channel.reply({"reply": "ended", "lines": _end_lines(ended, meter.log)})
+    # `run` waits for a server itself; a store that is on this machine is not waited for.
+    by_track = meter.role == "track"
+    if by_track if meter.config.server else not by_track and has_service():
         loop.sync()
     return 0
+
+
+def _end_lines(ended: Ended, log: Log) -> list[str]:
+    try:
+        return lines(ended)
+    except Exception as error:  # the journal is whole, and `gramwatt sync` scores it
+        log.write(f"the line at the end failed: {error!r}")
+        return []
 
 
 def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
@@ -241,7 +283,7 @@ def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[
 
 def _config(start: dict[str, Any]) -> Config:
     try:
-        return resolve(start.get("args") or {}, dict(os.environ), _cwd())
+        return consistent(resolve(start.get("args") or {}, dict(os.environ), _cwd()))
     except Exception:  # a setting must not cost the job its measurement
         return Config()
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from gramwatt import __version__
 from gramwatt.collectors.common import files, identity
+from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.once import first_today
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.gpu.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import Schedule, moment
@@ -23,6 +25,7 @@ from gramwatt.collectors.journal.spool import (
     LOCK,
     SpoolFolder,
     acquire,
+    free_b,
     remember_server,
     size_b,
     spool_root,
@@ -44,7 +47,15 @@ RELAY_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
 RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * NS_PER_S
 """Other ranks, which may see other GPUs, mostly join in the first half minute."""
 SIZE_EVERY_NS = 600 * NS_PER_S
+LEAST_FREE_B = 1_000_000
+"""Room that a home must have for a job to begin there [B]: some hours of journal."""
 NOTICES_MAX = 64
+PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
+    "processes-left",
+    "spool-elsewhere",
+    "windows-left-out",
+}
+"""Notices to print while the job runs, beside those that name a command or a setting."""
 
 
 class NodeMeter:
@@ -60,7 +71,7 @@ class NodeMeter:
         self.job_id = identity.safe_id(str(start.get("job_id") or identity.new_job_id()))
         self.node = identity.node_id(config.allow_host_names)
         self.role = "command" if start.get("role") == "command" else "track"
-        self.closed = False
+        self.closed = self.wants_lines = False
         self.devices: DeviceManager | None = None
         self.notices: list[str] = []
         self.unreported: list[str] = []
@@ -80,11 +91,14 @@ class NodeMeter:
             folder, start, dependencies.boot, dependencies.process_start_ns
         )
         self._parent_began_ns = dependencies.process_start_ns(int(start.get("parent_pid") or 0))
+        self.unwritten = ""
+        """Why the journal of a closed job is not whole; empty where it is."""
         self._disk_takes_lines = True
         self._lock: int | None = None
         self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
         self._size_at_ns = self.job_start_ns + 5 * NS_PER_S
+        self.place_unchecked = self.role == "track" and bool(config.zone or config.region)
 
     def start(self) -> dict[str, Any]:
         """Take the first reading, unless another meter leads; returns the `ready` reply."""
@@ -139,6 +153,15 @@ class NodeMeter:
             self._watch_size(now_ns)
             self._save()
 
+    def check_place(self) -> None:
+        """Report a zone or region that the catalog does not know, once.
+
+        `run` checks them before it starts a command; here it is done when there is time for it.
+        """
+        self.place_unchecked = False
+        for key, text in place_problems(self.config).items():
+            self.notify("argument-ignored", f"{key} is not used: {text}")
+
     def save_soon(self) -> None:
         """Journal everything at the next tick: the end may be near."""
         self._open_at_ns = 0
@@ -148,6 +171,7 @@ class NodeMeter:
         if self.closed:
             return
         self.closed = True
+        self.wants_lines = bool(command.get("lines"))
         if self.devices is None:  # the one who measured may have ended a moment ago
             self._try_to_lead(fresh=False)
         stop_ns = self._time_ns(command)
@@ -157,6 +181,8 @@ class NodeMeter:
         self.windows.close(self.timeline.at_mono, stop_ns)
         if software := command.get("software"):
             self._guarded("the list of software", lambda: self._put_job(None, software))
+        if self.place_unchecked:
+            self._guarded("the check of the zone", self.check_place)
         cpu_s, rss_b = own_usage()
         self.journal.put(
             EndRecord,
@@ -171,6 +197,8 @@ class NodeMeter:
         self.journal.write_open(self._state(), [])
         if self.journal.flush():
             self.journal.write_open(self._state(), [])  # its intervals are final lines now
+        else:
+            self.unwritten = self.journal.failure
         self.log.write(f"closed as {command.get('state')}, {cpu_s:.3f} s of processor time")
 
     def release(self) -> None:
@@ -190,9 +218,11 @@ class NodeMeter:
             self.log.write(text)
 
     def new_notices(self) -> list[str]:
-        """Notices since the last call."""
+        """Notices since the last call that are for the user now, not only for the report."""
         found, self.unreported = self.unreported, []
-        return found
+        if self.start_line.get("verbose"):
+            return found
+        return [text for text in found if is_advice(text) and first_today(self.home, text)]
 
     def _time_ns(self, command: dict[str, Any]) -> int:
         """The time of a client's line on the timeline, now where it has none [ns]."""
@@ -354,6 +384,12 @@ class NodeMeter:
             self.notify("meter-gap", f"{what} failed: {error}.")
 
 
+def is_advice(notice: str) -> bool:
+    """Whether the user can do something about a notice "code: sentence" of a meter."""
+    code, _, text = notice.partition(": ")
+    return code in PRINTED or "`" in text or "set GRAMWATT_" in text
+
+
 def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:
     """The timeline from the clocks in a start line; where it has none, from now."""
     mono_ns = int(start.get("mono_ns") or clock.mono_ns())
@@ -364,9 +400,12 @@ def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:
 def writable_home(wanted: Path) -> tuple[Path, str | None]:
     """The home to journal in, and a message when it is not the wanted one."""
     try:
-        home = usable_home(wanted)
+        home = usable_home(wanted, LEAST_FREE_B)
     except OSError as error:  # the journal stays in memory and tries again
         return wanted, f"nothing can be journaled: {error}."
     if home == wanted:
         return home, None
-    return home, f"{wanted} cannot be written; the job is journaled in {home}."
+    why = "cannot be written"
+    with contextlib.suppress(OSError):
+        why = "is on a full disk" if free_b(wanted) < LEAST_FREE_B else why
+    return home, f"{wanted} {why}; the job is journaled in {home}."

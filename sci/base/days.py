@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -21,8 +22,10 @@ def by_day(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]
         start = upto
 
 
-def shares(start: datetime, end: datetime) -> dict[date, float]:
-    """The fraction of [start, end) in each UTC day; a moment lies wholly in its own."""
-    if end <= start:
-        return {start.date(): 1.0}
-    return {left.date(): (right - left) / (end - start) for left, right in by_day(start, end)}
+def shares(*spans: tuple[datetime, datetime]) -> dict[date, float]:
+    """The fraction of the spans' length in each UTC day; none where they have no length."""
+    whole = sum(((end - start) for start, end in spans), timedelta())
+    found: dict[date, float] = defaultdict(float)
+    for left, right in (part for span in spans for part in by_day(*span)):
+        found[left.date()] += (right - left) / whole
+    return found

@@ -100,14 +100,18 @@ class DayDoc(TypedDict):
 class WindowDoc(TypedDict):
     """A named window over [start, end): its energy [J], and its energy per unit counted in it.
 
-    `energy_j` is None where the window is too short for the meter (`below_resolution`) or where
-    the energy of a device is not known.
+    `energy_j` and the terms of the carbon [gCO2e] are None where the window is too short for the
+    meter (`below_resolution`) or where the energy of a device is not known.
     """
 
     name: str
     start: str
     end: str
     energy_j: QuantityDoc | None
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
     below_resolution: bool
     counts: dict[str, float]
     energy_j_per_unit: dict[str, QuantityDoc | None]

@@ -43,6 +43,7 @@ CODES: dict[str, str] = {
     "pue-several": "Nodes of the job have different PUE, each counted with its own.",
     "node-failed": "A node of the job, or an earlier run on it, failed, was killed or was lost.",
     "job-lost": "The job's end was not seen; it was closed at its last reading.",
+    "processes-left": "Processes of the command ran on after it; they are not measured any more.",
     "unit-undeclared": "No functional unit was declared, so R is 1 job.",
     "unit-not-counted": "A declared functional unit was never counted.",
     "argument-ignored": "An argument was wrong and was ignored.",

@@ -20,7 +20,7 @@ from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.journal.nodes import Node, deciding, end_notices, nodes_of, reserved_s
+from gramwatt.sci.journal.nodes import Node, Span, deciding, end_notices, nodes_of, union
 from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
@@ -94,11 +94,15 @@ class MergedJob:
         """Length so far [s]: start to end, or to the last reading while it is open."""
         return max(0.0, ((self.ended_at or self.last_seen) - self.started_at).total_seconds())
 
-    def reserved_s(self, nodes: Sequence[str]) -> float:
-        """Time for which any of `nodes` was reserved [s]; the job's length for unknown ones."""
+    def reserved(self, nodes: Sequence[str]) -> tuple[Span, ...]:
+        """When any of `nodes` was reserved; the job's whole length for unknown ones."""
         known = [self._by_name[name] for name in nodes if name in self._by_name]
         spans = [span for node in known for span in node.reserved]
-        return reserved_s(spans) if spans else self.duration_s
+        return union(spans or [(self.started_at, self.ended_at or self.last_seen)])
+
+    def reserved_s(self, nodes: Sequence[str]) -> float:
+        """Length of `reserved` [s]."""
+        return sum((end - start).total_seconds() for start, end in self.reserved(nodes))
 
     @cached_property
     def _by_name(self) -> dict[str, Node]:

@@ -82,14 +82,14 @@ def deciding(ends: Iterable[EndRecord]) -> EndRecord:
     return max(found, key=lambda end: (end.exit_code is not None, _in_time(end)))
 
 
-def reserved_s(spans: Iterable[Span]) -> float:
-    """Length of the union of spans [s]."""
-    length_s, covered = 0.0, None
+def union(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The time that any of the spans covers, in order and without overlap."""
+    found: list[Span] = []
     for start, end in sorted(spans):
-        left = start if covered is None else max(start, covered)
-        length_s += max(0.0, (end - left).total_seconds())
-        covered = end if covered is None else max(end, covered)
-    return length_s
+        left = max(start, found[-1][1]) if found else start
+        if left < end:
+            found.append((left, end))
+    return tuple(found)
 
 
 def end_notices(nodes: Sequence[Node]) -> list[Notice]:

@@ -9,6 +9,7 @@ from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.intensity import Basis, IntensityLookup, Signal
+from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import SYNTHETIC_METERS
 from gramwatt.sci.score.allocation import EmbodiedShares
@@ -31,6 +32,17 @@ class ScoreContext:
     revision: int = 1
     signal: Signal = "average"
     basis: Basis = "lifecycle"
+
+
+def annual_context(
+    catalog: Catalog, lifetime_years: float | None, revision: int = 1
+) -> ScoreContext:
+    """The context with annual intensity and the configured EL [years], None for the catalog's."""
+    lifetime = None
+    if lifetime_years is not None:
+        source = "hardware life declared in the configuration"
+        lifetime = Quantity.exact(lifetime_years, "years", "declared", source)
+    return ScoreContext(catalog, AnnualIntensity(catalog), lifetime, revision)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from datetime import date, datetime, timedelta
 
 from gramwatt.sci.base.days import by_day, shares
 from gramwatt.sci.base.document import DayDoc, DeviceStepsDoc, SeriesPoint, StepsDoc
-from gramwatt.sci.base.quantity import KINDS, Quantity
+from gramwatt.sci.base.quantity import KINDS, Quantity, total
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.merge import MergedJob
+from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import format_time
 from gramwatt.sci.score.context import ScoredJob, doc
 
@@ -108,30 +109,55 @@ def days(scored: ScoredJob) -> list[DayDoc]:
     since the count before; a job without units is one job over its reserved time. So the days add
     up to the job, and C and R of a day are those of the same hours.
     """
-    reserved = _reserved_shares(scored.job)
-    counts = _counts_by_day(scored.job) or {day: {"job": share} for day, share in reserved.items()}
+    embodied = _embodied_by_day(scored)
+    counts = _counts_by_day(scored.job)
     rows: list[DayDoc] = []
-    for day in sorted({*_calendar(scored.job), *reserved, *counts}):
+    for day in sorted({*_calendar(scored.job), *embodied, *counts}):
         energy_kwh, operational_g = _day_terms(scored, day)
         rows.append(
             {
                 "day": day.isoformat(),
                 "energy_kwh": doc(energy_kwh),
                 "operational_g": doc(operational_g),
-                "embodied_g": doc(_part(scored.embodied_g, reserved.get(day, 0.0))),
+                "embodied_g": doc(embodied.get(day) or _part(scored.embodied_g, 0.0)),
                 "counts": dict(counts.get(day, {})),
             }
         )
     return rows
 
 
+def _embodied_by_day(scored: ScoredJob) -> dict[date, Quantity | None]:
+    """M by day [gCO2e], that of each device and host over the time its nodes were reserved."""
+    job, nodes = scored.job, {device.key: device.nodes for device in scored.job.devices}
+    of_spans: dict[tuple[Span, ...], list[Quantity]] = defaultdict(list)
+    for share in scored.embodied.shares:
+        of_spans[job.reserved(nodes.get(share.key, (share.node,)))].append(share.embodied_g)
+    parts: dict[date, list[Quantity]] = defaultdict(list)
+    for spans, whole in ((spans, total(figures)) for spans, figures in of_spans.items()):
+        if whole:
+            for day, part in shares(*spans).items():
+                parts[day].append(whole.scaled(part))
+    return {day: total(figures) for day, figures in parts.items()}
+
+
 def _counts_by_day(job: MergedJob) -> dict[date, dict[str, float]]:
-    counts: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    """R by day and unit; a job that counted nothing is one job over its reserved time."""
+    found: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for count in job.counts:
         if count.amount > 0:
-            for day, share in shares(count.since or count.at, count.at).items():
-                counts[day][count.unit] += count.amount * share
-    return counts
+            for day, share in _over(count.since or count.at, count.at).items():
+                found[day][count.unit] += count.amount * share
+    if found:
+        return found
+    reserved = shares(*job.reserved([node.name for node in job.nodes]))
+    return {
+        day: {"job": share} for day, share in (reserved or {job.started_at.date(): 1.0}).items()
+    }
+
+
+def _over(start: datetime, end: datetime) -> Mapping[date, float]:
+    """The fraction of a span in each day; a moment lies wholly in its own."""
+    return shares((start, end)) or {end.date(): 1.0}
 
 
 def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity | None]:
@@ -149,11 +175,6 @@ def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity 
 
 def _part(figure: Quantity | None, share: float) -> Quantity | None:
     return figure.scaled(share) if figure else None
-
-
-def _reserved_shares(job: MergedJob) -> dict[date, float]:
-    """The fraction of the job's reserved time in each day."""
-    return shares(job.started_at, job.ended_at or job.last_seen)
 
 
 def _calendar(job: MergedJob) -> list[date]:

@@ -1,4 +1,4 @@
-"""Named windows of a job: their energy, in all and per unit counted within them.
+"""Named windows of a job: energy and carbon, in all and per unit counted within them.
 
 The meter cuts its intervals at a window's boundaries, so most windows are sums of whole intervals.
 Where a boundary falls inside an interval, as of a host that is read seldom, the part of it is taken
@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
 
@@ -18,6 +18,7 @@ from gramwatt.sci.base import uncertainty
 from gramwatt.sci.base.document import WindowDoc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import KINDS, Kind, Quantity, total
+from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, format_time
 from gramwatt.sci.score.context import ScoredJob, doc
@@ -60,6 +61,8 @@ def windows(scored: ScoredJob, found: Sequence[Window]) -> list[WindowDoc]:
     for window in found[:WINDOWS_SHOWN]:
         short = window.length_s < least_s
         energy = None if short or not scored.complete else _energy_j(window, devices)
+        terms = _terms_g(window, devices, scored) if energy else (None, None, None)
+        operational, embodied, carbon = map(doc, terms)
         counts = _converted(window.counts, scored.conversions)
         rows.append(
             {
@@ -67,6 +70,10 @@ def windows(scored: ScoredJob, found: Sequence[Window]) -> list[WindowDoc]:
                 "start": format_time(window.start),
                 "end": format_time(window.end),
                 "energy_j": doc(energy),
+                "energy_kwh": doc(energy.scaled(1 / J_PER_KWH, "kWh")) if energy else None,
+                "operational_g": operational,
+                "embodied_g": embodied,
+                "total_g": carbon,
                 "below_resolution": short,
                 "counts": counts,
                 "energy_j_per_unit": {
@@ -130,7 +137,7 @@ class _Readings:
     """One device's intervals with running sums, so that a window costs two searches."""
 
     def __init__(self, device: MergedDevice) -> None:
-        self.meter = device.record.meter
+        self.meter, self.node = device.record.meter, device.record.node
         self._intervals = device.intervals
         self._starts = [interval.start for interval in device.intervals]
         self._ends = [interval.end for interval in device.intervals]
@@ -175,6 +182,33 @@ def _energy_j(window: Window, devices: Sequence[_Readings]) -> Quantity | None:
             return None
         figures += [uncertainty.energy(j, kind, device.meter) for kind, j in joules.items()]
     return total(figures)
+
+
+def _terms_g(
+    window: Window, devices: Sequence[_Readings], scored: ScoredJob
+) -> tuple[Quantity | None, Quantity | None, Quantity | None]:
+    """O, M and their sum in the window [gCO2e].
+
+    O is summed over devices and points of the grid's intensity, as the job's is; M is the part of
+    the job's that the window has of its time.
+    """
+    points, nodes = scored.energy.track.points, dict(scored.place.nodes)
+    zones = list(scored.place.zones)
+    sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
+    for device in devices:
+        zone = nodes.get(device.node)
+        offset = zones.index(zone) * len(points) if zone else 0
+        for index, point in enumerate(points):
+            left, right = max(window.start, point.start), min(window.end, point.end)
+            joules = device.energy_j(left, right) if left < right else {}
+            for kind, joules_there in joules.items():
+                sums[device.meter, kind, offset + index] += joules_there
+    job = scored.job
+    operational = replace(scored.energy, sums=sums).operational_g(scored.place.pue)
+    job_s = ((job.ended_at or job.last_seen) - job.started_at).total_seconds()
+    share = min(1.0, window.length_s / job_s) if job_s > 0 else 1.0
+    embodied = scored.embodied_g.scaled(share) if scored.embodied_g else None
+    return operational, embodied, operational + embodied if operational and embodied else None
 
 
 def _converted(counts: Mapping[str, float], conversions: Sequence[Conversion]) -> dict[str, float]:

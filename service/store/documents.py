@@ -36,6 +36,7 @@ _LISTS = (
     "days",
 )
 _UNKNOWN = ("memo", "model_id", "framework", "precision")
+_WINDOW = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 _DEVICE = ("hardware", "energy_j", "embodied_g", "mean_utilisation", "peak_memory_b", "max_power_w")
 
 
@@ -82,6 +83,7 @@ def _complete_job(document: dict[str, Any]) -> JobDoc:
     ]
     _complete_days(whole)
     _complete_steps(whole)
+    whole["windows"] = [{**dict.fromkeys(_WINDOW), **window} for window in whole["windows"]]
     return cast(JobDoc, whole)
 
 

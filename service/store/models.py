@@ -191,7 +191,7 @@ class Provisional(Base):
 
 
 class Day(Base):
-    """A UTC day on which a job's newest revision has energy, so that a month finds its jobs."""
+    """A UTC day of which a job's newest revision has a part, so that a month finds its jobs."""
 
     __tablename__ = "days"
     __table_args__ = (Index(None, "day"),)

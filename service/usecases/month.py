@@ -64,12 +64,18 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
 
 
 def months_with_data(service: Service) -> list[str]:
-    """Every month (YYYY-MM) in which a scored job ran or another began, newest first."""
-    month = sa.func.substr(Day.day, 1, 7)
+    """Every month (YYYY-MM) with a part of a job, newest first; of an unscored one its first."""
+    column, now = sa.func.substr(Day.day, 1, 7), f"{service.now():%Y-%m}"
     with service.store.read() as session:
-        found = set(session.scalars(sa.select(month).distinct()))
-        began = session.scalars(sa.select(Job.started_us).where(_is_pending())).all()
-    return sorted(found | {f"{from_us(us):%Y-%m}" for us in began}, reverse=True)
+        found = set(session.scalars(sa.select(column).distinct()))
+        began = session.execute(sa.select(Job.started_us, Job.state).where(_is_pending())).all()
+    for started_us, state in began:
+        first = f"{from_us(started_us):%Y-%m}"
+        month = now if state == "running" else first
+        while month >= first:
+            found.add(month)
+            month = previous_month(month)
+    return sorted(found, reverse=True)
 
 
 def make_missing_reports(service: Service) -> None:
@@ -125,37 +131,41 @@ def _pending(
     or began. Intervals across an edge are divided by time.
     """
     start_us, end_us = _start_us(month), _end_us(month)
+    wanted = sa.select(Job).where(_is_pending(), Job.started_us < end_us)
+    if project is not None:
+        wanted = wanted.where(Job.project == project)
+    jobs = session.scalars(wanted).all()
+    joules = _joules(session, wanted.with_only_columns(Job.id), start_us, end_us)
+    running, unscored = [], []
+    for job in jobs:
+        name = read_head(job.head)["name"]
+        found = Pending(job.job_id, name, job.project, joules.get(job.id, {}))
+        if job.state == "running" and start_us <= now_us:
+            running.append(found)
+        elif job.state != "running" and (found.joules or job.started_us >= start_us):
+            unscored.append(found)
+    return running, unscored
+
+
+def _joules(
+    session: Session, jobs: sa.Select[tuple[int]], start_us: int, end_us: int
+) -> dict[int, dict[str, float]]:
+    """Energy of jobs over [start, end) [J], by the job's key and kind."""
     left = sa.case((Interval.start_us > start_us, Interval.start_us), else_=start_us)
     right = sa.case((Interval.end_us < end_us, Interval.end_us), else_=end_us)
     share = Interval.energy_j * (right - left) / (Interval.end_us - Interval.start_us)
-    # An interval is a day long at most, so the index finds those of the month.
-    inside = (
-        Interval.start_us.between(start_us - DAY_US, end_us - 1),
-        Interval.end_us > start_us,
-    )
     wanted = (
-        sa.select(Job, Interval.kind, sa.func.sum(share))
-        .outerjoin(Device, Device.job == Job.id)
-        .outerjoin(Interval, sa.and_(Interval.device == Device.id, *inside))
-        .where(_is_pending(), Job.started_us < end_us)
-        .group_by(Job.id, Interval.kind)
+        sa.select(Device.job, Interval.kind, sa.func.sum(share))
+        .join(Interval, Interval.device == Device.id)
+        # An interval is a day long at most, so the key finds those of the month.
+        .where(Interval.start_us.between(start_us - DAY_US, end_us - 1))
+        .where(Device.job.in_(jobs), Interval.end_us > start_us)
+        .group_by(Device.job, Interval.kind)
     )
-    if project is not None:
-        wanted = wanted.where(Job.project == project)
-    joules: dict[Job, dict[str, float]] = {}
-    for job, kind, energy_j in session.execute(wanted):
-        of_job = joules.setdefault(job, {})
-        if kind is not None:
-            of_job[kind] = energy_j
-    running, unscored = [], []
-    for job, of_job in joules.items():
-        name = read_head(job.head)["name"]
-        found = Pending(job.job_id, name, job.project, of_job)
-        if job.state != "running" and (of_job or job.started_us >= start_us):
-            unscored.append(found)
-        elif job.state == "running" and start_us <= now_us:
-            running.append(found)
-    return running, unscored
+    found: dict[int, dict[str, float]] = {}
+    for job, kind, joules in session.execute(wanted):
+        found.setdefault(job, {})[kind] = joules
+    return found
 
 
 def _newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, ScoreError
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.records import AnyRecord
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import head_text, split_job
@@ -97,20 +96,15 @@ def score_records(service: Service, records: Iterable[AnyRecord], revision: int)
     Raises ScoreError when the records or the overlay make no score.
     """
     from gramwatt.sci.catalog.overlay import OverlayError
-    from gramwatt.sci.grid.zones import AnnualIntensity
     from gramwatt.sci.journal.merge import merge
-    from gramwatt.sci.score.score import ScoreContext, score
+    from gramwatt.sci.score.context import annual_context
+    from gramwatt.sci.score.score import score
 
     try:
         catalog = service.catalog
     except OverlayError as error:
         raise ScoreError(error.message, code=error.code) from None
-    context = ScoreContext(catalog, AnnualIntensity(catalog), revision=revision)
-    years = service.config.lifetime_years
-    if years is not None:
-        source = "hardware life declared in the configuration"
-        context = replace(context, lifetime=Quantity.exact(years, "years", "declared", source))
-    return score(merge(records), context)
+    return score(merge(records), annual_context(catalog, service.config.lifetime_years, revision))
 
 
 def _snapshot(session: Session, job: Job) -> _Snapshot:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,8 +11,6 @@ if TYPE_CHECKING:
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor"})
 SERVICE_COMMANDS = frozenset({"serve", "jobs", "job", "report", "export", "db", "demo"})
-SERVICE_NEEDS = ("flask", "sqlalchemy")
-"""Packages of the service extra by which its presence is known without importing it."""
 
 
 def main() -> None:
@@ -24,11 +21,16 @@ def main() -> None:
         print(f"gramwatt {__version__}")
         return
     from gramwatt.collectors.cli.app import build_app
+    from gramwatt.collectors.common.installation import has_service, install_command
 
     app = build_app(open_store)
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     # Only what may be asked for is imported: `run` and `sync` must start fast, and a list of jobs
     # needs neither the catalog nor the advice.
+    if command in SERVICE_COMMANDS and not has_service():
+        print(f"gramwatt: `{command}` needs the extra `service`; to install it:", file=sys.stderr)
+        print(install_command("service"), file=sys.stderr)
+        sys.exit(2)
     if command not in COLLECTOR_COMMANDS:
         if command not in SERVICE_COMMANDS or not has_service():
             _add_engine_commands(app)
@@ -39,17 +41,14 @@ def main() -> None:
 
 def open_store() -> Store | None:
     """The embedded store; None where the service extra is not installed."""
+    from gramwatt.collectors.common.installation import has_service
+
     if not has_service():
         return None
     from gramwatt.collectors.journal.sync import Store
 
     local = importlib.import_module("gramwatt.service.usecases.local_spool")
     return Store(take_in=local.ingest_home, document=local.document)
-
-
-def has_service() -> bool:
-    """Whether the service extra is installed."""
-    return all(find_spec(name) is not None for name in SERVICE_NEEDS)
 
 
 def _add_engine_commands(app: Any) -> None:

@@ -101,7 +101,8 @@ def test_sync_without_a_store_says_what_waits(home: Path) -> None:
     assert done.exit_code == 0
     assert done.stdout == "closed job-1\n"
     assert "1 jobs stay spooled" in done.stderr
-    assert "gramwatt[service]" in done.stderr
+    assert "pip install -e" in done.stderr  # the command of this checkout
+    assert "[service]" in done.stderr
 
 
 def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(

@@ -329,7 +329,7 @@ def test_the_end_says_what_is_wrong_with_the_server(
     done = run(environ, "true", options=summary)
     server.stop()
     assert done.returncode == 0
-    assert f"is not scored yet: {server.url}/v1/jobs/" in done.stderr.decode()
+    assert f"x.json was not written: {server.url}/v1/jobs/" in done.stderr.decode()
     assert words in done.stderr.decode()
 
 

@@ -28,6 +28,7 @@ class FakeClient:
         self.job_id, self.role, self.args = job_id, role, args
         self.told: list[tuple[Any, ...]] = []
         self.ready = True
+        self.home: str | None = None
 
     def start(self) -> bool:
         self.told.append(("start",))
@@ -45,9 +46,20 @@ class FakeClient:
     def send_notice(self, text: str) -> None:
         self.told.append(("notice", text))
 
-    def stop(self, state: str, exit_code: int | None = None, signal: int | None = None) -> bool:
+    def stop(
+        self,
+        state: str,
+        exit_code: int | None = None,
+        signal: int | None = None,
+        *,
+        lines: bool = False,
+    ) -> bool:
         self.told.append(("stop", state, exit_code, signal))
+        self.asked_lines = lines
         return True
+
+    def end_lines(self) -> list[str]:
+        return [f"the line of {self.job_id}"] if self.asked_lines else []
 
     def wait_ready(self) -> bool:
         return self.ready
@@ -76,6 +88,8 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeClient]]:
     for name in ("GRAMWATT_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "GRAMWATT_OFF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(session_module, "Client", make)
+    monkeypatch.setattr(session_module, "_ended", 0)
+    monkeypatch.setenv("GRAMWATT_QUIET", "1")
     monkeypatch.setattr(messages, "_reported", set())
     yield made
     assert session_module._current is None
@@ -474,7 +488,7 @@ def test_result_is_the_document_of_sync(
 ) -> None:
     asked: list[str] = []
 
-    def document(job_id: str, _timeout_s: float) -> tuple[dict[str, Any], None]:
+    def document(job_id: str, _timeout_s: float, _settings: Any) -> tuple[dict[str, Any], None]:
         asked.append(job_id)
         return {"job_id": job_id, "provisional": len(asked) == 1}, None
 
@@ -485,6 +499,26 @@ def test_result_is_the_document_of_sync(
     assert job.result == {"job_id": job.id, "provisional": False}
     assert job.result == {"job_id": job.id, "provisional": False}
     assert len(asked) == 2  # a final document is not asked for again
+
+
+def test_of_many_jobs_of_a_process_the_first_ten_end_with_a_line(
+    clients: list[FakeClient],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GRAMWATT_QUIET")
+
+    @track
+    def step() -> None:
+        """A function that is called all the time."""
+
+    for _ in range(13):
+        step()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:10] == [f"gramwatt: the line of {client.job_id}" for client in clients[:10]]
+    assert lines[10:] == [
+        "gramwatt: further jobs of this process end without a line; see `gramwatt jobs`"
+    ]
 
 
 def test_the_unit_pattern_is_the_records_own() -> None:

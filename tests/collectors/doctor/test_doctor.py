@@ -239,7 +239,21 @@ def test_codecarbon_is_for_what_rapl_does_not_give(
     assert (off.state, off.fix) == ("off", "unset GRAMWATT_HOST_SOURCE")
     monkeypatch.setattr(host, "find_spec", lambda _: None)
     gone = host.codecarbon(linux(tmp_path))
-    assert (gone.state, gone.fix) == ("missing", "pip install 'gramwatt[host]'")
+    assert gone.state == "missing"
+    assert "pip install -e" in str(gone.fix)  # the command of this checkout
+    assert "[host]" in str(gone.fix)
+
+
+def test_a_trainer_that_would_start_codecarbon_by_itself_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for installed in (set(), {"transformers"}, {"codecarbon"}):
+        monkeypatch.setattr(host, "find_spec", lambda name, known=installed: name in known or None)
+        assert host.trainer() == []
+    monkeypatch.setattr(host, "find_spec", lambda name: name)
+    (found,) = host.trainer()
+    assert (found.state, 'report_to="all"' in found.detail) == ("limited", True)
+    assert 'report_to="none"' in str(found.fix)
 
 
 def test_the_containers_share_of_the_host_is_told(

@@ -143,7 +143,7 @@ def wait_until_dead(home: Path) -> None:
 
 
 def test_from_start_to_stop(connect: Connect, home: Path) -> None:
-    client = connect()
+    client = connect(verbose=True)
     assert client.ready["reply"] == "ready"
     assert any(text.startswith("meter-synthetic: ") for text in client.ready["notices"])
     client.send(cmd="count", unit=None, total=8)

@@ -172,3 +172,24 @@ def test_the_order_of_lines_does_not_matter():
     assert grouped(lines) == grouped(lines[::-1])
     again = merge([w.job(), *lines, *(replace(line) for line in lines)])
     assert grouped(again.windows) == grouped(lines)
+
+
+def test_a_window_carries_kwh_and_grams_like_the_job():
+    w = Writer()
+    whole = scored(job(w, window(w, "all", 0, 600, "image", 60), window(w, "half", 0, 300)))
+    all_of_it, half = whole["windows"]
+    for name in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+        assert all_of_it[name]["value"] == pytest.approx(whole[name]["value"]), name
+        assert all_of_it[name]["low"] == pytest.approx(whole[name]["low"]), name
+        assert all_of_it[name]["high"] == pytest.approx(whole[name]["high"]), name
+        assert all_of_it[name]["unit"] == whole[name]["unit"]
+        assert half[name]["value"] == pytest.approx(whole[name]["value"] / 2), name
+    # 100 W x 300 s = 30 kJ
+    assert half["energy_kwh"]["value"] == pytest.approx(30_000 / 3.6e6)
+
+
+def test_a_window_of_unknown_energy_has_no_carbon():
+    w = Writer()
+    (row,) = rows(job(w, window(w, "w", 100, 200), w.device("GPU-2")))
+    names = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+    assert [row[name] for name in names] == [None] * 4

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
-from tests.journals import Writer, body
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.month import month_report, months_with_data
+from tests.journals import Writer, body, lines
 
 NDJSON = "application/x-ndjson"
 EDGE = datetime(2026, 5, 1, tzinfo=UTC)
@@ -107,6 +109,26 @@ def test_a_replaced_meter_counts_on_from_its_forerunner(client):
     assert counted(month(client, "2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
 
 
+def test_a_node_s_embodied_carbon_lies_in_the_time_of_that_node(client):
+    records = []
+    # n-a from -4 h to -1 h; n-b from -3 h to +1 h, a quarter of it in May.
+    for node, start, end in (("n-a", -4, -1), ("n-b", -3, 1)):
+        writer = Writer(f"w-{node}", node, t0=EDGE)
+        records += [
+            writer.job(zone="DE", pue=1.0, started_at=writer.at(start * H)),
+            writer.device(f"GPU-{node}", name="NVIDIA L4"),
+            writer.interval(start * H, end * H, 1e6, f"GPU-{node}"),
+            writer.end(end * H),
+        ]
+    post(client, "job-1", records)
+    grams = {"n-a": 0.0, "n-b": 0.0}
+    for term in client.get("/v1/jobs/job-1/report").json["embodied_terms"]:
+        grams[term["node"]] += term["embodied_g"]["value"]
+    april, may = (month(client, name)["totals"]["embodied_g"] for name in ("2026-04", "2026-05"))
+    assert value(may) == pytest.approx(grams["n-b"] / 4, rel=1e-12)
+    assert value(april) == pytest.approx(grams["n-a"] + grams["n-b"] * 3 / 4, rel=1e-12)
+
+
 def test_a_job_without_units_is_one_job_over_its_months(client):
     across(client, -1 * H, [(-1 * H, 3 * H, 1e6)], [], 3 * H, units=())
     assert counted(month(client, "2026-04")) == {"job": pytest.approx(0.25, rel=1e-12)}
@@ -168,6 +190,22 @@ def test_a_running_job_is_named_and_the_month_is_not_complete(client, clock):
     assert found["jobs_running"] == {"jobs": 0, "energy_kwh": None, "named": []}
     assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.3, rel=1e-12)
     assert month(client, "2026-06")["complete"] is False  # the month is not over
+
+
+def test_each_database_adds_up_what_has_arrived_of_a_running_job(service):
+    writer = Writer(job="on", t0=EDGE)
+    records = [
+        writer.job(),
+        writer.device("GPU-1"),
+        writer.interval(-H, 3 * H, 720_000),  # three quarters of 0.2 kWh
+        writer.interval(3 * H, 4 * H, 360_000, kind="estimated"),  # 0.1 kWh
+    ]
+    ingest(service, "on", lines(records))
+    running = month_report(service, "2026-05")["jobs_running"]
+    assert (running["jobs"], running["energy_kwh"]["kind"]) == (1, "estimated")
+    assert value(running["energy_kwh"]) == pytest.approx(0.25, rel=1e-12)
+    # It began in May and runs on 2 June, when this is asked.
+    assert months_with_data(service) == ["2026-06", "2026-05"]
 
 
 def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):

@@ -1,0 +1,37 @@
+"""A job document as flat figures for experiment trackers. Standard library only."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+FIGURES = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+
+
+def flat(document: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of a job document by name, each with `_low` and `_high`; unknown ones left out.
+
+    `co2e_g_per_UNIT` and `count_UNIT` for each functional unit; `conforming` is 1 for a score that
+    is an SCI, with or without listed deviations, else 0.
+    """
+    found: dict[str, float] = {}
+    for name in FIGURES:
+        _add(found, name, document.get(name))
+    for item in document.get("sci") or ():
+        unit = "".join(char if char in _SAFE else "_" for char in str(item["unit"]))
+        found[f"gramwatt/count_{unit}"] = float(item["count"])
+        _add(found, f"co2e_g_per_{unit}", item.get("g_per_unit"))
+    if document.get("duration_s") is not None:
+        found["gramwatt/duration_s"] = float(document["duration_s"])
+    if document.get("conformance"):
+        found["gramwatt/conforming"] = float(document["conformance"] != "not-sci")
+    return found
+
+
+def _add(found: dict[str, float], name: str, figure: Mapping[str, float] | None) -> None:
+    if figure is not None:
+        for end, suffix in (("value", ""), ("low", "_low"), ("high", "_high")):
+            found[f"gramwatt/{name}{suffix}"] = float(figure[end])

@@ -1,0 +1,299 @@
+"""What a user reads, and waits for, when a measured job ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.packages import ROOT
+
+RUN = [sys.executable, "-m", "gramwatt", "run"]
+FIGURE = r"[\d. ]+ \w+(?: CO2e/job)? \([\d. ]+ to [\d. ]+\)"
+LINE = re.compile(rf"gramwatt: {FIGURE}, SCI {FIGURE}, grade [A-D]; see `gramwatt job ([\w-]+)`")
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A home of its own, a known zone, the host by model, the embedded store."""
+    ours = ("GRAMWATT_", "SLURM_", "CUDA_")
+    names = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return names | {
+        "GRAMWATT_HOME": str(tmp_path / "home"),
+        "GRAMWATT_HOST_SOURCE": "model",
+        "GRAMWATT_ZONE": "FR",
+    }
+
+
+def ran(environ: dict[str, str], *words: str, line: list[str] = RUN) -> tuple[int, list[str]]:
+    """Exit code of a command, and the lines on its stderr."""
+    done = subprocess.run([*line, *words], capture_output=True, text=True, env=environ, timeout=60)
+    return done.returncode, done.stderr.splitlines()
+
+
+def scored_behind(environ: dict[str, str]) -> bool:
+    """Whether the spool is emptied into the store by itself."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if not list(Path(environ["GRAMWATT_HOME"], "spool").glob("*/*/*.jsonl")):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_job_ends_with_one_line_and_is_scored_behind_it(environ: dict[str, str]) -> None:
+    code, (line,) = ran(environ, "--", "sh", "-c", "sleep 0.5")
+    found = LINE.fullmatch(line)
+    assert (code, bool(found)) == (0, True), line
+    assert scored_behind(environ)
+    show = [sys.executable, "-m", "gramwatt", "job", found[1] if found else "", "--json"]
+    document = json.loads(subprocess.run(show, env=environ, capture_output=True, text=True).stdout)
+    energy_mwh = document["energy_kwh"]["value"] * 1e6
+    assert f"gramwatt: {energy_mwh:.2g} mWh (" in line.replace(" ", " ")
+    assert document["revision"] == 1
+
+
+def test_six_jobs_at_once_print_six_lines(environ: dict[str, str]) -> None:
+    runs = [
+        subprocess.Popen([*RUN, "--", "true"], env=environ, stderr=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    lines = [line for run in runs for line in run.communicate(timeout=120)[1].splitlines()]
+    assert len(lines) == 6
+    assert all(LINE.fullmatch(line) for line in lines), lines
+    assert scored_behind(environ)
+
+
+def test_warnings_are_printed_once_a_day(environ: dict[str, str]) -> None:
+    del environ["GRAMWATT_ZONE"]
+    environ["GRAMWATT_PUE"] = "0.5"
+    _, first = ran(environ, "--", "true")
+    _, again = ran(environ, "--", "true")
+    assert sum("pue is ignored: PUE 0.5 is outside 1 to 5" in line for line in first) == 1
+    assert sum("no grid zone is set" in line and "--set zone=DE" in line for line in first) == 1
+    assert len(first) == 3
+    (line,) = again
+    assert "not an SCI (no grid zone), grade D" in line
+
+
+def test_nothing_but_the_error_for_a_command_that_is_not_found(environ: dict[str, str]) -> None:
+    code, lines = ran(environ, "--", "no-such-command-anywhere")
+    assert code == 127
+    assert lines == ["gramwatt: cannot run 'no-such-command-anywhere': command not found"]
+    assert not Path(environ["GRAMWATT_HOME"], "spool").exists()
+
+
+def test_a_job_that_fails_says_so(environ: dict[str, str]) -> None:
+    code, (line,) = ran(environ, "--", "sh", "-c", "exit 3")
+    assert code == 3
+    assert re.match(r"gramwatt: failed after [\d.]+ s, [\d.]+ mWh \(", line)
+
+
+DAEMON = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        time.sleep(20)
+    os._exit(0)
+os.wait()
+time.sleep(0.3)
+"""
+
+
+def test_a_daemon_that_outlives_the_command_leaves_a_notice(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "daemon.py"
+    script.write_text(DAEMON)
+    summary = tmp_path / "job.json"
+    code, (said, _line) = ran(
+        environ, "--json-summary", str(summary), "--", sys.executable, str(script)
+    )
+    assert code == 0
+    assert "the command has left python" in said
+    assert "running; what runs on is not counted" in said
+    notices = json.loads(summary.read_text())["notices"]
+    assert [n["code"] for n in notices].count("processes-left") == 1
+
+
+def test_verbose_prints_every_notice_and_the_whole_summary(environ: dict[str, str]) -> None:
+    _, lines = ran(environ, "-v", "--", "true")
+    assert any("[meter-source-absent]" in line for line in lines)
+    labels = [line.split("  ")[1] for line in lines if line.startswith("  ")]
+    wanted = ["Energy", "Operational O", "Embodied M", "Total O + M", "SCI per job"]
+    assert labels == [*wanted, "Data quality", "Conformance", "Notices", "Report"]
+
+
+def test_quiet_prints_nothing_at_the_end(environ: dict[str, str]) -> None:
+    assert ran({**environ, "GRAMWATT_QUIET": "1"}, "--", "true") == (0, [])
+
+
+def test_a_job_does_not_wait_for_the_store(environ: dict[str, str], tmp_path: Path) -> None:
+    # `gramwatt sync` takes half a minute here; neither the job nor one beside it pays for it.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, time\nif 'sync' in sys.orig_argv: time.sleep(30)\n"
+    )
+    began = time.monotonic()
+    code, (line,) = ran({**environ, "PYTHONPATH": str(tmp_path)}, "--", "true")
+    assert (code, bool(LINE.fullmatch(line))) == (0, True), line
+    assert time.monotonic() - began < 20
+
+
+def test_a_tracked_function_ends_with_the_same_line(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    # The figures may come too late on a machine under load: then the line has none.
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import time\nfrom gramwatt import track\n"
+        "@track\ndef train():\n    time.sleep(2.5)\n"
+        "train()\n"
+    )
+    for _ in range(5):
+        _, (line,) = ran(environ, str(script), line=[sys.executable])
+        if LINE.fullmatch(line):
+            return
+        assert re.fullmatch(r"gramwatt: [\w-]+ has ended; see `gramwatt job [\w-]+`", line)
+    pytest.fail(f"no figures in five jobs: {line}")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("zone='Germany'", ["unknown zone 'Germany'", "DE"]),
+        ("region='aws:eu-west-11'", ["unknown region 'aws:eu-west-11'", "aws:eu-west-1"]),
+        (
+            "zone='FR', region='aws:us-east-1'",
+            ["aws:us-east-1 lies in zone US-MIDA-PJM, and zone FR was given"],
+        ),
+    ],
+)
+def test_a_wrong_place_of_track_is_said_and_reported(
+    environ: dict[str, str], tmp_path: Path, setting: str, words: list[str]
+) -> None:
+    del environ["GRAMWATT_ZONE"]
+    script, facts = tmp_path / "job.py", tmp_path / "facts"
+    script.write_text(
+        "import json, time\nfrom gramwatt import track\n"
+        f"with track({setting}) as job:\n    time.sleep(0.3)\n"
+        f"open({str(facts)!r}, 'w').write(json.dumps(job.result))\n"
+    )
+    _, lines = ran(environ, str(script), line=[sys.executable])
+    (said,) = [line for line in lines if line.endswith("[argument-ignored]")]
+    assert [word for word in words if word not in said] == []
+    notices = json.loads(facts.read_text())["notices"]
+    reported = " ".join(n["message"] for n in notices if n["code"] == "argument-ignored")
+    assert [word for word in words if word not in reported] == []
+
+
+@pytest.fixture
+def bare(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """An installation without the extras, made of this one's other packages."""
+    site = tmp_path / "site"
+    site.mkdir()
+    mine = next(Path(path) for path in sys.path if path.endswith("site-packages"))
+    for path in mine.iterdir():
+        if not path.name.lower().startswith(("flask", "sqlalchemy", "codecarbon")):
+            (site / path.name).symlink_to(path)
+    return {**environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{site}"}
+
+
+BASE = [getattr(sys, "_base_executable", sys.executable), "-m", "gramwatt"]
+
+
+def test_a_command_of_an_extra_names_the_extra_and_a_command_that_installs_it(
+    bare: dict[str, str],
+) -> None:
+    code, (what, how) = ran(bare, "jobs", line=BASE)
+    assert code == 2
+    assert what == "gramwatt: `jobs` needs the extra `service`; to install it:"
+    assert how.endswith(f" install -e '{ROOT}[service]'")
+
+
+def test_without_the_store_the_line_has_the_figures_and_the_journals_place(
+    bare: dict[str, str], tmp_path: Path
+) -> None:
+    summary = tmp_path / "job.json"
+    _, (line, hint) = ran(bare, "run", "--json-summary", str(summary), "--", "true", line=BASE)
+    document = json.loads(summary.read_text())
+    spool = Path(bare["GRAMWATT_HOME"], "spool")
+    assert ", SCI " in line
+    assert line.endswith(f"grade D; see {spool / document['job_id']}")
+    assert f"journals wait in {spool}: set GRAMWATT_SERVER, or score them here after `" in hint
+    assert len(ran(bare, "run", "--", "true", line=BASE)[1]) == 1
+
+
+FULL_B = 64 * 1024
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Path:
+    """A folder on a disk without room: needs the right to mount."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={FULL_B}", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no right to mount a file system here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    with open(folder / "filler", "wb", buffering=0) as stream:
+        try:
+            while stream.write(b"x" * 4096):
+                pass
+        except OSError:
+            return
+
+
+def test_a_job_on_a_full_disk_is_journaled_elsewhere_and_says_where(
+    environ: dict[str, str], full_disk: Path, tmp_path: Path
+) -> None:
+    fill(full_disk)
+    names = {**environ, "GRAMWATT_HOME": str(full_disk / "h"), "TMPDIR": str(tmp_path)}
+    elsewhere = tmp_path / f"gramwatt-{os.getuid()}"
+    code, (said, line) = ran(names, "--", "sh", "-c", "exit 4")
+    assert code == 4
+    assert f"h is on a full disk; the job is journaled in {elsewhere}. [spool-elsewhere]" in said
+    found = re.search(r"see `(GRAMWATT_HOME=\S+ gramwatt job [\w-]+)`", line)
+    assert found
+    show = found[1].replace("gramwatt job", f"{sys.executable} -m gramwatt job")
+    shown = subprocess.run(["sh", "-c", show], env=names, capture_output=True, text=True)
+    assert shown.returncode == 0
+    doctor = [sys.executable, "-m", "gramwatt", "doctor", "--json"]
+    done = subprocess.run(doctor, env=names, capture_output=True, text=True)
+    (spool,) = [f for f in json.loads(done.stdout)["findings"] if f["what"] == "spool"]
+    assert (spool["state"], "0 MB free" in spool["detail"]) == ("limited", True)
+
+
+def test_a_disk_that_fills_up_during_the_job_is_said(
+    environ: dict[str, str], full_disk: Path, tmp_path: Path
+) -> None:
+    subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import time\nfrom gramwatt import track\n"
+        "with track() as job:\n"
+        "    time.sleep(1)\n"
+        "    try:\n"
+        f"        f = open({str(full_disk / 'filler')!r}, 'wb', buffering=0)\n"
+        "        while f.write(b'x' * 4096): pass\n"
+        "    except OSError: pass\n"
+        "    for number in range(30):\n"  # a page of the journal's file has room left
+        "        with job.window('w' * 400 + str(number)): pass\n"
+    )
+    names = {**environ, "GRAMWATT_HOME": str(full_disk / "h")}
+    _, lines = ran(names, str(script), line=[sys.executable])
+    (line,) = [line for line in lines if "the disk does not take the journal" in line]
+    assert "No space left on device" in line or "a part of the lines" in line
+    assert line.endswith("are lost, or not whole")
