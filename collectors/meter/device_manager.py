@@ -82,7 +82,7 @@ class DeviceManager:
         self._known = (state or {}).get("devices", {})
         self._others.open(self._dependencies.vendors(self._dependencies.environ))
         billed = self.adopt(self._dependencies.environ, mark_ns)
-        modules = bool(billed) and all(is_module(item.board) for item in billed)
+        modules = any(is_module(item.board) for item in billed)
         if not modules and not self._others.includes_host:
             self._host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks)
             self._host.begin((state or {}).get("host"), mark_ns)
