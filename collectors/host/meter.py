@@ -341,7 +341,7 @@ class HostMeter:
                 self._notify(
                     "host-cross-check",
                     f"For this host's {NAMES[name]} codecarbon's model gives {theirs_w:.1f} W, "
-                    f"gramwatt's {ours_w[name]:.1f} W ({low_w:.1f} to {high_w:.1f}), which counts.",
+                    f"the one used {ours_w[name]:.1f} W ({low_w:.1f} to {high_w:.1f}).",
                 )
 
     def _check_codecarbon(self) -> None:

@@ -89,8 +89,8 @@ def test_a_model_of_codecarbons_is_compared_once_and_never_used() -> None:
     # The processor's 10.48 W at its load (4.4 to 18.3) holds 11 W; memory's 12.16 W not 60 W:
     # 0.47 and 2.06 times 12.16 W are 5.7 and 25.0 W.
     assert bench.notices == [
-        "host-cross-check: For this host's memory codecarbon's model gives 60.0 W, gramwatt's "
-        "12.2 W (5.7 to 25.0), which counts."
+        "host-cross-check: For this host's memory codecarbon's model gives 60.0 W, the one "
+        "used 12.2 W (5.7 to 25.0)."
     ]
 
 
