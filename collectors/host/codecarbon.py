@@ -122,8 +122,10 @@ class Codecarbon:
         if "absent" in message:
             self.failure = str(message["absent"])[:200]
         elif "started" in message:
-            found = {part: Source(*names) for part, names in message["counters"].items()}
-            self.counters = {part: found[part] for part in (CPU, RAM) if part in found}
+            for part in (CPU, RAM):
+                meter, kind = message["counters"].get(part, ("", ""))
+                if kind in ("measured", "integrated"):
+                    self.counters[part] = Source(str(meter), kind)
         elif "to_ns" in message:
             start_ns, end_ns = self._at(message["from_ns"]), self._at(message["to_ns"])
             energy_j = {part: float(message[f"{part}_j"]) for part in (CPU, RAM)}
@@ -131,7 +133,8 @@ class Codecarbon:
             if spans and all(0 <= j < math.inf for j in energy_j.values()):
                 self._has_read = True
                 load = message.get("load")
-                return Reading(start_ns, end_ns, energy_j, None if load is None else float(load))
+                known = isinstance(load, float) and 0 <= load <= 1
+                return Reading(start_ns, end_ns, energy_j, load if known else None)
         return None
 
     def _at(self, boot_ns: int) -> int:

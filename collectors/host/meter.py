@@ -153,11 +153,13 @@ class ModelReader:
     def add_sample(self, time_ns: int, until_ns: int, *, final: bool = False) -> bool:
         """Record the span since the last sample up to `until_ns` [ns].
 
-        Where codecarbon reads a counter its next reading spans it; at the end its last power does.
+        Where codecarbon reads a counter its next reading spans it; at the end, and when it is
+        silent for a minute, its last power does.
         """
         if not final:
             self._model.observe(self.part.ledger)
-        if final or self._last_w is None:
+        silent = time_ns - self._since_ns >= WAIT_S * NS_PER_S
+        if final or silent or self._last_w is None:
             self._estimate(until_ns)
         return True
 
@@ -333,7 +335,7 @@ class HostMeter:
             ours_w[CPU] = host_model.cpu_power_w(threads, reading.load)
         if memory_b:
             ours_w[RAM] = host_model.ram_power_w(memory_b)
-        for name in self._models.keys() & ours_w.keys():
+        for name in [name for name in ours_w if name in self._models]:
             range_ = uncertainty.relative_range("estimated", MODELS[name].meter)
             low_w, high_w = range_.low * ours_w[name], range_.high * ours_w[name]
             theirs_w = reading.energy_j[name] / span_s

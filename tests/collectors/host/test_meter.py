@@ -94,6 +94,20 @@ def test_a_model_of_codecarbons_is_compared_once_and_never_used() -> None:
     ]
 
 
+def test_a_counter_that_falls_silent_is_bridged_with_its_last_power() -> None:
+    bench = Bench()
+    bench.to_age(5.0)
+    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
+    bench.reading(8, 10, 100.0, 20.0)
+    for age_s in range(20, 100, 10):
+        bench.to_age(age_s)
+        bench.meter.settle()
+    bench.reading(98, 100, 300.0, 20.0)  # 98 to 100 s; up to 90 s it is bridged already
+    bench.stop(100.0)
+    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 2 + 300 * 2)
+    assert bench.span_s("cpu") == pytest.approx(100)
+
+
 def test_a_counter_that_gives_nothing_is_none() -> None:
     bench = Bench()
     bench.to_age(5.0)

@@ -139,7 +139,12 @@ def _messages() -> list[dict[str, Any]]:
     return [{**whole, name: value} for name in whole for value in wrong]
 
 
-@pytest.mark.parametrize("message", [*_messages(), {"started": 1}, {"started": 1, "counters": 3}])
+STARTS: list[Any] = [3, None, "x", {"cpu": "measured"}, {"cpu": ["x", "y"]}, {"cpu": [[], {}]}]
+
+
+@pytest.mark.parametrize(
+    "message", [*_messages(), *({"started": 1, "counters": c} for c in STARTS)]
+)
 def test_a_reading_with_a_wrong_field_bills_nothing_of_it(message: dict[str, Any]) -> None:
     bench = Bench()
     bench.to_age(5.0)
