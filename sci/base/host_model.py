@@ -19,7 +19,7 @@ SPECpower_ssj2008 published from 2017 to 2026 (list of 2026-03-09 in
 cloud-carbon-footprint/ccf-coefficients)."""
 DRAM_W_PER_GIB = 0.19
 """Power of memory per GiB installed, in use or not: mean of idle servers, in Simon et al.,
-BoaviztAPI, HotCarbon 2024."""
+BoaviztAPI, HotCarbon 2024 (as quoted in Boavizta/boaviztapi, issue 298)."""
 
 
 class RelativeRange(NamedTuple):
