@@ -14,6 +14,7 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model, rapl
+from gramwatt.collectors.host.machine import this_machine
 from gramwatt.collectors.journal import spool
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import decode
@@ -29,7 +30,8 @@ while time.monotonic() < until:
     pass
 """
 SECONDS = (3.0, 8.0, 14.0)
-FULL_W = 3.35 * (os.cpu_count() or 1)
+FULL_W = 3.35 * (this_machine().threads or 1)
+"""The model's power of the threads that this machine, or its container, lets a job use."""
 
 
 def run(tmp_path: Path, seconds: float, **environ: str) -> subprocess.Popen[bytes]:
