@@ -50,8 +50,11 @@ def lines(findings: list[Finding], width: int) -> list[str]:
     found = []
     for finding in findings:
         detail = finding.detail
-        if finding.kind and finding.spread is not None:
-            detail += f" [{finding.kind}, +-{100 * finding.spread:.0f} %]"
+        if found_range := finding.range:
+            low, high, _ = found_range
+            even = f"+-{100 * (high - 1):.0f} %"
+            text = even if round(high - 1, 9) == round(1 - low, 9) else f"x {low:g} to {high:g}"
+            detail += f" [{finding.kind}, {text}]"
         first, *rest = wrap(detail, room, break_long_words=False, break_on_hyphens=False) or [""]
         found.append(f"{finding.what:<{column}}  {finding.state:<7}  {first}")
         found += [indent + text for text in rest]

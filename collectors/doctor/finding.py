@@ -10,8 +10,9 @@ from typing import Any, Literal
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.base import DevicePort
 from gramwatt.collectors.sources.vendors import Place
+from gramwatt.sci.base.host_model import RelativeRange
 from gramwatt.sci.base.quantity import KINDS, Kind
-from gramwatt.sci.base.uncertainty import ENERGY_SPREADS
+from gramwatt.sci.base.uncertainty import relative_range
 
 State = Literal["ok", "limited", "missing", "off", "absent"]
 """ok: works. limited: works in part. missing: would be needed. off: switched off. absent: this
@@ -22,7 +23,8 @@ machine has none, and nothing is wrong with that."""
 class Finding:
     """The result of one check: what was checked, its state, the detail, and how to fix it.
 
-    `kind` says how energy from this source is known, where it gives any; its range follows.
+    `kind` says how energy from this source is known, where it gives any, and `meter` what gives
+    it, where that has a range of its own (`uncertainty.relative_range`).
     """
 
     what: str
@@ -30,11 +32,17 @@ class Finding:
     detail: str
     fix: str | None = None
     kind: Kind | None = None
+    meter: str = ""
+
+    @property
+    def range(self) -> RelativeRange | None:
+        """The range of energy from this source, as factors of it."""
+        return relative_range(self.kind, self.meter) if self.kind else None
 
     @property
     def spread(self) -> float | None:
-        """The relative range of energy of this kind, a fraction on either side."""
-        return ENERGY_SPREADS[self.kind].fraction if self.kind else None
+        """How far the true energy may lie above, as a fraction; below, mostly as far."""
+        return round(self.range.high - 1, 9) if self.range else None
 
     def to_doc(self) -> dict[str, Any]:
         """This finding as JSON-ready data."""
@@ -44,7 +52,7 @@ class Finding:
             "detail": self.detail,
             "kind": self.kind,
             "energy_spread": self.spread,
-            "energy_spread_source": ENERGY_SPREADS[self.kind].source if self.kind else None,
+            "energy_spread_source": self.range.source if self.range else None,
             "fix": self.fix,
         }
 

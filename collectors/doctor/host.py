@@ -12,6 +12,7 @@ from gramwatt.collectors.common.platform import MACOS, refused
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.host.machine import this_machine
 from gramwatt.collectors.host.rapl import POWERCAP, find_counters, read_counters
+from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL
 from gramwatt.sci.base.units import gib_from_bytes
 
 PAUSE_S = 0.05
@@ -64,7 +65,7 @@ def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
     still = [name for name in names if before.get(name) == after.get(name)]
     if any("/" not in name for name in still):
         text = f"{', '.join(still)} stands still, as in some virtual machines; CPU is estimated"
-        return Finding("RAPL", "limited", text, None, "estimated")
+        return Finding("RAPL", "limited", text, None, "estimated", CPU_MODEL)
     detail = f"{', '.join(names)} readable and read directly, from the job's first moment"
     return Finding("RAPL", "ok", detail, None, "measured")
 
@@ -76,7 +77,12 @@ def _denied(target: Target, root: Path, count: int) -> Finding:
     )
     fix = CHMOD.format(root=root)
     return Finding(
-        "RAPL", "limited", detail, (UNMASK if target.in_container else "") + fix, "estimated"
+        "RAPL",
+        "limited",
+        detail,
+        (UNMASK if target.in_container else "") + fix,
+        "estimated",
+        CPU_MODEL,
     )
 
 
@@ -86,28 +92,34 @@ def _without(target: Target, root: Path) -> Finding:
             "a virtual machine cannot read the processor's counters; CPU power is estimated. Only "
             "bare metal has them"
         )
-        return Finding("RAPL", "missing", text, None, "estimated")
+        return Finding("RAPL", "missing", text, None, "estimated", CPU_MODEL)
     text = "no energy counters of the CPU; its power is estimated"
     if target.in_container:
         text = "container engines hide the processor's counters; CPU power is estimated"
-        return Finding("RAPL", "missing", text, UNMASK + CHMOD.format(root=root), "estimated")
+        return Finding(
+            "RAPL", "missing", text, UNMASK + CHMOD.format(root=root), "estimated", CPU_MODEL
+        )
     fix = "sudo modprobe intel_rapl_common intel_rapl_msr   (Intel, and AMD since Zen)"
-    return Finding("RAPL", "missing", text, fix, "estimated")
+    return Finding("RAPL", "missing", text, fix, "estimated", CPU_MODEL)
 
 
 def codecarbon(target: Target) -> Finding:
-    """Whether codecarbon is installed, and which parts it would be used for."""
+    """Whether codecarbon is installed, and for which parts it would be asked."""
     if target.environ.get("GRAMWATT_HOST_SOURCE") == "model":
-        text = "switched off by GRAMWATT_HOST_SOURCE=model: the host is estimated from its load"
-        return Finding("codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE", "estimated")
+        text = "switched off by GRAMWATT_HOST_SOURCE=model: the host's energy is a model's"
+        return Finding(
+            "codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE", "estimated", CPU_MODEL
+        )
     if find_spec("codecarbon") is None:
-        text = "not installed: host energy is estimated from load"
-        return Finding("codecarbon", "missing", text, install_command("host"), "estimated")
+        text = "not installed: what RAPL does not give is a model's, compared with no other"
+        fix = install_command("host")
+        return Finding("codecarbon", "missing", text, fix, "estimated", CPU_MODEL)
     found = find_counters(target.root / POWERCAP.relative_to("/"))
     if found.usable and any(domain.part == "ram" for domain in found.domains):
         return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")
-    part = "memory, by its model" if found.usable else "CPU and memory, by its models"
-    return Finding("codecarbon", "ok", f"installed; used for {part}", None, "estimated")
+    part, model = ("memory", RAM_MODEL) if found.usable else ("CPU and memory", CPU_MODEL)
+    text = f"installed; for {part} its counters are used, its models only compared with ours"
+    return Finding("codecarbon", "ok", text, None, "estimated", model)
 
 
 def trainer() -> list[Finding]:

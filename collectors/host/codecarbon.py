@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.host.parts import CPU, RAM
@@ -19,7 +20,11 @@ START_AFTER_NS = 5 * NS_PER_S
 """Age of the job at which it is started: most jobs that are shorter never need it."""
 GIVE_UP_NS = 60 * NS_PER_S
 """Without a reading by then it has failed."""
+LONGEST_NS = 3_600 * NS_PER_S
+"""A reading over more is none: one comes every 2 s."""
 READ_B = 65_536
+NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a line that codecarbon or one of its libraries prints may raise when it is read."""
 
 
 class HostProcess(Protocol):
@@ -34,12 +39,23 @@ class HostProcess(Protocol):
 Spawn = Callable[[], HostProcess]
 
 
+class Source(NamedTuple):
+    """What a part's energy comes from: the meter's name and the kind of its figures."""
+
+    meter: str
+    kind: str
+
+
 class Reading(NamedTuple):
-    """Energy of the whole host over [start, end) on the job's timeline [ns], by part [J]."""
+    """Energy of the whole host over [start, end) on the job's timeline [ns], by part [J].
+
+    `load` is the host's mean load (0 to 1) meanwhile, None where it is not known.
+    """
 
     start_ns: int
     end_ns: int
     energy_j: dict[str, float]
+    load: float | None
 
 
 class Codecarbon:
@@ -47,8 +63,8 @@ class Codecarbon:
 
     def __init__(self, spawn: Spawn, timeline: Timeline) -> None:
         self.process: HostProcess | None = None
-        self.cpu_kind: str | None = None
-        """`measured` or `estimated`, as it says when it starts."""
+        self.counters: dict[str, Source] = {}
+        """The parts for which it reads a counter, as it says when it starts."""
         self.failure: str | None = None
         self._spawn, self._timeline = spawn, timeline
         self._started = self._has_read = False
@@ -80,7 +96,8 @@ class Codecarbon:
             return []
         except OSError:
             data = b""
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        *lines, rest = (self._buffer + data).split(b"\n")
+        self._buffer = rest[-READ_B:]
         found = [reading for line in lines if (reading := self._parsed(line))]
         if not data and not self.failure:
             self.failure = "codecarbon ended"
@@ -94,18 +111,30 @@ class Codecarbon:
                 process.kill()
 
     def _parsed(self, line: bytes) -> Reading | None:
+        """The reading in a line; None for another message, and for what is none of ours."""
         try:
             message = json.loads(line)
-        except ValueError:
+            return self._understood(message) if isinstance(message, dict) else None
+        except NOT_OURS:
             return None
+
+    def _understood(self, message: dict[str, Any]) -> Reading | None:
         if "absent" in message:
             self.failure = str(message["absent"])[:200]
         elif "started" in message:
-            self.cpu_kind = "measured" if message["cpu_kind"] == "measured" else "estimated"
+            for part in (CPU, RAM):
+                meter, kind = message["counters"].get(part, ("", ""))
+                if kind in ("measured", "integrated"):
+                    self.counters[part] = Source(str(meter), kind)
         elif "to_ns" in message:
-            self._has_read = True
-            energy_j = {CPU: float(message["cpu_j"]), RAM: float(message["ram_j"])}
-            return Reading(self._at(message["from_ns"]), self._at(message["to_ns"]), energy_j)
+            start_ns, end_ns = self._at(message["from_ns"]), self._at(message["to_ns"])
+            energy_j = {part: float(message[f"{part}_j"]) for part in (CPU, RAM)}
+            spans = 0 < end_ns - start_ns <= LONGEST_NS
+            if spans and all(0 <= j < math.inf for j in energy_j.values()):
+                self._has_read = True
+                load = message.get("load")
+                known = isinstance(load, float) and 0 <= load <= 1
+                return Reading(start_ns, end_ns, energy_j, load if known else None)
         return None
 
     def _at(self, boot_ns: int) -> int:

@@ -15,6 +15,8 @@ import time
 from importlib.metadata import version
 from typing import Any
 
+from gramwatt.collectors.host.model import mean_load, read_load
+from gramwatt.collectors.host.parts import CPU, RAM
 from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.sci.base.units import j_from_kwh
 
@@ -40,17 +42,17 @@ def main(every_s: float = MEASURE_EVERY_S) -> int:
     _die_with_parent()
     sys.modules["pynvml"] = None  # type: ignore[assignment]  # the meter reads the GPUs, once
     try:
-        tracker, kind, release = _tracker(every_s)
+        tracker, counters, release = _tracker(every_s)
     except Exception as error:
         _write({"absent": f"codecarbon cannot be used: {type(error).__name__}: {error}"})
         return 1
-    _write({"started": True, "cpu_kind": kind, "version": release})
+    _write({"started": True, "counters": counters, "version": release})
     tracker.start()
     while True:
         time.sleep(3600)
 
 
-def _tracker(every_s: float) -> tuple[Any, str, str]:
+def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]], str]:
     os.environ["HOME"] = os.environ["USERPROFILE"] = os.devnull  # no ~/.codecarbon.config
     from codecarbon import OfflineEmissionsTracker
     from codecarbon.core import cpu
@@ -85,8 +87,19 @@ def _tracker(every_s: float) -> tuple[Any, str, str]:
         cloud_region=None,
         log_level="critical",
     )
-    kind = "measured" if cpu.is_rapl_available() else "estimated"
-    return tracker, kind, version("codecarbon")
+    return tracker, _counters(cpu), version("codecarbon")
+
+
+def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
+    """The parts it reads from hardware, with meter and kind, in the order in which it chooses.
+
+    It models the rest: 5 W for each memory module it supposes, TDP x (0.1 + 0.9 load^3).
+    """
+    if cpu.is_rapl_available():
+        return {CPU: ("codecarbon-rapl", "measured")}
+    if cpu.is_raspberry():  # currents and voltages of the board's rails
+        return dict.fromkeys((CPU, RAM), ("codecarbon-pmic", "integrated"))
+    return {}
 
 
 def _output_handler() -> Any:
@@ -96,17 +109,23 @@ def _output_handler() -> Any:
         """Writes each interval's energy. Never raises: that would stop the tracker for good."""
 
         def __init__(self) -> None:
-            self._since_ns = _now_ns()
+            self._since_ns, self._load = _now_ns(), read_load()
             self._calls = 0
 
         def live_out(self, total: Any, delta: Any) -> None:
-            """Write one interval: from the previous call to now [ns], CPU and RAM energy [J]."""
+            """Write one interval: from the previous call to now [ns], CPU and RAM energy [J], and
+            the host's load meanwhile.
+            """
             try:
                 now_ns, since_ns = _now_ns(), self._since_ns
-                cpu_j, ram_j = j_from_kwh(delta.cpu_energy), j_from_kwh(delta.ram_energy)
-                self._since_ns, self._calls = now_ns, self._calls + 1
+                load = mean_load(self._load, now := read_load())
+                energy = {
+                    "cpu_j": j_from_kwh(delta.cpu_energy),
+                    "ram_j": j_from_kwh(delta.ram_energy),
+                }
+                self._since_ns, self._load, self._calls = now_ns, now, self._calls + 1
                 if self._calls > SKIPPED:
-                    _write({"from_ns": since_ns, "to_ns": now_ns, "cpu_j": cpu_j, "ram_j": ram_j})
+                    _write({"from_ns": since_ns, "to_ns": now_ns, **energy, "load": load})
             except Exception:  # the meter estimates the interval that is lost
                 self._since_ns = _now_ns()
 

@@ -19,7 +19,8 @@ NO_LIMIT_B = 2**60
 class Machine:
     """CPU model, hardware threads and memory [B] of the host, and the job's part of them.
 
-    Whatever could not be found out is None.
+    `usage` is the cgroup folder that counts the processor time of those that the job may use,
+    where it may not use all. Whatever could not be found out is None.
     """
 
     cpu_name: str | None
@@ -27,6 +28,7 @@ class Machine:
     threads: float | None
     memory_total_b: float | None
     memory_b: float | None
+    usage: Path | None = None
 
     @property
     def cpu_share(self) -> float:
@@ -47,10 +49,17 @@ def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
     folders = _cgroup_folders(proc, cgroup)
     total = os.cpu_count()
     memory_total_b = _memory_total_b(proc)
-    threads = _least(total, *map(_quota_threads, folders), *map(_cpuset_threads, folders))
+    limits = {folder: _least(_quota_threads(folder), _cpuset_threads(folder)) for folder in folders}
+    threads = _least(total, *limits.values())
     memory_b = _least(memory_total_b, *map(_memory_limit_b, folders))
+    usage = None
+    if total and threads and threads < total:
+        narrowest = [folder for folder in folders if limits[folder] == threads]
+        # Version 1 counts time in another folder than the one that holds the CPU set.
+        counting = filter(_counts_time, [*narrowest, *reversed(folders)])
+        usage = next(counting, None)
     return Machine(
-        _cpu_name(proc), float(total) if total else None, threads, memory_total_b, memory_b
+        _cpu_name(proc), float(total) if total else None, threads, memory_total_b, memory_b, usage
     )
 
 
@@ -102,6 +111,11 @@ def _cpuset_threads(folder: Path) -> float | None:
         if first.isdecimal():
             count += int(last or first) - int(first) + 1
     return count or None
+
+
+def _counts_time(folder: Path) -> bool:
+    usage = text_of(folder / "cpuacct.usage") or text_of(folder / "cpu.stat") or ""
+    return usage.isdecimal() or "usage_usec" in usage
 
 
 def _memory_limit_b(folder: Path) -> float | None:

@@ -1,7 +1,7 @@
 """CPU and RAM energy of the job's host, with one reader for each part.
 
-A RAPL counter where there is one, else codecarbon once it runs, else the model. Memory without a
-counter stays with codecarbon, or with the model without it.
+A RAPL counter where there is one; else the model, until codecarbon reads a counter of its own. A
+model of codecarbon's is only compared with ours.
 """
 
 from __future__ import annotations
@@ -12,29 +12,20 @@ from typing import Any, NamedTuple
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.base import Notify
 from gramwatt.collectors.host import model, rapl
-from gramwatt.collectors.host.codecarbon import Codecarbon, HostProcess, Spawn
+from gramwatt.collectors.host.codecarbon import Codecarbon, HostProcess, Reading, Source, Spawn
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.parts import CPU, RAM, Part
 from gramwatt.collectors.journal.intervals import Interval, Ledger
+from gramwatt.sci.base import host_model, uncertainty
 
-SETTLED_READINGS = 5
-"""Number of codecarbon's readings whose mean power fills the span before the first; one comes
-every 2 s."""
 WAIT_S = 60.0
 """How long counters may be silent before the model is used."""
-
-
-class Source(NamedTuple):
-    """What a part's energy comes from: the meter's name and the kind of its figures."""
-
-    meter: str
-    kind: str
-
-
+NAMES = {CPU: "processor", RAM: "memory"}
 RAPL = Source("rapl", "measured")
-MODEL = Source("gramwatt-model", "estimated")
-CODECARBON_RAPL = Source("codecarbon-rapl", "measured")
-CODECARBON_MODEL = Source("codecarbon-model", "estimated")
+MODELS = {
+    CPU: Source(host_model.CPU_MODEL, "estimated"),
+    RAM: Source(host_model.RAM_MODEL, "estimated"),
+}
 
 
 class CounterReading(NamedTuple):
@@ -69,14 +60,14 @@ class RaplReader:
             self._mark_ns = int(state["since_ns"])
             return
         self._last = CounterReading(int(state["since_ns"]), dict(state["values_uj"]))
-        self._power_w, self._mark_ns = state["power_w"], None
+        self._power_w, self._mark_ns = state["power_w"], state.get("mark_ns")
         self._tried_ns = self._last.time_ns
 
     def state(self) -> dict[str, Any]:
         """The last reading, JSON-ready."""
         last = self._last
         known = {"since_ns": last.time_ns, "values_uj": last.values_uj} if last else {}
-        return {**known, "power_w": self._power_w}
+        return {**known, "power_w": self._power_w, "mark_ns": self._mark_ns}
 
     def due_ns(self) -> int:
         """When the counters must be read again, so that no wrap is missed [ns]."""
@@ -101,9 +92,6 @@ class RaplReader:
         counted = self.add_sample(now_ns, now_ns)
         self.part.ledger.close()
         return counted
-
-    def provisional(self, now_ns: int) -> None:
-        """Nothing: counters are recorded up to their last reading."""
 
     def _add_reading(
         self, time_ns: int, until_ns: int, model_w: float | None, *, final: bool
@@ -136,24 +124,16 @@ class RaplReader:
 
 
 class ModelReader:
-    """Reads one part without a counter: codecarbon's readings once they come, else the model.
+    """Reads one part without a RAPL counter: by the model, until codecarbon reads a counter."""
 
-    The span before codecarbon's first reading is filled with its mean power and the span after
-    the last with its last power, both `estimated`.
-    """
-
-    def __init__(
-        self, part: Part, power: model.PartModel, since_ns: int, *, by_codecarbon: bool
-    ) -> None:
-        """`by_codecarbon` says that codecarbon is expected to read this part."""
-        self.part, self.source = part, MODEL
+    def __init__(self, part: Part, source: Source, power: model.PartModel, since_ns: int) -> None:
+        """`source` names the model."""
+        self.part, self.source = part, source
+        self._modelled, self._model = source, power
         self._since_ns = since_ns
         """Until when the part is recorded [ns]."""
-        self._gap: tuple[int, int] | None = None
-        """The span before codecarbon's first reading [ns] while it is not recorded."""
-        self._model, self._by_codecarbon = power, by_codecarbon
-        self._readings = self._read_ns = 0
-        self._read_j = self._last_w = 0.0
+        self._last_w: float | None = None
+        """Power of codecarbon's last reading [W]; None while the model is used."""
 
     def start_at(self, mark_ns: int) -> None:
         """Record energy from `mark_ns` [ns] on."""
@@ -162,86 +142,62 @@ class ModelReader:
     def resume(self, state: dict[str, Any]) -> None:
         """Continue where another meter's reader stood."""
         self.start_at(int(state["since_ns"]))
-        if state.get("gap"):
-            self.part.record_before(*state["gap"])
 
     def state(self) -> dict[str, Any]:
-        """Until when the part is recorded, and the gap with its power [W], JSON-ready."""
-        gap = [*self._gap, self._mean_w()] if self._gap else None
-        return {"since_ns": self._since_ns, "gap": gap}
+        """Until when the part is recorded, JSON-ready."""
+        return {"since_ns": self._since_ns}
 
     def due_ns(self) -> None:
         """Never by itself."""
 
     def add_sample(self, time_ns: int, until_ns: int, *, final: bool = False) -> bool:
-        """Record the span since the last sample up to `until_ns` [ns], unless codecarbon does.
+        """Record the span since the last sample up to `until_ns` [ns].
 
-        At the end its last power, or without a reading the model's, covers the rest.
+        Where codecarbon reads a counter its next reading spans it; at the end, and when it is
+        silent for a minute, its last power does.
         """
         if not final:
             self._model.observe(self.part.ledger)
-        if final and self._readings:
-            self._fill_gap()
-            self._record(until_ns, self._last_w)
-        elif final or not self._by_codecarbon:
-            self._record(until_ns, self._model.power_w())
+        silent = time_ns - self._since_ns >= WAIT_S * NS_PER_S
+        if final or silent or self._last_w is None:
+            self._estimate(until_ns)
         return True
 
     def cut(self, now_ns: int) -> bool:
         """End the interval here, unless codecarbon's next reading spans this moment."""
-        if not self._by_codecarbon:
-            self._record(now_ns, self._model.power_w())
+        if self._last_w is None:
+            self._estimate(now_ns)
             self.part.ledger.close()
         return True
 
-    def provisional(self, now_ns: int) -> Interval | None:
-        """An interval for the span that waits for codecarbon's first readings."""
-        span = self._gap
-        power_w = self._mean_w() if span else None
-        if self._by_codecarbon and not self._readings:
-            span, power_w = (self._since_ns, now_ns), self._model.power_w()
-        if span is None or power_w is None or span[1] <= span[0]:
-            return None
-        return self.part.provisional(*span, power_w)
-
     def add_reading(
-        self, start_ns: int, end_ns: int, energy_j: float, until_ns: int | None
+        self, start_ns: int, end_ns: int, energy_j: float, until_ns: int, source: Source
     ) -> None:
-        """Record codecarbon's energy [J] over [start, end), cut at `until_ns` [ns]."""
-        start_ns = self._since_ns if self._readings else max(start_ns, self._since_ns)
-        if end_ns <= start_ns:
+        """Record the energy [J] of codecarbon's counter over [start, end), up to `until_ns` [ns].
+
+        What lies before and is not recorded yet is estimated. A counter that stood still is none.
+        """
+        if energy_j <= 0:
             return
-        if start_ns > self._since_ns:
-            self._gap = (self._since_ns, start_ns)
-        self._last_w = energy_j * NS_PER_S / (end_ns - start_ns)
-        if until_ns is not None and start_ns < until_ns < end_ns:
-            energy_j *= (until_ns - start_ns) / (end_ns - start_ns)
-            end_ns = until_ns
-        self.part.record(start_ns, end_ns, energy_j, self.source.kind)
-        self._read_j += energy_j
-        self._read_ns += end_ns - start_ns
-        self._since_ns = end_ns
-        self._readings += 1
-        if self._readings == SETTLED_READINGS:
-            self._fill_gap()
+        power_w = energy_j * NS_PER_S / (end_ns - start_ns)
+        self._estimate(min(start_ns, until_ns))
+        end_ns = min(end_ns, until_ns)
+        if end_ns <= self._since_ns:
+            return
+        energy_j = power_w * (end_ns - self._since_ns) / NS_PER_S
+        self.part.record(self._since_ns, end_ns, energy_j, source.kind)
+        self._since_ns, self._last_w, self.source = end_ns, power_w, source
+        self._model.restart()
 
     def use_model(self) -> None:
         """Continue with the model: codecarbon has failed."""
-        self._fill_gap()
-        self._by_codecarbon, self._readings = False, 0
-        self.source = MODEL
+        self._last_w, self.source = None, self._modelled
 
-    def _mean_w(self) -> float:
-        return self._read_j * NS_PER_S / self._read_ns
-
-    def _fill_gap(self) -> None:
-        gap, self._gap = self._gap, None
-        if gap:
-            self.part.record_before(*gap, self._mean_w())
-
-    def _record(self, until_ns: int, power_w: float | None) -> None:
+    def _estimate(self, until_ns: int) -> None:
+        """Record the span up to `until_ns` [ns] by codecarbon's last power, else by the model."""
         if until_ns <= self._since_ns:
             return
+        power_w = self._model.power_w() if self._last_w is None else self._last_w
         if power_w is None:
             self.part.ledger.close()  # unknown, and so no interval: the engine says unmeasured
         else:
@@ -263,10 +219,11 @@ class HostMeter:
         readers: Mapping[str, Reader],
         notify: Notify,
         codecarbon: Codecarbon | None,
+        machine: Machine,
     ) -> None:
         """`readers` are those of CPU and RAM; `codecarbon` is None where none of them uses it."""
         self._timeline, self._readers, self._notify = timeline, readers, notify
-        self._codecarbon = codecarbon
+        self._codecarbon, self._machine = codecarbon, machine
         self._models = {n: r for n, r in readers.items() if isinstance(r, ModelReader)}
 
     @property
@@ -323,14 +280,11 @@ class HostMeter:
             if due_ns is not None and now_ns >= due_ns:
                 self._report_gap(name, reader.add_sample(now_ns, now_ns))
 
-    def settle(self) -> list[dict[str, Any]]:
-        """Record what can be recorded now; returns the provisional intervals of the rest."""
-        now_ns, found = self._timeline.now_ns(), []
+    def settle(self) -> None:
+        """Record what can be recorded now."""
+        now_ns = self._timeline.now_ns()
         for name, reader in self._readers.items():
             self._report_gap(name, reader.add_sample(now_ns, now_ns))
-            if interval := reader.provisional(now_ns):
-                found.append(interval.fields(reader.part.ledger.device_id))
-        return found
 
     def mark(self, _mark_ns: int) -> None:
         """A window's boundary: record what can be recorded now, and end the intervals there."""
@@ -340,7 +294,7 @@ class HostMeter:
 
     def on_output(self) -> None:
         """Record what codecarbon has written; its end of file is its death."""
-        self._read_codecarbon(None)
+        self._read_codecarbon(self._timeline.now_ns())
 
     def stop(self, stop_ns: int) -> None:
         """Record everything up to `stop_ns` [ns] and end codecarbon, without waiting for it."""
@@ -353,27 +307,49 @@ class HostMeter:
             self._report_gap(name, reader.add_sample(now_ns, stop_ns, final=True))
             reader.part.ledger.close()
 
-    def _read_codecarbon(self, until_ns: int | None) -> None:
+    def _read_codecarbon(self, until_ns: int) -> None:
+        """Record its readings up to `until_ns` [ns]; one without a counter is compared, once."""
         codecarbon = self._codecarbon
         if codecarbon is None:
             return
-        readings = codecarbon.read()
-        if codecarbon.cpu_kind:
-            self._set_sources(codecarbon.cpu_kind)
-        for start_ns, end_ns, energy_j in readings:
-            for name, reader in self._models.items():
-                reader.add_reading(start_ns, end_ns, energy_j[name], until_ns)
+        for reading in codecarbon.read():
+            start_ns, end_ns, energy_j, _ = reading
+            counted = [name for name in self._models if name in codecarbon.counters]
+            for name in counted:
+                source = codecarbon.counters[name]
+                reader = self._models[name]
+                reader.add_reading(start_ns, end_ns, energy_j[name], until_ns, source)
+            if not counted:
+                self._compare(reading)
+                codecarbon.end()
+                self._codecarbon = None
+                return
         self._check_codecarbon()
 
-    def _set_sources(self, cpu_kind: str) -> None:
-        for name, reader in self._models.items():
-            counted = name == CPU and cpu_kind == "measured"
-            reader.source = CODECARBON_RAPL if counted else CODECARBON_MODEL
+    def _compare(self, reading: Reading) -> None:
+        """Leave a notice where a model of codecarbon's is outside the range of ours."""
+        span_s = (reading.end_ns - reading.start_ns) / NS_PER_S
+        threads, memory_b = self._machine.threads_total, self._machine.memory_total_b
+        ours_w: dict[str, float] = {}
+        if threads and reading.load is not None:
+            ours_w[CPU] = host_model.cpu_power_w(threads, reading.load)
+        if memory_b:
+            ours_w[RAM] = host_model.ram_power_w(memory_b)
+        for name in [name for name in ours_w if name in self._models]:
+            range_ = uncertainty.relative_range("estimated", MODELS[name].meter)
+            low_w, high_w = range_.low * ours_w[name], range_.high * ours_w[name]
+            theirs_w = reading.energy_j[name] / span_s
+            if not low_w <= theirs_w <= high_w:
+                self._notify(
+                    "host-cross-check",
+                    f"For this host's {NAMES[name]} codecarbon's model gives {theirs_w:.1f} W, "
+                    f"the one used {ours_w[name]:.1f} W ({low_w:.1f} to {high_w:.1f}).",
+                )
 
     def _check_codecarbon(self) -> None:
         if self._codecarbon is None or self._codecarbon.failure is None:
             return
-        text = f"{self._codecarbon.failure}; host energy is estimated from load."
+        text = f"{self._codecarbon.failure}; the host's energy is the model's."
         self._notify("meter-source-absent", text)
         self._codecarbon.end()
         self._codecarbon = None
@@ -397,8 +373,10 @@ def host_meter(
 
     RAPL is used where every package can be read; `spawn` starts codecarbon, None without it.
     """
+    folder, threads = machine.usage, machine.threads
+    load = (lambda: model.cgroup_load(folder, threads)) if folder and threads else None
     powers: dict[str, model.PartModel] = {
-        CPU: model.CpuModel(machine.threads_total),
+        CPU: model.CpuModel(machine.threads_total, load),
         RAM: model.RamModel(machine.memory_total_b),
     }
     readers: dict[str, Reader] = {}
@@ -409,7 +387,5 @@ def host_meter(
             readers[name] = RaplReader(part, found.of(name), powers[name], timeline.start_ns)
             readers[name].add_sample(timeline.now_ns(), timeline.now_ns())
         else:
-            readers[name] = ModelReader(
-                part, powers[name], timeline.start_ns, by_codecarbon=codecarbon is not None
-            )
-    return HostMeter(timeline, readers, notify, codecarbon)
+            readers[name] = ModelReader(part, MODELS[name], powers[name], timeline.start_ns)
+    return HostMeter(timeline, readers, notify, codecarbon, machine)

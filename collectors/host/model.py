@@ -1,27 +1,23 @@
-"""The host's power by model, where no meter reads it: load times a published curve.
+"""The host's power by model, where no meter reads it: load and size times published means.
 
-Everything here is `estimated`; the engine gives it +-40 % (arXiv:2509.22092).
+`sci.base.host_model` has the figures and their ranges; everything here is `estimated`.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.journal.intervals import Ledger
-from gramwatt.sci.base.units import gib_from_bytes
-
-IDLE_W_PER_THREAD, FULL_W_PER_THREAD = 0.74, 3.5
-"""Power of one vCPU at 0 and 100 % load, mean over server CPUs: Cloud Carbon Footprint,
-AwsFootprintEstimationConstants.ts, MIN_WATTS_AVG and MAX_WATTS_AVG (from SPECpower_ssj2008)."""
-DRAM_W_PER_GB = 0.392
-"""Power of DRAM per GB installed: Cloud Carbon Footprint, MEMORY_COEFFICIENT 0.000392 kWh/GBh.
-Its GB is taken as GiB, as memory is sold."""
+from gramwatt.sci.base.host_model import cpu_power_w, ram_power_w
 
 
 class Load(NamedTuple):
-    """Processor time since boot, of all threads: busy and total [clock ticks]."""
+    """Processor time since some moment: busy, and of all threads, in one unit of time."""
 
     busy: float
     total: float
@@ -38,6 +34,16 @@ def read_load(proc: Path = Path("/proc")) -> Load | None:
         return None
     idle = ticks[3] + ticks[4]  # idle and iowait, proc(5)
     return Load(sum(ticks) - idle, sum(ticks))
+
+
+def cgroup_load(folder: Path, threads: float) -> Load | None:
+    """Processor time [s] that a cgroup has used of its `threads`; None where it is not known."""
+    for line in (text_of(folder / "cpu.stat") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == "usage_usec" and value.isdecimal():
+            return Load(int(value) / 1e6, threads * time.monotonic())
+    used_ns = text_of(folder / "cpuacct.usage") or ""  # version 1
+    return Load(int(used_ns) / 1e9, threads * time.monotonic()) if used_ns.isdecimal() else None
 
 
 def mean_load(before: Load | None, after: Load | None) -> float | None:
@@ -66,32 +72,33 @@ def memory_used_b() -> float | None:
 class CpuModel:
     """The processor's power: linear in its load, between idle and full."""
 
-    def __init__(self, threads: float | None) -> None:
-        """`threads` are the hardware threads of the host, None where they are not known."""
-        self._threads = threads
-        self._since = self._observed = read_load()
+    def __init__(
+        self, threads: float | None, load: Callable[[], Load | None] | None = None
+    ) -> None:
+        """`threads` are the hardware threads of the host, None where they are not known; `load`
+        reads the processor time of those that the job may use, the host's by default.
+        """
+        self._threads, self._load = threads, load or (lambda: read_load())
+        self._since = self._observed = self._load()
 
     def power_w(self) -> float | None:
-        """Power [W] at the mean load since `restart`."""
-        load = mean_load(self._since, read_load())
-        if not self._threads or load is None:
-            return None
-        each_w = IDLE_W_PER_THREAD + load * (FULL_W_PER_THREAD - IDLE_W_PER_THREAD)
-        return self._threads * each_w
+        """Power [W] of the whole processor at the mean load since `restart`."""
+        load = mean_load(self._since, self._load())
+        return None if not self._threads or load is None else cpu_power_w(self._threads, load)
 
     def restart(self) -> None:
         """Begin the next span here."""
-        self._since = read_load()
+        self._since = self._load()
 
     def observe(self, ledger: Ledger) -> None:
         """Note the mean load since the last observation."""
-        before, self._observed = self._observed, read_load()
+        before, self._observed = self._observed, self._load()
         load = mean_load(before, self._observed) if before else None
         ledger.observe(None if load is None else round(load, 4), None)
 
 
 class RamModel:
-    """The memory's power: constant for each GB installed, in use or not."""
+    """The memory's power: constant for each GiB installed, in use or not."""
 
     def __init__(self, memory_b: float | None) -> None:
         """`memory_b` is the host's memory [B], None where it is not known."""
@@ -99,7 +106,7 @@ class RamModel:
 
     def power_w(self) -> float | None:
         """Power of all installed memory [W]."""
-        return gib_from_bytes(self._memory_b) * DRAM_W_PER_GB if self._memory_b else None
+        return ram_power_w(self._memory_b) if self._memory_b else None
 
     def restart(self) -> None:
         """Nothing: the power is constant."""

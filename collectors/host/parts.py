@@ -54,14 +54,6 @@ class Part:
         before.add(start_ns, end_ns, self._bill_j(energy_j), "estimated")
         before.close()
 
-    def provisional(self, start_ns: int, end_ns: int, power_w: float) -> Interval:
-        """An interval of estimated power [W] that is used until the span is recorded."""
-        interval = Interval(start_ns, "estimated")
-        interval.end_ns = end_ns
-        energy_j = power_w * (end_ns - start_ns) / NS_PER_S
-        interval.energy_j = energy_j * self.share * self.fraction
-        return interval
-
     def _bill_j(self, energy_j: float) -> float:
         billed_j = energy_j * self.share * self.fraction
         self._whole_j += energy_j

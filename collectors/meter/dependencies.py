@@ -19,7 +19,7 @@ from gramwatt.collectors.sources.vendor import VendorPort
 from gramwatt.collectors.sources.vendors import Place, ports
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
-"""Set to `model`, neither counters nor codecarbon are used, for machines where its 80 MB matter and
+"""Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and
 for tests; set to `codecarbon`, the counters are left to it."""
 HOST_NICENESS = 10
 """codecarbon gives way to the job: it is late rather than in the way."""

@@ -82,7 +82,7 @@ class DeviceManager:
         self._known = (state or {}).get("devices", {})
         self._others.open(self._dependencies.vendors(self._dependencies.environ))
         billed = self.adopt(self._dependencies.environ, mark_ns)
-        modules = bool(billed) and all(is_module(item.board) for item in billed)
+        modules = any(is_module(item.board) for item in billed)
         if not modules and not self._others.includes_host:
             self._host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks)
             self._host.begin((state or {}).get("host"), mark_ns)
@@ -129,11 +129,11 @@ class DeviceManager:
 
     def open_intervals(self) -> list[dict[str, Any]]:
         """The open intervals of all devices, as record fields for the open file."""
-        provisional = self._host.settle() if self._host else []
+        if self._host:
+            self._host.settle()
         self._boards.record_shares(final=False)
         spans = [(ledger.device_id, ledger.open) for ledger in self._ledgers()]
-        opened = [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
-        return opened + provisional
+        return [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
 
     def stop(self, stop_ns: int) -> None:
         """The final readings; everything is recorded up to `stop_ns` [ns] afterwards."""

@@ -24,7 +24,7 @@ class HostDevices:
         self._machine = dependencies.machine()
         spawn, counters = starter(dependencies, folder), rapl_counters(dependencies)
         if not (counters and counters.usable):
-            self._report_estimated(dependencies, counters, modelled=spawn is None)
+            self._report_estimated(dependencies, counters, by_codecarbon=spawn is not None)
         machine = self._machine
         self._parts = (
             Part(f"{job.node}-cpu", machine.cpu_share, job.schedule, job.emit),
@@ -45,12 +45,11 @@ class HostDevices:
             self.meter.start_at(mark_ns)
         self._put_records()
 
-    def settle(self) -> list[dict[str, Any]]:
-        """Bring meter, shares and records up to date; returns the provisional intervals."""
-        provisional = self.meter.settle()
+    def settle(self) -> None:
+        """Bring meter, shares and records up to date."""
+        self.meter.settle()
         self._share.refresh_share()
         self._put_records()
-        return provisional
 
     def stop(self, stop_ns: int) -> None:
         """The final readings, up to `stop_ns` [ns]."""
@@ -60,20 +59,15 @@ class HostDevices:
         self._put_records()
 
     def _report_estimated(
-        self, dependencies: Dependencies, found: Counters | None, *, modelled: bool
+        self, dependencies: Dependencies, found: Counters | None, *, by_codecarbon: bool
     ) -> None:
-        text = "no readable RAPL counter on this host; CPU energy is estimated by a model."
-        if modelled:
-            text = (
-                "codecarbon is not installed (pip install 'gramwatt[host]') or switched off; "
-                "host energy is estimated from load."
-            )
-        elif found and found.denied:
+        text = "no counter of processor and memory is read here; a model estimates their energy."
+        if found and found.denied:
             text = (
                 f"RAPL counters of {len(found.denied)} processor package(s) cannot be read "
-                "(`gramwatt doctor` has the fix); CPU energy is estimated by a model."
+                "(`gramwatt doctor` has the fix); a model estimates the processor's energy."
             )
-        elif dependencies.rapl():
+        elif by_codecarbon and dependencies.rapl():
             return
         self._job.notify("meter-source-absent", text)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gramwatt.sci.base.host_model import RANGES, RelativeRange
 from gramwatt.sci.base.quantity import Kind, Quantity
 
 
@@ -38,13 +39,24 @@ ENERGY_SPREADS: dict[Kind, Spread] = {
 }
 
 
+def relative_range(kind: Kind, meter: str) -> RelativeRange:
+    """The range of energy of a kind from `meter`, as factors of the value, and its evidence.
+
+    The model of the host's power has its own; others have that of the kind, `ENERGY_SPREADS`.
+    """
+    if kind == "estimated" and meter in RANGES:
+        return RANGES[meter]
+    spread = ENERGY_SPREADS[kind]
+    return RelativeRange(1.0 - spread.fraction, 1.0 + spread.fraction, spread.source)
+
+
 def energy(energy_j: float, kind: Kind, meter: str) -> Quantity:
-    """Energy [J] read by `meter`, with the range of its kind from `ENERGY_SPREADS`.
+    """Energy [J] read by `meter`, with its range (`relative_range`).
 
     Energy of one meter and kind shares its error: a sensor's gain stays over all intervals.
     """
-    spread = ENERGY_SPREADS[kind]
-    figure = Quantity.around(energy_j, spread.fraction, "J", kind, meter)
+    low, high, _ = relative_range(kind, meter)
+    figure = Quantity(energy_j, energy_j * low, energy_j * high, "J", kind, meter)
     return figure.named(f"{meter}, {kind}") if energy_j > 0 else figure
 
 

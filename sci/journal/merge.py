@@ -20,6 +20,7 @@ from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.journal.modules import without_hosts_in_modules
 from gramwatt.sci.journal.nodes import Node, Span, deciding, end_notices, nodes_of, union
 from gramwatt.sci.journal.records import (
     AnyRecord,
@@ -117,7 +118,8 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         raise ScoreError("no job record: the journal does not say what ran", code="no-job-record")
     if len({record.job_id for record in unique}) > 1:
         raise ScoreError("records of several jobs cannot be merged", code="mixed-jobs")
-    devices, cut = _devices(unique, jobs)
+    counted, held = without_hosts_in_modules(unique)
+    devices, cut = _devices(counted, jobs)
     ends = [r for r in unique if isinstance(r, EndRecord)]
     counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
     seen = _last_seen(unique)
@@ -125,7 +127,8 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     decided = [node.end for node in nodes if node.end]
     end = deciding(decided) if len(decided) == len(nodes) else None
     started = min(node.reserved[0][0] for node in nodes)
-    notices += [Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh")] if cut else []
+    if cut or held:
+        notices.append(Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh"))
     if any(job.resumes and job.role != "recovery" for job in jobs):
         notices.append(Notice("meter-replaced", CODES["meter-replaced"], "sci"))
     notices += [*end_notices(nodes), *_meter_notices([*jobs, *ends])]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gramwatt.sci.base.document import MethodDoc, SourceDoc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import KINDS, Quantity
-from gramwatt.sci.base.uncertainty import ENERGY_SPREADS
+from gramwatt.sci.base.uncertainty import relative_range
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import Supply
 from gramwatt.sci.journal.merge import MergedJob
@@ -109,8 +109,10 @@ def inputs(scored: ScoredJob) -> list[Input]:
 def _inputs(scored: ScoredJob) -> Iterator[Input]:
     for device in scored.job.devices:
         energy = scored.energy.devices[device.key]
+        meter = device.record.meter
         if energy.energy_j is not None:
-            evidence = "; ".join(ENERGY_SPREADS[k].source for k in KINDS if k in energy.by_kind)
+            ranges = [relative_range(kind, meter) for kind in KINDS if kind in energy.by_kind]
+            evidence = "; ".join(found.source for found in ranges)
             source = f"{energy.energy_j.source} (range: {evidence})"
             yield Input(f"energy of {device.record.name}", energy.energy_j.sourced(source))
     supplied = SUPPLIES[scored.place.supply]

@@ -14,9 +14,16 @@ import math
 from collections.abc import Mapping, Sequence
 
 from gramwatt.sci.base.document import MemoDoc, SensitivityDoc
+from gramwatt.sci.base.host_model import (
+    CPU_MODEL,
+    DRAM_W_PER_GIB,
+    FULL_W_PER_THREAD,
+    RAM_MODEL,
+    ram_power_w,
+)
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import gib_from_bytes
+from gramwatt.sci.base.quantity import Quantity, total
+from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.score.allocation import EmbodiedShares
 from gramwatt.sci.score.functional_unit import UnitScore
 
@@ -27,15 +34,7 @@ NOTE = (
     "Market-based: what a contract says about the power that was bought. It is no part of SCI, of "
     "any total, or of any comparison."
 )
-FULL_W_PER_THREAD = 3.5
-"""Power of one hardware thread at full load [W]: Cloud Carbon Footprint,
-AwsFootprintEstimationConstants.ts, MAX_WATTS_AVG (from SPECpower_ssj2008)."""
-DRAM_W_PER_GIB = 0.392
-"""Power of DRAM per GB installed [W]: Cloud Carbon Footprint, MEMORY_COEFFICIENT 0.000392 kWh/GBh;
-its GB is taken as GiB, as memory is sold."""
-METER_SPREAD = 0.40
-"""Software estimates are off by up to 40 % (arXiv:2509.22092)."""
-METER_SOURCE = "processor time x 3.5 W a thread, memory x 0.392 W a GiB (Cloud Carbon Footprint)"
+METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GIB} W/GiB"
 
 
 def lifetime_sensitivity(
@@ -100,6 +99,8 @@ def meter_energy_j(
     """
     if cpu_s is None:
         return None
-    memory_w = gib_from_bytes(memory_b or 0.0) * DRAM_W_PER_GIB
-    energy_j = cpu_s * FULL_W_PER_THREAD + memory_w * duration_s
-    return Quantity.around(energy_j, METER_SPREAD, "J", "estimated", METER_SOURCE)
+    cpu_j = cpu_s * FULL_W_PER_THREAD
+    ram_j = ram_power_w(memory_b or 0.0) * duration_s
+    parts = (energy(cpu_j, "estimated", CPU_MODEL), energy(ram_j, "estimated", RAM_MODEL))
+    whole = total(parts)
+    return whole.sourced(METER_SOURCE) if whole else None

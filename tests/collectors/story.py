@@ -26,7 +26,7 @@ from tests.collectors.rig import MACHINE, Rig, gpu
 SAVED_NS = round(10.05 * NS_PER_S)
 RETRY_NS = 40 * NS_PER_S
 """A lost board is asked again after 10 s, then after twice as long each time."""
-RAM_W = MACHINE.memory_total_b / 2**30 * 0.392
+RAM_W = MACHINE.memory_total_b / 2**30 * 0.19
 KINDS = ("reset", "backward", "frozen", "spike", "failing", "lost")
 """Of these only a reset can be told from energy while no meter looks; so the others come in
 stories without a meter's death."""

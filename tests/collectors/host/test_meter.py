@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,55 +16,10 @@ from gramwatt.collectors.host import codecarbon_process, model, rapl
 from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.meter.dependencies import PipedProcess, host_command
-from tests.collectors.host.bench import HostBench
-from tests.collectors.rig import MACHINE
+from tests.collectors.host.codecarbon_bench import Bench
 
-RAM_W = 64 * 0.392
-
-
-class FakeProcess:
-    """A codecarbon that says what the test tells it to."""
-
-    def __init__(self) -> None:
-        self.fd, self._writer = os.pipe()
-        os.set_blocking(self.fd, False)
-        self.killed = False
-
-    def say(self, **message: Any) -> None:
-        os.write(self._writer, json.dumps(message).encode() + b"\n")
-
-    def end(self) -> None:
-        os.close(self._writer)
-
-    def kill(self) -> None:
-        self.killed = True
-
-
-class Bench(HostBench):
-    """A host without RAPL counters, and the codecarbon that its meter starts."""
-
-    def __init__(self, machine: Machine = MACHINE, *, installed: bool = True) -> None:
-        super().__init__(machine)
-        self.process = FakeProcess()
-        self.meter = self.host_meter(None, (lambda: self.process) if installed else None)
-
-    def boot_ns(self, age_s: float) -> int:
-        return self.start_ns - self.timeline.offset_ns + round(age_s * NS_PER_S)
-
-    def to_age(self, age_s: float) -> None:
-        self.clock.advance_ns(self.boot_ns(age_s) - self.clock.now_ns())
-        self.meter.tick()
-
-    def reading(self, from_s: float, to_s: float, cpu_w: float, ram_w: float) -> None:
-        span_s = to_s - from_s
-        ends = {"from_ns": self.boot_ns(from_s), "to_ns": self.boot_ns(to_s)}
-        self.process.say(**ends, cpu_j=cpu_w * span_s, ram_j=ram_w * span_s)
-        self.to_age(to_s)
-        self.meter.on_output()
-
-    def stop(self, age_s: float) -> None:
-        self.to_age(age_s)
-        self.meter.stop(self.timeline.now_ns())
+RAM_W = 64 * 0.19
+COUNTED = {"cpu": ["codecarbon-rapl", "measured"]}
 
 
 def test_codecarbon_is_not_started_for_a_job_under_five_seconds() -> None:
@@ -75,31 +31,92 @@ def test_codecarbon_is_not_started_for_a_job_under_five_seconds() -> None:
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 4.95)
 
 
-def test_its_measurements_are_booked_and_its_edges_filled_in_as_estimates() -> None:
+@pytest.fixture
+def _half_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "mean_load", lambda *_: 0.5)
+
+
+MODEL_W = 8 * (0.63 + 0.5 * (3.35 - 0.63))
+"""The model's power of the bench's processor at half load [W]."""
+
+
+@pytest.mark.usefixtures("_half_load")
+def test_a_counter_is_used_from_its_first_reading_on_and_the_model_before() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, cpu_kind="measured", version="3.3.2")
+    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
     for second in range(12, 32, 2):
         bench.reading(second, second + 2, 100.0, 20.0)
     bench.stop(33.0)
-    # 0 to 12 s filled with its mean, 12 to 32 s measured, 32 to 33 s its last power
+    # 0 to 12 s by the model, 12 to 32 s counted, 32 to 33 s its last power
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 20)
-    assert bench.total_j("cpu", "estimated") == pytest.approx(100 * 13)
-    assert bench.total_j("ram", "estimated") == pytest.approx(20 * 33)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 12 + 100)
+    assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 33)  # it counts no memory
     assert bench.span_s("cpu") == pytest.approx(33)
     assert bench.process.killed
-    assert bench.meter.sources[0].meter == "codecarbon-rapl"
+    assert bench.meter.sources == (
+        ("codecarbon-rapl", "measured"),
+        ("gramwatt-ram-model", "estimated"),
+    )
 
 
-def test_a_modelled_cpu_is_never_called_measured() -> None:
+@pytest.mark.usefixtures("_half_load")
+def test_a_counter_of_both_parts_is_used_for_both() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, cpu_kind="estimated", version="3.3.2")
-    bench.reading(9, 11, 50.0, 20.0)
+    both = dict.fromkeys(("cpu", "ram"), ("codecarbon-pmic", "integrated"))
+    bench.process.say(started=True, counters=both, version="3.3.2")
+    bench.reading(8, 10, 3.0, 1.0)
+    bench.reading(10, 12, 5.0, 1.5)
     bench.stop(12.0)
-    assert bench.total_j("cpu", "estimated") == pytest.approx(50 * 12)
+    assert bench.total_j("cpu", "integrated") == pytest.approx(2 * 3 + 2 * 5)
+    assert bench.total_j("ram", "integrated") == pytest.approx(2 * 1 + 2 * 1.5)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 8)
+    assert bench.meter.sources == (("codecarbon-pmic", "integrated"),) * 2
+
+
+@pytest.mark.usefixtures("_half_load")
+def test_a_model_of_codecarbons_is_compared_once_and_never_used() -> None:
+    bench = Bench()
+    bench.to_age(5.0)
+    bench.process.say(started=True, counters={}, version="3.3.2")
+    bench.reading(9, 11, 11.0, 60.0, load=0.25)
+    assert bench.process.killed
+    assert bench.meter.process is None
+    bench.stop(100.0)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 100)
+    assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 100)
+    # The processor's 10.48 W at its load (4.4 to 18.3) holds 11 W; memory's 12.16 W not 60 W:
+    # 0.47 and 2.06 times 12.16 W are 5.7 and 25.0 W.
+    assert bench.notices == [
+        "host-cross-check: For this host's memory codecarbon's model gives 60.0 W, the one "
+        "used 12.2 W (5.7 to 25.0)."
+    ]
+
+
+def test_a_counter_that_falls_silent_is_bridged_with_its_last_power() -> None:
+    bench = Bench()
+    bench.to_age(5.0)
+    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
+    bench.reading(8, 10, 100.0, 20.0)
+    for age_s in range(20, 100, 10):
+        bench.to_age(age_s)
+        bench.meter.settle()
+    bench.reading(98, 100, 300.0, 20.0)  # 98 to 100 s; up to 90 s it is bridged already
+    bench.stop(100.0)
+    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 2 + 300 * 2)
+    assert bench.span_s("cpu") == pytest.approx(100)
+
+
+def test_a_counter_that_gives_nothing_is_none() -> None:
+    bench = Bench()
+    bench.to_age(5.0)
+    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
+    bench.reading(9, 11, 0.0, 20.0)
+    bench.stop(12.0)
     assert bench.total_j("cpu", "measured") == 0
-    assert bench.meter.sources[0].meter == "codecarbon-model"
+    assert bench.span_s("cpu") == pytest.approx(12)
+    assert bench.meter.sources[0] == ("gramwatt-cpu-model", "estimated")
 
 
 def test_a_stop_before_its_first_reading_falls_back_to_the_model() -> None:
@@ -111,16 +128,22 @@ def test_a_stop_before_its_first_reading_falls_back_to_the_model() -> None:
     assert bench.span_s("cpu") == pytest.approx(8)
 
 
-def test_a_reading_that_ends_after_the_stop_is_cut_there() -> None:
+@pytest.mark.usefixtures("_half_load")
+@pytest.mark.parametrize(("late_s", "counted_s"), [(10.0, 2 + 1), (10.5, 2 + 0.5), (11.5, 2)])
+def test_a_reading_is_billed_up_to_the_stop(late_s: float, counted_s: float) -> None:
+    """The stop is at 11 s; the last reading lasts 2 s from `late_s` on, at 300 W."""
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, cpu_kind="measured", version="3.3.2")
+    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
     bench.reading(8, 10, 100.0, 20.0)
-    ends = {"from_ns": bench.boot_ns(10), "to_ns": bench.boot_ns(12)}
-    bench.process.say(**ends, cpu_j=200.0, ram_j=40.0)
+    ends = {"from_ns": bench.boot_ns(late_s), "to_ns": bench.boot_ns(late_s + 2)}
+    bench.process.say(**ends, cpu_j=600.0, ram_j=40.0)
     bench.meter.stop(bench.start_ns + 11 * NS_PER_S)
     assert bench.span_s("cpu") == pytest.approx(11)
-    assert bench.total_j("cpu") == pytest.approx(1_100)
+    assert bench.total_j("cpu", "measured") == pytest.approx(200 + 300 * (counted_s - 2))
+    # 0 to 8 s by the model; between the readings the last power of the first
+    between_j = 100 * (3 - counted_s)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 8 + between_j)
 
 
 @pytest.mark.parametrize("how", ["dies", "absent", "silent"])
@@ -143,36 +166,28 @@ def test_a_codecarbon_that_fails_is_said_and_replaced_by_the_model(how: str) -> 
 def test_one_that_dies_midway_keeps_what_it_measured() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, cpu_kind="measured", version="3.3.2")
+    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
     for second in range(10, 40, 2):
         bench.reading(second, second + 2, 100.0, 20.0)
     bench.process.end()
     bench.meter.on_output()
     bench.stop(60.0)
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 30)
-    assert bench.total_j("ram") == pytest.approx(20 * 40 + RAM_W * 20)
-    assert bench.span_s("ram") == pytest.approx(60)
-
-
-def test_until_it_speaks_the_open_file_has_a_provisional_estimate() -> None:
-    bench = Bench()
-    bench.to_age(4.0)
-    fields = {item["device_id"]: item for item in bench.meter.settle()}
-    assert fields["ram"]["energy_j"] == pytest.approx(RAM_W * 4)
-    assert {item["kind"] for item in fields.values()} == {"estimated"}
-    assert bench.recorded == []
+    assert bench.total_j("ram") == pytest.approx(RAM_W * 60)
+    assert bench.span_s("cpu") == pytest.approx(60)
+    assert bench.meter.sources[0] == ("gramwatt-cpu-model", "estimated")
 
 
 def test_a_share_of_the_host_is_attributed() -> None:
     machine = Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30)
     bench = Bench(machine)
     bench.to_age(5.0)
-    bench.process.say(started=True, cpu_kind="measured", version="3.3.2")
+    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
     for second in range(0, 20, 2):
         bench.reading(second, second + 2, 100.0, 20.0)
     bench.stop(20.0)
     assert bench.total_j("cpu", "attributed") == pytest.approx(100 * 20 / 4)
-    assert bench.total_j("ram", "estimated") == pytest.approx(20 * 20 / 4)
+    assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 20 / 4)
 
 
 def test_without_any_basis_there_is_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,13 +201,13 @@ def test_without_any_basis_there_is_no_interval(monkeypatch: pytest.MonkeyPatch)
     assert bench.recorded == []
 
 
-@pytest.mark.parametrize(("load", "power_w"), [(0.0, 0.74), (0.5, 2.12), (1.0, 3.5)])
+@pytest.mark.parametrize(("load", "power_w"), [(0.0, 0.63), (0.5, 1.99), (1.0, 3.35)])
 def test_the_model_is_linear_between_its_two_published_ends(
     monkeypatch: pytest.MonkeyPatch, load: float, power_w: float
 ) -> None:
     monkeypatch.setattr(model, "mean_load", lambda *_: load)
     assert model.CpuModel(8).power_w() == pytest.approx(8 * power_w)
-    assert model.RamModel(10 * 2**30).power_w() == pytest.approx(3.92)
+    assert model.RamModel(10 * 2**30).power_w() == pytest.approx(1.9)
 
 
 def test_load_comes_from_proc_stat(tmp_path: Path) -> None:
@@ -277,12 +292,41 @@ def test_a_hybrid_mount_has_version_2_beside_version_1(tmp_path: Path, proc: Pat
     assert (machine.memory_b, machine.threads) == (2**33, 2)
 
 
+def test_a_limited_jobs_power_follows_its_own_processor_time(
+    tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its 4 of 16 threads are half busy, whatever the rest of the host does."""
+    usage = {"cpu.stat": "usage_usec 5000000\nuser_usec 1\n", "cpu.max": "400000 100000"}
+    cgroup(tmp_path, "kubepods/pod1", **{k.replace(".", "__"): v for k, v in usage.items()})
+    machine = this_machine(proc, tmp_path / "cgroup")
+    assert machine.usage == tmp_path / "cgroup" / "kubepods" / "pod1"
+    bench = Bench(machine, installed=False)
+    start_s = bench.clock.now_ns() / NS_PER_S
+    monkeypatch.setattr(time, "monotonic", lambda: bench.clock.now_ns() / NS_PER_S - start_s)
+    bench = Bench(machine, installed=False)
+    bench.to_age(30.0)
+    cgroup(tmp_path, "kubepods/pod1", cpu__stat="usage_usec 65000000")
+    bench.stop(30.0)
+    # 60 s of processor time in 4 x 30 s: load 0.5
+    assert bench.total_j("cpu") == pytest.approx(4 * (0.63 + 0.5 * (3.35 - 0.63)) * 30)
+
+
+def test_version_1_counts_time_beside_the_folder_of_the_cpu_set(tmp_path: Path, proc: Path) -> None:
+    (proc / "self" / "cgroup").write_text("2:cpuset:/job\n3:cpu,cpuacct:/job\n")
+    cgroup(tmp_path, "cpuset/job", cpuset__cpus="0-3")
+    cgroup(tmp_path, "cpu,cpuacct/job", cpuacct__usage="7000000000")
+    machine = this_machine(proc, tmp_path / "cgroup")
+    assert (machine.threads, machine.usage) == (4, tmp_path / "cgroup" / "cpu,cpuacct" / "job")
+    assert model.cgroup_load(machine.usage, 4.0).busy == 7.0
+    assert model.cgroup_load(tmp_path, 4.0) is None
+
+
 def test_no_limit_is_the_whole_host_in_either_version(tmp_path: Path, proc: Path) -> None:
     cgroup(tmp_path, "kubepods/pod1/main", memory__max="max", cpu__max="max 100000")
     cgroup(tmp_path, "memory", memory__limit_in_bytes="9223372036854771712")
     cgroup(tmp_path, "cpu", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
     machine = this_machine(proc, tmp_path / "cgroup")
-    assert (machine.cpu_share, machine.memory_share) == (1.0, 1.0)
+    assert (machine.cpu_share, machine.memory_share, machine.usage) == (1.0, 1.0, None)
     assert machine.threads == 16
     (proc / "meminfo").unlink()
     total_b = this_machine(proc, tmp_path / "cgroup").memory_total_b
@@ -352,7 +396,8 @@ def test_codecarbon_itself_gives_energy_and_writes_no_file(tmp_path: Path) -> No
                 break
     process.kill()
     started, *readings = lines
-    assert started["cpu_kind"] in ("measured", "estimated")
+    assert set(started["counters"]) <= {"cpu", "ram"}
+    assert all(0 <= reading["load"] <= 1 for reading in readings)
     assert [r["to_ns"] for r in readings[:-1]] == [r["from_ns"] for r in readings[1:]]
     span_s = (readings[-1]["to_ns"] - readings[0]["from_ns"]) / NS_PER_S
     power_w = sum(r["ram_j"] for r in readings) / span_s

@@ -124,7 +124,7 @@ def _steady_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
 
 
-MODEL_W = 8 * (0.74 + 0.5 * (3.5 - 0.74))
+MODEL_W = 8 * (0.63 + 0.5 * (3.35 - 0.63))
 """The model's power of the test machine at half load [W]."""
 
 
@@ -186,7 +186,7 @@ def test_one_package_that_may_not_be_read_makes_the_rest_useless(bench: Bench) -
     found = rapl.find_counters(bench.cap.root)
     assert not found.usable
     assert [path.parent.name for path in found.denied] == ["intel-rapl:1"]
-    assert bench.begin().sources[0] == ("gramwatt-model", "estimated")
+    assert bench.begin().sources[0] == ("gramwatt-cpu-model", "estimated")
 
 
 def test_no_tree_is_no_source(bench: Bench) -> None:
@@ -354,9 +354,9 @@ def test_memory_without_a_counter_stays_with_the_model(bench: Bench) -> None:
     meter = bench.begin()
     bench.wait(60.0, meter)
     bench.stop(meter)
-    assert bench.total_j("ram", "estimated") == pytest.approx(64 * 0.392 * 60, rel=1e-6)
+    assert bench.total_j("ram", "estimated") == pytest.approx(64 * 0.19 * 60, rel=1e-6)
     assert bench.total_j("cpu", "estimated") == 0
-    assert meter.sources == (("rapl", "measured"), ("gramwatt-model", "estimated"))
+    assert meter.sources == (("rapl", "measured"), ("gramwatt-ram-model", "estimated"))
 
 
 def test_codecarbon_starts_for_memory_alone_and_not_where_that_is_counted(bench: Bench) -> None:
@@ -392,6 +392,21 @@ def test_a_dead_meter_is_resumed_from_its_counters(bench: Bench) -> None:
     assert bench.span_s("cpu") == pytest.approx(70)
 
 
+def test_one_that_was_killed_before_its_first_span_loses_nothing(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 120.0)
+    bench.wait(0.5)  # from the job's start to the first reading
+    first = bench.begin()
+    state = first.state()
+    bench.wait(7.0)  # killed at once, noticed 7 s later
+    second = bench.begin()
+    second.resume(state)
+    bench.wait(2.5, second)
+    bench.stop(second)
+    assert bench.span_s("cpu") == pytest.approx(10)
+    assert bench.total_j("cpu", "measured") == pytest.approx(120 * 9.5, rel=1e-6)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(120 * 0.5, rel=1e-6)
+
+
 def test_a_state_without_the_parts_is_continued_from_now_on(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 120.0)
     bench.wait(40.0)
@@ -418,7 +433,7 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(tmp_path: Pat
     cpu, ram = bench.devices(counters=lambda: rapl.find_counters(bench.cap.root))
     assert (cpu["meter"], cpu["kind"], cpu["share"]) == ("rapl", "attributed", 0.25)
     assert (cpu["units"], cpu["units_total"]) == (2.0, 8.0)
-    assert (ram["meter"], ram["kind"], ram["share"]) == ("gramwatt-model", "estimated", 0.5)
+    assert (ram["meter"], ram["kind"], ram["share"]) == ("gramwatt-ram-model", "estimated", 0.5)
     assert ram["memory_b"] == 32 * 2**30
     assert not any("RAPL" in text or "codecarbon" in text for text in bench.notices)
 
@@ -428,7 +443,7 @@ def test_where_some_packages_cannot_be_read_the_processor_is_estimated(bench: Be
     assert (cpu["device_id"], cpu["kind"]) == ("n-1-cpu", "estimated")
     assert [text for text in bench.notices if "RAPL" in text] == [
         "meter-source-absent: RAPL counters of 1 processor package(s) cannot be read "
-        "(`gramwatt doctor` has the fix); CPU energy is estimated by a model."
+        "(`gramwatt doctor` has the fix); a model estimates the processor's energy."
     ]
 
 
@@ -447,7 +462,7 @@ def test_the_counters_can_be_left_alone(tmp_path: Path, source: str) -> None:
 def codecarbon(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A codecarbon that finds RAPL available, as it does with one package of two."""
     cpu: Any = ModuleType("codecarbon.core.cpu")
-    cpu.is_rapl_available = lambda: True
+    cpu.is_rapl_available, cpu.is_raspberry = lambda: True, lambda: False
     core: Any = ModuleType("codecarbon.core")
     core.cpu = cpu
     whole: Any = ModuleType("codecarbon")
@@ -461,17 +476,15 @@ def codecarbon(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("found", "reads_rapl", "kind"),
-    [(WHOLE, True, "measured"), (PARTLY, False, "estimated"), (rapl.Counters((), ()), False, "")],
+    ("found", "reads_rapl"), [(WHOLE, True), (PARTLY, False), (rapl.Counters((), ()), False)]
 )
 def test_codecarbon_reads_rapl_only_where_every_package_can_be_read(
     codecarbon: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     found: rapl.Counters,
     reads_rapl: bool,
-    kind: str,
 ) -> None:
     monkeypatch.setattr(codecarbon_process, "find_counters", lambda: found)
     tracker, said, _ = codecarbon_process._tracker(2.0)
     assert tracker is reads_rapl  # what the tracker found when it chose its source
-    assert said == (kind or "estimated")
+    assert said == ({"cpu": ("codecarbon-rapl", "measured")} if reads_rapl else {})

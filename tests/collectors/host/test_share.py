@@ -13,7 +13,7 @@ from gramwatt.sci.journal.merge import MergedDevice, MergedJob, merge
 from gramwatt.sci.journal.records import IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
 
-RAM_W = 0.392 * 64
+RAM_W = 0.19 * 64
 """The model of docs/measuring.md for the rig's 64 GiB: constant, so that sums can be told."""
 
 

@@ -87,7 +87,7 @@ def test_the_host_is_not_counted_twice_either(tmp_path: Path) -> None:
     rig.run(33, second)
     rig.stop(second)
     ram = next(d for d in rig.merged().devices if d.record.device_class == "ram")
-    assert energy_j(ram.intervals) == pytest.approx(64 * 0.392 * 100, rel=1e-6)
+    assert energy_j(ram.intervals) == pytest.approx(64 * 0.19 * 100, rel=1e-6)
 
 
 @pytest.mark.parametrize("after_flush", [True, False])
@@ -361,7 +361,7 @@ def test_a_clock_set_between_two_ranks_does_not_bend_the_job(tmp_path: Path) -> 
     truth_j = rig.truth_j(start_ns, end_ns)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=1e-3)
     ram = next(d for d in job.devices if d.record.device_class == "ram")
-    assert energy_j(ram.intervals) == pytest.approx(64 * 0.392 * (end_ns - start_ns) / NS_PER_S)
+    assert energy_j(ram.intervals) == pytest.approx(64 * 0.19 * (end_ns - start_ns) / NS_PER_S)
     ends = sorted(end.ended_at for end in by_type(rig.records(), EndRecord))
     assert (ends[1] - ends[0]).total_seconds() == pytest.approx(20, abs=0.5)
 

@@ -17,7 +17,7 @@ from tests.collectors.rig import Rig, energy_j, gpu
 
 SLACK_J = 80.0
 """One counter period (0.1 s x 700 W) and the rounding of edges."""
-RAM_W = 64 * 0.392
+RAM_W = 64 * 0.19
 
 
 class Life:

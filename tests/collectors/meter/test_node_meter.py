@@ -289,16 +289,40 @@ def test_grace_hopper_has_no_host_energy_on_top(tmp_path: Path) -> None:
     assert {(d.device_class, d.includes_host) for d in devices} == {("gpu", True)}
 
 
+def test_a_module_that_another_rank_brings_holds_the_host_from_then_on(tmp_path: Path) -> None:
+    """Rank 0 sees no GPU and measures the host; rank 1 brings a Grace-Hopper 20 s later."""
+    rig = Rig(tmp_path, gpu(name="NVIDIA GH200 480GB"))
+    first = rig.start(environ={"CUDA_VISIBLE_DEVICES": ""})
+    rig.run(20, first)
+    rig.now()
+    second = rig.start(pid=101, environ={"CUDA_VISIBLE_DEVICES": "0"}, role="track")
+    rig.run(60, first, second)
+    rig.stop(second)
+    rig.stop(first)
+    devices = {d.record.device_class: d.intervals for d in rig.merged().devices}
+    assert energy_j(devices["gpu"]) == pytest.approx(250 * 60, rel=0.01)
+    assert energy_j(devices["ram"]) == pytest.approx(64 * 0.19 * 20)
+    assert max(i.end for i in devices["cpu"]) <= min(i.start for i in devices["gpu"])
+
+
+def test_a_module_beside_another_board_holds_the_host_too(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(name="NVIDIA GH200 480GB"), gpu(name="NVIDIA L40S"))
+    meter = rig.start()
+    rig.run(30, meter)
+    rig.stop(meter)
+    assert {d.record.device_class for d in rig.merged().devices} == {"gpu"}
+
+
 def test_the_host_without_codecarbon_is_modelled_from_load_and_size(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     meter = rig.start()
     rig.run(100, meter)
     rig.stop(meter)
     devices = {d.record.device_class: d for d in rig.merged().devices}
-    # 64 GiB x 0.392 W/GB x 100 s
-    assert energy_j(devices["ram"].intervals) == pytest.approx(64 * 0.392 * 100, rel=1e-6)
-    # 8 threads between 0.74 and 3.5 W
-    assert 8 * 0.74 * 100 <= energy_j(devices["cpu"].intervals) <= 8 * 3.5 * 100
+    # 64 GiB x 0.19 W/GB x 100 s
+    assert energy_j(devices["ram"].intervals) == pytest.approx(64 * 0.19 * 100, rel=1e-6)
+    # 8 threads between 0.63 and 3.35 W
+    assert 8 * 0.63 * 100 <= energy_j(devices["cpu"].intervals) <= 8 * 3.35 * 100
     assert {i.kind for d in devices.values() for i in d.intervals} == {"estimated"}
     assert devices["cpu"].record.name == MACHINE.cpu_name
     assert any(text.startswith("meter-source-absent: ") for text in meter.notices)

@@ -1,0 +1,59 @@
+"""A host without RAPL counters on a virtual clock, and the codecarbon that its meter starts."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.host.machine import Machine
+from tests.collectors.host.bench import HostBench
+from tests.collectors.rig import MACHINE
+
+
+class FakeProcess:
+    """A codecarbon that says what the test tells it to."""
+
+    def __init__(self) -> None:
+        self.fd, self.writer = os.pipe()
+        os.set_blocking(self.fd, False)
+        self.killed = False
+
+    def say(self, **message: Any) -> None:
+        os.write(self.writer, json.dumps(message).encode() + b"\n")
+
+    def end(self) -> None:
+        os.close(self.writer)
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+class Bench(HostBench):
+    """A host without RAPL counters, and the codecarbon that its meter starts."""
+
+    def __init__(self, machine: Machine = MACHINE, *, installed: bool = True) -> None:
+        super().__init__(machine)
+        self.process = FakeProcess()
+        self.meter = self.host_meter(None, (lambda: self.process) if installed else None)
+
+    def boot_ns(self, age_s: float) -> int:
+        return self.start_ns - self.timeline.offset_ns + round(age_s * NS_PER_S)
+
+    def to_age(self, age_s: float) -> None:
+        self.clock.advance_ns(self.boot_ns(age_s) - self.clock.now_ns())
+        self.meter.tick()
+
+    def reading(
+        self, from_s: float, to_s: float, cpu_w: float, ram_w: float, load: float | None = None
+    ) -> None:
+        span_s = to_s - from_s
+        ends = {"from_ns": self.boot_ns(from_s), "to_ns": self.boot_ns(to_s)}
+        self.process.say(**ends, cpu_j=cpu_w * span_s, ram_j=ram_w * span_s, load=load)
+        self.to_age(to_s)
+        self.meter.on_output()
+
+    def stop(self, age_s: float) -> None:
+        self.to_age(age_s)
+        self.meter.stop(self.timeline.now_ns())
