@@ -376,12 +376,27 @@ def test_any_order_and_split_of_arrival_gives_the_same_job(data, tmp_path_factor
     assert found[0]["state"] != "running"
 
 
-def test_a_day_between_two_steps_is_not_reserved(client):
-    first, second = Node("n-a", "w-1"), Node("n-a", "w-2")
-    day = timedelta(days=1).total_seconds()
+def test_days_have_what_each_node_was_reserved_for_in_them(client):
+    # A runs for 10 minutes of the first day, and for 10 of the third; B for 20 of the first.
+    first, second, other = Node("n-a", "w-1"), Node("n-a", "w-2"), Node("n-b")
+    later = timedelta(days=2).total_seconds()
     post(client, [*first.opens(), *first.draws(600), first.end(600)])
-    post(client, [*second.opens(start=day), *second.draws(day + 600, start=day)])
-    post(client, [second.end(day + 600)])
+    post(client, [*other.opens(), *other.draws(1200), other.end(1200)])
+    post(client, [*second.opens(start=later), *second.draws(later + 600, start=later)])
+    post(client, [second.end(later + 600)])
     final = report(client)
-    assert final["duration_s"] == day + 600
-    assert set(reserved_s(final).values()) == {1200}
+    assert final["duration_s"] == later + 600
+    assert {node: s for (node, _), s in reserved_s(final).items()} == {"n-a": 1200, "n-b": 1200}
+    # Both nodes have the same hardware and 1 200 s: half of A's lies in the third day.
+    grams = final["embodied_g"]["value"]
+    days = {row["day"][-2:]: row for row in final["days"]}
+    assert [days[day]["embodied_g"]["value"] for day in ("10", "11", "12")] == pytest.approx(
+        [0.75 * grams, 0, 0.25 * grams]
+    )
+    # The job is one job over the 20 and 10 minutes in which it ran anywhere.
+    jobs = [days[day]["counts"].get("job", 0) for day in ("10", "11", "12")]
+    assert jobs == pytest.approx([2 / 3, 0, 1 / 3])
+    kwh = final["energy_kwh"]["value"]
+    assert [days[day]["energy_kwh"]["value"] for day in ("10", "11", "12")] == pytest.approx(
+        [0.75 * kwh, 0, 0.25 * kwh]
+    )
