@@ -25,6 +25,7 @@ COLUMNS = (
     "unit",
     "kind",
     "source",
+    "node",
 )
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """Spreadsheets read a text with such a start as a formula, unless a quote stands before it."""
@@ -92,7 +93,12 @@ def _steps(document: JobDoc) -> Iterator[Row]:
 
 
 def _identity(device: DeviceDoc) -> Row:
-    return {"device_id": device["device_id"], "class": device["class"], "name": device["name"]}
+    return {
+        "device_id": device["device_id"],
+        "node": device["node"],
+        "class": device["class"],
+        "name": device["name"],
+    }
 
 
 def _figure(name: str, figure: QuantityDoc | None) -> Row:

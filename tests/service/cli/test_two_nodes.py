@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import subprocess
@@ -11,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.local_spool import open_store
+from tests.journals import Writer, lines
+from tests.service.cli.command import gramwatt
 
 NODE = """
 import os
@@ -90,3 +97,46 @@ def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(
     reserved = {row["node"]: row["time_reserved_s"] for row in final["embodied_terms"]}
     assert reserved["n-a"] < reserved["n-b"] <= final["duration_s"]
     assert not (tmp_path / "home" / "spool" / "pair").exists()
+
+
+@pytest.fixture
+def two_chips(home: Path) -> None:
+    """A job whose two nodes each have a chip that is called tpu-0: 60 kJ and 120 kJ."""
+    service = open_store(home)
+    for node, joules in (("n-a", 60_000), ("n-b", 120_000)):
+        writer = Writer(f"w-{node}", node=node)
+        chip = {"device_class": "accelerator", "name": "TPU v4"}
+        records = [writer.job(zone="FR", pue=1.1), writer.device("tpu-0", **chip)]
+        records += [writer.interval(0, 600, joules, "tpu-0"), writer.end(600)]
+        ingest(service, "job-1", lines(records))
+    service.store.close()
+
+
+def test_chips_of_one_id_are_explained_and_exported_by_node(two_chips: None) -> None:
+    code, out, _ = gramwatt("job", "job-1", "--explain", "energy_kwh", "--json")
+    rows = {name: figure["value"] for name, figure in json.loads(out)["figures"].items()}
+    assert code == 0
+    # 180 kJ are 0.05 kWh.
+    assert rows == {
+        "accelerator n-a/tpu-0": 60_000,
+        "accelerator n-b/tpu-0": 120_000,
+        "E": pytest.approx(0.05),
+    }
+    code, out, _ = gramwatt("job", "job-1", "--explain", "devices.n-b/tpu-0.energy_j", "--json")
+    assert (code, json.loads(out)["figures"]["E"]["value"]) == (0, 120_000)
+    code, _, err = gramwatt("job", "job-1", "--explain", "devices.tpu-0.energy_j")
+    assert (code, "it has n-a/tpu-0, n-b/tpu-0" in err) == (2, True)
+    code, out, _ = gramwatt("job", "job-1", "--explain", "embodied_g", "--json")
+    assert {"n-a/tpu-0", "n-b/tpu-0"} <= json.loads(out)["figures"].keys()
+    table = csv.DictReader(io.StringIO(gramwatt("export", "csv", "job-1")[1]))
+    found = {
+        (row["level"], row["node"]): float(row["value"])
+        for row in table
+        if row["device_id"] == "tpu-0" and row["figure"] == "energy"
+    }
+    assert found == {
+        ("device", "n-a"): 60_000,
+        ("device", "n-b"): 120_000,
+        ("step", "n-a"): 60_000,
+        ("step", "n-b"): 120_000,
+    }
