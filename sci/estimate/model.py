@@ -19,7 +19,8 @@ from gramwatt.sci.base.units import (
 )
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.accelerators import accelerator_te
-from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, instance_host_te
+from gramwatt.sci.embodied.hosts import host_share_te, instance_host_te, stand_in_te
+from gramwatt.sci.embodied.te import Embodied
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.score.allocation import embodied_share_g
 
@@ -195,8 +196,8 @@ class Assumptions:
         return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
 
     def _te(self) -> Quantity | None:
-        """TE of a device with its share of a host [gCO2e]; None where the catalog has none."""
-        part = accelerator_te(self.hardware) if self.hardware else None
+        """TE of a device with its share of a host [gCO2e]; None where no device is named."""
+        part = self._device_te()
         te = part.te_g.scaled(self.share) if part else None
         if self.request.embodied_kg_per_device is not None:
             grams = g_from_kg(self.request.embodied_kg_per_device)
@@ -204,14 +205,27 @@ class Assumptions:
         if te is None:
             return None
         self.inputs["TE, embodied carbon of a device"] = te
-        if not self.with_host or (part is not None and part.includes_host):
+        if not self.request.host or (part is not None and part.includes_host):
             return te
         if self.instance:
-            host = instance_host_te(self.catalog, self.instance).te_g
+            host = instance_host_te(self.catalog, self.instance)
         else:
-            host = gpu_host_te_per_accelerator().te_g
-        self.inputs["TE, host share of a device"] = host
-        return te + host
+            host = host_share_te(self.hardware)
+        if host is None:
+            return te
+        self.inputs["TE, host share of a device"] = host.te_g
+        return te + host.te_g
+
+    def _device_te(self) -> Embodied | None:
+        """TE of a whole device, a generic figure where the catalog has none; None without one."""
+        if self.hardware is None:
+            return None
+        found = accelerator_te(self.hardware)
+        if found is None and self.request.embodied_kg_per_device is None:
+            found = stand_in_te(self.hardware)
+            text = f"Embodied carbon of {self.hardware.id} is not published: {found.stages}."
+            self.notices.append(Notice("embodied-modelled", text, "embodied_g"))
+        return found
 
     def _cited(self) -> str:
         """The part as cited in the source of a figure, with the share that the instance has."""
