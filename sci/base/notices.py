@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "meter-source-absent": "A meter was not available on this machine.",
     "device-visibility": "The visible devices could not be matched exactly.",
     "overlap-removed": "Two writers covered the same device and time; it was counted once.",
+    "records-refused": "Stored lines state what no device can do; they are left out.",
     "identity-conflict": "Two lines with the same identity disagree.",
     "place-conflict": "A node's zone is stated in two ways or not at all.",
     "zones-several": "Nodes of the job are in different zones, each counted in its own.",
