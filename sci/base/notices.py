@@ -23,6 +23,7 @@ CODES: dict[str, str] = {
     "hardware-ambiguous": "A detected device's name fits several rows of the catalog.",
     "overlay-used": "A figure comes from the user's overlay, not from the packaged catalog.",
     "embodied-modelled": "Embodied carbon is modelled, not taken from a published study.",
+    "input-implausible": "A given figure is far from what exists; it counts as given.",
     "lifetime-exceeded": "The job was longer than the hardware is expected to live.",
     "embodied-unknown": "Embodied carbon of a device is not known.",
     "host-modelled": "The host's embodied carbon is modelled from its size.",

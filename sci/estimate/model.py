@@ -5,6 +5,7 @@ Each input that is used is kept in `inputs` with its range and source, and liste
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from gramwatt.sci.base.errors import ScoreError
@@ -95,6 +96,7 @@ class Assumptions:
         """Device hours [h]: declared, else count x hours, else from parameters and tokens."""
         asked = self.request
         if asked.device_hours is not None:
+            self._check_hours(asked.device_hours)
             return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
         if asked.hours is not None:
             count = self.devices()
@@ -118,6 +120,19 @@ class Assumptions:
         ]
         source = f"6 x N x D; {utilisation.source}; {peak.source}"
         return Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
+
+    def _check_hours(self, device_hours: float) -> None:
+        """Raise ScoreError where count x hours are given too and say something else."""
+        hours, counted = self.request.hours, self.request.count is not None or self.instance
+        if hours is None or not counted:
+            return
+        count = self.devices()
+        if not math.isclose(count * hours, device_hours, rel_tol=0.01):
+            text = (
+                f"{hours:g} hours on {count:g} devices are {count * hours:g} device_hours, "
+                f"not {device_hours:g}: leave one of them out"
+            )
+            raise ScoreError(text, code="conflicting-fields")
 
     def energy_kwh(self, hours: Quantity | None) -> Quantity | None:
         """IT energy [kWh]: declared, else power x device hours, plus the host's."""
@@ -143,13 +158,16 @@ class Assumptions:
             text = "Embodied carbon is not known; give embodied_kg_per_device and device_hours."
             self.notices.append(Notice("embodied-unknown", text, "embodied_g"))
             return None
-        life = self.catalog.lifetime(self.hardware.id if self.hardware else None)
-        if self.request.lifetime_years is not None:
-            given = self.request.lifetime_years
-            life = Quantity.exact(given, "years", "declared", DECLARED)
+        life = self.life()
         self.inputs["EL, expected lifetime"] = life
         an_hour = embodied_share_g(te, S_PER_HOUR, life, 1.0)
         return an_hour.times(hours.scaled(1.0, "1"), "gCO2e")
+
+    def life(self) -> Quantity:
+        """EL [years]: declared, else that of the catalog."""
+        if self.request.lifetime_years is not None:
+            return Quantity.exact(self.request.lifetime_years, "years", "declared", DECLARED)
+        return self.catalog.lifetime(self.hardware.id if self.hardware else None)
 
     def _peak(self) -> Quantity:
         """Peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
@@ -180,7 +198,8 @@ class Assumptions:
     def _power(self) -> Quantity | None:
         """Mean power of a device [W]: declared, else rated power by utilisation or usual share."""
         if self.request.power_w is not None:
-            return Quantity.exact(self.request.power_w, "W", "declared", DECLARED)
+            value, low, high = self.request.power_w
+            return Quantity(value, low, high, "W", "declared", DECLARED)
         if self.hardware is None or self.hardware.tdp_w is None:
             return None
         rated = Quantity.exact(
