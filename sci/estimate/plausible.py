@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gramwatt.sci.base.formatting import number, plain
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import HOURS_PER_YEAR, W_PER_KW
@@ -28,11 +29,15 @@ def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     known = asked.count is not None or work.instance or asked.hours is not None
     if hours is not None and known and hours.value / work.devices() > life_h:
         text = (
-            f"{hours.value / work.devices():g} h on each device are more than its life of "
+            f"{_text(hours.value / work.devices())} h on each device are more than its life of "
             f"{work.life().value:g} years: M is above its TE. Check hours, or declare "
             "lifetime_years."
         )
         yield Notice("lifetime-exceeded", text, "embodied_g")
+
+
+def _text(value: float) -> str:
+    return plain(number(value, 3))
 
 
 def _power(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
@@ -47,7 +52,7 @@ def _power(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     if drawn > RATED_TIMES * most:
         hint = "per device, in W" if field == "power_w" else "of all IT equipment, in kWh"
         text = (
-            f"{drawn:g} W a device are {drawn / rated:.3g} times the rated {rated:g} W of "
+            f"{_text(drawn)} W a device are {_text(drawn / rated)} times the rated {rated:g} W of "
             f"{asked.hardware or work.instance and work.instance.id}; {field} is {hint}."
         )
         yield Notice("input-implausible", text, field)

@@ -111,7 +111,10 @@ def test_a_number_beyond_any_float_is_refused_in_one_line(ask):
 def test_power_far_above_the_rated_is_named(ask):
     """700 000 W over the rated 72 W are 9720 times."""
     told = notices(ask(*L4, "--hours", "1", "--power-w", "700000", "--json"))
-    assert "9.72e+03 times the rated 72 W of nvidia-l4" in told["input-implausible"]
+    assert (
+        "700 000 W a device are 9 720 times the rated 72 W of nvidia-l4"
+        in told["input-implausible"]
+    )
     assert "power_w is per device, in W" in told["input-implausible"]
     usual = ask(*L4, "--hours", "1", "--power-w", "72", "--json")
     assert "input-implausible" not in notices(usual)
@@ -120,7 +123,7 @@ def test_power_far_above_the_rated_is_named(ask):
 def test_energy_far_above_what_the_devices_draw_is_named(ask):
     """72 W x (1 + 0.82) x 2 are 262 W: 1 kWh in an hour is 1000 W."""
     told = notices(ask(*L4, "--hours", "1", "--energy-kwh", "1", "--json"))
-    assert "1000 W a device" in told["input-implausible"]
+    assert "1 000 W a device" in told["input-implausible"]
     assert "energy_kwh is of all IT equipment, in kWh" in told["input-implausible"]
     assert "input-implausible" not in notices(
         ask(*L4, "--hours", "1", "--energy-kwh", "0.2", "--json")
