@@ -7,7 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.cli.options import counts, read_document, refuse_error, with_flags
+from gramwatt.collectors.cli.options import (
+    counts,
+    ranged,
+    read_document,
+    refuse_error,
+    with_flags,
+)
 from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.document import SourceDoc
@@ -16,7 +22,7 @@ from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
 
-OTHER = ("source", "intensity", "unit", "as_json")
+OTHER = ("source", "intensity", "power", "unit", "as_json")
 """Parameters of the command that are no field of the request by that name."""
 
 
@@ -36,7 +42,10 @@ def command(
     device_hours: Annotated[
         float | None, typer.Option(help="Instead of count x hours [h].")
     ] = None,
-    power_w: Annotated[float | None, typer.Option(help="Mean power of a device [W].")] = None,
+    power: Annotated[
+        str | None,
+        typer.Option("--power-w", help="Mean power of a device [W]; or LOW,VALUE,HIGH."),
+    ] = None,
     energy_kwh: Annotated[
         float | None, typer.Option(help="Energy of all IT equipment [kWh].")
     ] = None,
@@ -71,6 +80,7 @@ def command(
     """
     flags = {name: value for name, value in locals().items() if name not in OTHER}
     flags |= {"intensity_g_per_kwh": intensity, "units": counts(unit)}
+    flags["power_w"] = ranged("--power-w", power)
     answer = _answer(with_flags(read_document(source), flags), as_json=as_json)
     typer.echo(json.dumps(answer, indent=2) if as_json else "\n".join(lines(answer)))
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import typer
 
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.request_fields import once
 
 
 def read_document(source: str | None) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def read_document(source: str | None) -> dict[str, Any]:
         return {}
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=once)
     except (OSError, ValueError, RecursionError) as error:
         refuse(f"--input {source}: {error}")
     if not isinstance(document, dict):
@@ -39,14 +40,31 @@ def counts(pairs: list[str] | None) -> dict[str, float] | None:
     """UNIT=COUNT pairs as a mapping; ends the command with exit 2 for anything else."""
     if not pairs:
         return None
-    found = {}
+    found: dict[str, float] = {}
     for pair in pairs:
         unit, _, count = pair.partition("=")
+        if unit in found:
+            refuse(f"--unit {pair!r}: {unit} is given more than once")
         try:
             found[unit] = float(count)
         except ValueError:
             refuse(f"--unit {pair!r}: write UNIT=COUNT, such as token=1e9")
     return found
+
+
+def ranged(name: str, text: str | None) -> float | dict[str, float] | None:
+    """A number, or LOW,VALUE,HIGH as the object that requests take; exit 2 for anything else."""
+    if text is None:
+        return None
+    try:
+        figures = [float(part) for part in text.split(",")]
+    except ValueError:
+        figures = []
+    if len(figures) == 3:
+        return dict(zip(("low", "value", "high"), figures, strict=True))
+    if len(figures) != 1:
+        refuse(f"{name} {text!r}: write a number, or LOW,VALUE,HIGH such as 350,400,450")
+    return figures[0]
 
 
 def refuse(message: str) -> NoReturn:

@@ -22,6 +22,7 @@ from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.advice.work import Work, resolve
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.request_fields import Span
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateRequest
@@ -186,7 +187,7 @@ def _estimate(work: Work) -> EstimateDoc | None:
         hardware=work.part.id,
         count=work.count,
         hours=request.hours,
-        power_w=request.mean_power_w,
+        power_w=Span.exact(request.mean_power_w),
         zone=request.zone,
         region=request.full_region,
         lifetime_years=request.lifetime_years,

@@ -18,7 +18,7 @@ from gramwatt.sci.base.units import HOURS_PER_YEAR, s_from_h
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.parameters import lifetime_years
 from gramwatt.sci.embodied.accelerators import accelerator_te
-from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator
+from gramwatt.sci.embodied.hosts import host_share_te
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
 from gramwatt.sci.score.location import Place, locate
 
@@ -220,10 +220,8 @@ def te_g(part: Hardware) -> Quantity | None:
     alone = accelerator_te(part)
     if alone is None:
         return None
-    beside = host_beside(part)
-    if not beside.value or alone.includes_host:
-        return alone.te_g
-    return alone.te_g + gpu_host_te_per_accelerator().te_g.times(beside, "gCO2e")
+    host = host_share_te(part)
+    return alone.te_g + host.te_g if host and not alone.includes_host else alone.te_g
 
 
 def _need(

@@ -176,7 +176,7 @@ def find_matches(find: Callable[[str], Row], name: str) -> tuple[list[Row], str 
     try:
         return [find(name)], None
     except AmbiguousName as error:
-        return [find(choice) for choice in error.choices], None
+        return [find(choice) for choice in error.choices], error.reason
     except LookupFailed as error:
         if error.reason is None or not error.close:
             raise

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from gramwatt.sci.base.errors import ScoreError
 
@@ -54,12 +54,8 @@ class Number:
 
     def check(self, value: Any) -> float:
         """The number as a float."""
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or not math.isfinite(value)
-        ):
-            raise ValueError(f"not a finite number: {str(value)[:40]!r}")
+        if not _is_finite(value):
+            raise ValueError(f"not a finite number: {_cut(value)}")
         if value < self.low or (value == self.low and not self.low_included):
             raise ValueError(
                 f"{value:g} is {'below' if self.low_included else 'not above'} {self.low:g}"
@@ -69,6 +65,37 @@ class Number:
         if self.whole and value != int(value):
             raise ValueError(f"{value:g} is not a whole number")
         return float(value)
+
+
+class Span(NamedTuple):
+    """A figure with the ends of its range."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def exact(cls, value: float | None) -> Span | None:
+        """A figure without a range; None for None."""
+        return None if value is None else cls(value, value, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """A number, or an object of `low`, `value` and `high` in that order, each as `number` says."""
+
+    number: Number
+
+    def check(self, value: Any) -> Span:
+        """The number with its range, which is the number itself where none is given."""
+        if not isinstance(value, dict):
+            return Span(*3 * (self.number.check(value),))
+        if set(value) != set(Span._fields):
+            raise ValueError("not a number or an object of low, value and high")
+        span = Span(**{name: self.number.check(end) for name, end in value.items()})
+        if not span.low <= span.value <= span.high:
+            raise ValueError("low, value and high must rise in that order")
+        return span
 
 
 AMOUNT = Number()
@@ -124,6 +151,37 @@ class Names:
         if len(value) > self.most:
             raise ValueError(f"more than {self.most} names")
         return tuple(Text().check(name) for name in value)
+
+
+class RepeatedName(ValueError):
+    """An object that names a field twice: it has no one meaning."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of JSON's (name, value) pairs; raises RepeatedName where a name comes again."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RepeatedName(f"the field {name[:40]!r} is given more than once")
+        found[name] = value
+    return found
+
+
+def _is_finite(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond any float
+        return False
+
+
+def _cut(value: Any) -> str:
+    """A value as text for a message, cut short; some integers are too long to print."""
+    try:
+        return repr(str(value)[:40])
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def ruled(rule: Rule, **default: Any) -> Any:

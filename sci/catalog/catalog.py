@@ -14,7 +14,7 @@ from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.name_index import NameIndex, close_names, cpu_name
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.hardware import Cpu, Hardware
-from gramwatt.sci.catalog.instances import Instance, InstanceIndex
+from gramwatt.sci.catalog.instances import Instance, InstanceIndex, tpu_slice
 from gramwatt.sci.catalog.loader import (
     aliases,
     literal_names,
@@ -94,6 +94,10 @@ class Catalog:
         except LookupFailed as error:
             # "GPU" is a part of several names, but a service entry says what it means.
             ambiguous = isinstance(error, AmbiguousName) and service_key(name) not in self._services
+            members = self._instance_names.matches(name) if ambiguous else ()
+            if members:  # "A2" is a card, and a family of instances
+                found = [self._instances[one] for one in members]
+                error.reason = self._of_instances(name, found).reason
             meant = None if ambiguous else self.meaning(name)
             if meant is None:
                 raise
@@ -110,6 +114,9 @@ class Catalog:
         except AmbiguousName:
             raise
         except LookupFailed:
+            found = tpu_slice(name)
+            if found is not None:
+                return found
             meant = self.meaning(name)
             if meant is None:
                 raise
@@ -119,7 +126,10 @@ class Catalog:
         """What a name stands for: instances, a service, or hardware; None for an unknown name."""
         members = self._instance_names.matches(name)
         if members:
-            return self._of_instances(name, members)
+            return self._of_instances(name, [self._instances[one] for one in members])
+        by_rule = tpu_slice(name)
+        if by_rule is not None:
+            return self._of_instances(name, [by_rule])
         service = self._services.get(service_key(name))
         if service is not None:
             return self._of_service(service)
@@ -138,11 +148,11 @@ class Catalog:
         """The id of a part; names in cloud metadata match only literally, in any case."""
         return self._literal_names.get(name.strip().lower()) or self._hardware_names.find(name)
 
-    def _of_instances(self, name: str, members: Sequence[str]) -> Meaning:
-        boards = tuple(dict.fromkeys(self._instances[one].hardware for one in members))
+    def _of_instances(self, name: str, members: Sequence[Instance]) -> Meaning:
+        boards = tuple(dict.fromkeys(one.hardware for one in members))
         what = "a cloud instance" if len(members) == 1 else "a family of cloud instances"
         reason = f"{name} is {what} with {', '.join(boards)}: ask for it as instance"
-        return Meaning(boards, tuple(members), reason)
+        return Meaning(boards, tuple(one.id for one in members), reason)
 
     def _of_service(self, service: Service) -> Meaning:
         held = [i for i in self._instances.values() if service.runs_on(i.provider, i.family)]

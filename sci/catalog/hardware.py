@@ -6,16 +6,30 @@ Figures of accelerators are per device as the driver lists it: a board that it l
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from gramwatt.sci.base.csv_data import Row
 from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts
 
-SERVER_FORM_FACTORS = ("sxm", "oam", "hgx")
-"""Form factors that are only sold in multi-accelerator servers."""
+HostClass = Literal["server", "card", "cloud", "workstation", "module", "computer", "edge"]
+"""What a part usually stands in.
+
+`server`: a board for servers of eight; `card`: a PCIe card for servers; `cloud`: a board that a
+cloud builds for itself; `workstation`: a card for a desk; `module`: a part with its own processor
+and memory; `computer`: a part of a computer's own chip; `edge`: a stick or module of a small one.
+"""
+_FORMS: tuple[tuple[str, HostClass], ...] = (
+    (r"\bsoc\b", "computer"),
+    (r"\busb\b|\bsom\b", "edge"),
+    (r"sxm|oam|hgx|superchip|rack|15u", "server"),
+    (r"^pcie", "card"),
+    (r"board|ec2|internal", "cloud"),
+)
+"""Words of form factors, with the class of host; the first that is found counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +104,14 @@ class Hardware:
         return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
     @property
-    def in_server(self) -> bool:
-        """Whether the part is only sold in servers of several accelerators."""
-        return any(word in self.form_factor.lower() for word in SERVER_FORM_FACTORS)
+    def host_class(self) -> HostClass:
+        """What the part usually stands in, by its form factor and use; a card where not said."""
+        form = self.form_factor.lower()
+        found: HostClass = next((one for words, one in _FORMS if re.search(words, form)), "card")
+        if self.device_class == "module" and found not in ("computer", "edge"):
+            return "module"
+        desk = {"consumer", "workstation"} & set(self.intended_use)
+        return "workstation" if found == "card" and desk else found
 
     def to_doc(self) -> dict[str, Any]:
         """This part as JSON-ready data, without its embodied carbon."""

@@ -30,6 +30,18 @@ _TAIL = re.compile(r"(?<=.)(?:series|vms?|instances?|family)+$")
 """Words that may follow the name of a family without changing it."""
 
 
+_SLICE = re.compile(r"(v2|v3|v4|v5p|v6e)(\d+)")
+_SLICES = {
+    "v2": ("google-tpu-v2", 2, 256),
+    "v3": ("google-tpu-v3", 2, 1024),
+    "v4": ("google-tpu-v4", 2, 4096),
+    "v5p": ("google-tpu-v5p", 2, 6144),
+    "v6e": ("google-tpu-v6e", 1, 256),
+}
+"""Slices of TPUs: their part, what the number in the name counts for each chip (TensorCores, or the
+chip itself), and the chips of the largest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """An on-demand list price [USD/h], for display only."""
@@ -127,6 +139,43 @@ def parse_instance(row: Row) -> Instance:
         sources=row.listing("sources"),
         notes=row.optional("notes"),
         overlay=row.overlay,
+    )
+
+
+def tpu_slice(name: str) -> Instance | None:
+    """The slice that a name such as "v4-4096" stands for, by the rule of its generation.
+
+    None for any other name, and for a number that no slice has.
+    """
+    key, providers = _parse(name)
+    named = _SLICE.fullmatch(key.removeprefix("tpu"))
+    if named is None or (providers is not None and "gcp" not in providers):
+        return None
+    generation, number = named[1], int(named[2])
+    part, per_chip, most = _SLICES[generation]
+    chips, left = divmod(number, per_chip)
+    if left or not 1 <= chips <= most or (per_chip == 2 and number % 8):
+        return None
+    counted = "TensorCores, two a chip" if per_chip == 2 else "chips"
+    return Instance(
+        id=f"gcp:{generation}-{number}",
+        provider="gcp",
+        name=f"{generation}-{number}",
+        family=f"TPU {generation} slice",
+        hardware=part,
+        count=chips,
+        count_low=None,
+        count_high=None,
+        share=1.0,
+        host=None,
+        vcpu=None,
+        host_memory_gib=None,
+        host_cpu=None,
+        cpu=None,
+        price=None,
+        price_note=None,
+        sources=("gcp-tpu-slices",),
+        notes=f"The number in its name counts {counted}.",
     )
 
 

@@ -5,7 +5,7 @@ A record that holds figures of the overlay names its source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, rows
@@ -23,6 +23,8 @@ from gramwatt.sci.catalog.regions import Region, parse_region
 
 NEEDED = {"hardware": ("name", "class"), "instances": ("hardware",), "regions": ("zone", "country")}
 """What an entry that is not in the packaged data needs beside its source."""
+SHARE_ALIKE = ("hardware", "embodied_studies")
+"""Data files with rows in the folder cc-by-sa."""
 _SOURCE_COLUMNS = {
     "tdp_sources": ("tdp_w",),
     "idle_sources": ("idle_w",),
@@ -42,7 +44,7 @@ def read_hardware(overlay: Overlay | None) -> Iterable[Hardware]:
     names = aliases("hardware")
     studies = {
         row.text("hardware"): parse_study(row)
-        for row in rows("embodied_studies.csv")
+        for row in _packaged("embodied_studies")
         if row.text("role") == "chosen"
     }
     inputs = {row.text("id"): parse_inputs(row) for row in rows("embodied_inputs.csv")}
@@ -157,6 +159,12 @@ def _check_id(kind: str, key: str) -> None:
         raise OverlayError(f'[{kind}."{key}"] the id is written PROVIDER:NAME')
 
 
+def _packaged(kind: str) -> Sequence[Row]:
+    """The rows of a data file, then those under a share-alike licence, in a folder apart."""
+    apart = rows(f"cc-by-sa/{kind}.csv") if kind in SHARE_ALIKE else ()
+    return (*rows(f"{kind}.csv"), *apart)
+
+
 def _merged(
     kind: str,
     entries: Mapping[str, Cells],
@@ -164,7 +172,7 @@ def _merged(
     id_of: Callable[[Row], str] = lambda row: row.text("id"),
 ) -> Iterable[Row]:
     """Rows of a data file with the entries over them; new ones, complete, stand at the end."""
-    left, packaged = dict(entries), rows(f"{kind}.csv")
+    left, packaged = dict(entries), _packaged(kind)
     found = [row.with_cells(left.pop(id_of(row), {})) for row in packaged]
     for key, cells in left.items():
         missing = [name for name in NEEDED[kind] if name not in cells]

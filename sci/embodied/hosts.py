@@ -8,13 +8,13 @@ so.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG
-from gramwatt.sci.catalog.catalog import Catalog, Cpu, Instance
+from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
 from gramwatt.sci.catalog.embodied_facts import Tier
 from gramwatt.sci.catalog.parameters import parameters
 from gramwatt.sci.embodied.te import Embodied
@@ -22,8 +22,23 @@ from gramwatt.sci.embodied.te import Embodied
 MAKING = "manufacturing, use excluded"
 
 
-def unknown_accelerator_te() -> Embodied:
-    """TE of an accelerator that the catalog does not have [gCO2e], from two published sources."""
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is seen of a host: threads and memory [GiB], None where not known."""
+
+    threads: float | None = None
+    memory_gib: float | None = None
+
+
+def stand_in_te(part: Hardware | None) -> Embodied:
+    """TE for a part without a figure, or for one that is not in the catalog [gCO2e].
+
+    Chips that are made for one computer, and small modules, count as the whole computer.
+    """
+    if part is not None and part.host_class in ("computer", "edge"):
+        key = "computer" if part.host_class == "computer" else "host_edge"
+        stages = f"the whole computer that holds the part, {MAKING}"
+        return Embodied(_grams(key), "D", stages, includes_host=True)
     return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MAKING}")
 
 
@@ -32,17 +47,54 @@ def server_accelerators() -> float:
     return parameters()["gpu_host_devices"]
 
 
-def gpu_host_te_per_accelerator() -> Embodied:
-    """TE of one accelerator's share of its server [gCO2e]: 5700 kg (3000 to 6500) over 8."""
-    return host_share_te(1.0)
+def host_share_te(part: Hardware | None, count: float = 1.0) -> Embodied | None:
+    """TE of what stands beside so many devices where only their host's class is known [gCO2e].
+
+    None for a part of a computer's own chip, which has nothing beside it.
+    """
+    found = part.host_class if part else "card"
+    if found == "computer":
+        return None
+    shares = f"{count:g} {'share' if count == 1 else 'shares'}"
+    tier: Tier
+    if found == "server":
+        devices = server_accelerators()
+        stages = f"server for {devices:g} accelerators without them, {shares} of {devices:g}"
+        figure, tier = _grams("gpu_host").scaled(count / devices), "C"
+    else:
+        # A board that the driver lists as two devices stands in one slot.
+        boards = count / part.devices_per_board if part and found == "card" else count
+        stages = f"usual host ({found}) without its accelerators, {shares}"
+        figure, tier = _grams(f"host_{found}").scaled(boards), "D"
+    return Embodied(figure, tier, f"{stages}, {MAKING}")
 
 
-def host_share_te(accelerators: float) -> Embodied:
-    """TE of the share of a server that belongs to so many accelerators [gCO2e]."""
-    devices = server_accelerators()
-    shares = f"{accelerators:g} {'share' if accelerators == 1 else 'shares'} of {devices:g}"
-    stages = f"server for {devices:g} accelerators without them, {shares}, {MAKING}"
-    return Embodied(_grams("gpu_host").scaled(accelerators / devices), "C", stages)
+def shows_host(part: Hardware | None) -> bool:
+    """Whether threads and memory tell the size of the part's host.
+
+    They do not for boards of a published server, and for modules, which hold both themselves.
+    """
+    return part is None or part.host_class in ("card", "cloud", "workstation")
+
+
+def seen_host_te(
+    usual: Embodied, size: Size, cpu: Cpu | None = None, *, server: bool = True
+) -> Embodied:
+    """TE of a host of accelerators by what is seen of it [gCO2e], without the accelerators.
+
+    `usual` is the sum of their `host_share_te`. Storage, network and power supplies are not seen,
+    and a virtual machine is a slice of a host, so the range never is narrower than the usual one;
+    and of a `server`, fewer threads than one socket has are a slice no smaller than the usual.
+    """
+    if cpu is None and size == Size():
+        return usual
+    seen = host_te(cpu, size.threads, size.memory_gib)
+    value, low, high = seen.te_g.value, seen.te_g.low, seen.te_g.high
+    if server and _sockets(cpu, size.threads).low < 1:
+        value = max(value, usual.te_g.value)
+    low, high = min(low, usual.te_g.low), max(value, high, usual.te_g.high)
+    figure = Quantity(value, low, high, "gCO2e", "estimated", seen.te_g.source)
+    return replace(seen, te_g=figure)
 
 
 def socket_te(cpu: Cpu | None) -> Embodied:
@@ -93,19 +145,33 @@ def host_te(cpu: Cpu | None, threads: float | None, memory_gib: float | None) ->
     return Embodied(figure, tier, stages)
 
 
-def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied:
+def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied | None:
     """TE of the share of the host that belongs to one device of an instance [gCO2e].
 
-    It is share/ToR of the host's CPUs, memory and case. The share of the published server of eight
-    is used where the host is not known, and for parts that are only sold in such servers.
+    It is share/ToR of the host's CPUs, memory and case, by devices; the range holds the share by
+    threads and by memory too. Where the host is not known, or does not tell more than its class,
+    it is that of the class. None for a part that has no host beside it.
     """
-    host = catalog.host_of(instance)
-    if host is None or host.count is None or catalog.hardware(instance.hardware).in_server:
-        return gpu_host_te_per_accelerator().scaled(instance.share)
-    share = instance.share / (host.count * host.share)
-    part = host_te(catalog.cpu_of(host), host.vcpu, host.host_memory_gib).scaled(share)
-    source = f"{share:.4g} of the host {host.cited}, {part.te_g.source}"
-    return replace(part, te_g=part.te_g.sourced(source))
+    part = catalog.hardware(instance.hardware)
+    usual, host = host_share_te(part), catalog.host_of(instance)
+    if usual is None or host is None or host.count is None or not shows_host(part):
+        return usual.scaled(instance.share) if usual else None
+    by_devices = instance.share / (host.count * host.share)
+    shares = [by_devices, *_other_shares(instance, host)]
+    cpu, size = catalog.cpu_of(host), Size(host.vcpu, host.host_memory_gib)
+    whole = seen_host_te(usual.scaled(host.count * host.share), size, cpu, server=False)
+    figure = whole.te_g.scaled(by_devices)
+    source = f"{by_devices:.4g} of the host {host.cited}, {figure.source}"
+    low, high = whole.te_g.low * min(shares), whole.te_g.high * max(shares)
+    figure = Quantity(figure.value, min(low, figure.low), high, "gCO2e", figure.kind, source)
+    return replace(whole, te_g=figure)
+
+
+def _other_shares(instance: Instance, host: Instance) -> list[float]:
+    """Shares of the host's threads and of its memory for each device of an instance."""
+    pairs = [(instance.vcpu, host.vcpu), (instance.host_memory_gib, host.host_memory_gib)]
+    count = instance.count or 1
+    return [min(1.0, part / whole) / count for part, whole in pairs if part and whole]
 
 
 def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> Embodied:

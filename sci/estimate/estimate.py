@@ -18,6 +18,7 @@ from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Catalog, Instance
 from gramwatt.sci.estimate.model import DECLARED, Assumptions
+from gramwatt.sci.estimate.plausible import remarks
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.spread import USUAL_HOURS
@@ -84,7 +85,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     status = _status(request, place, energy, embodied)
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
-    notices = [*_place_notices(request, place, catalog), *work.notices]
+    notices = [*_place_notices(request, place, catalog), *work.notices, *remarks(work, hours)]
     notices += overlay_notices(inputs.items(), catalog)
     return {
         "device_hours": doc(hours),

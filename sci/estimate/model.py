@@ -5,6 +5,7 @@ Each input that is used is kept in `inputs` with its range and source, and liste
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from gramwatt.sci.base.errors import ScoreError
@@ -19,7 +20,8 @@ from gramwatt.sci.base.units import (
 )
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.accelerators import accelerator_te
-from gramwatt.sci.embodied.hosts import gpu_host_te_per_accelerator, instance_host_te
+from gramwatt.sci.embodied.hosts import host_share_te, instance_host_te, stand_in_te
+from gramwatt.sci.embodied.te import Embodied
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.score.allocation import embodied_share_g
 
@@ -94,6 +96,7 @@ class Assumptions:
         """Device hours [h]: declared, else count x hours, else from parameters and tokens."""
         asked = self.request
         if asked.device_hours is not None:
+            self._check_hours(asked.device_hours)
             return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
         if asked.hours is not None:
             count = self.devices()
@@ -117,6 +120,19 @@ class Assumptions:
         ]
         source = f"6 x N x D; {utilisation.source}; {peak.source}"
         return Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
+
+    def _check_hours(self, device_hours: float) -> None:
+        """Raise ScoreError where count x hours are given too and say something else."""
+        hours, counted = self.request.hours, self.request.count is not None or self.instance
+        if hours is None or not counted:
+            return
+        count = self.devices()
+        if not math.isclose(count * hours, device_hours, rel_tol=0.01):
+            text = (
+                f"{hours:g} hours on {count:g} devices are {count * hours:g} device_hours, "
+                f"not {device_hours:g}: leave one of them out"
+            )
+            raise ScoreError(text, code="conflicting-fields")
 
     def energy_kwh(self, hours: Quantity | None) -> Quantity | None:
         """IT energy [kWh]: declared, else power x device hours, plus the host's."""
@@ -142,13 +158,16 @@ class Assumptions:
             text = "Embodied carbon is not known; give embodied_kg_per_device and device_hours."
             self.notices.append(Notice("embodied-unknown", text, "embodied_g"))
             return None
-        life = self.catalog.lifetime(self.hardware.id if self.hardware else None)
-        if self.request.lifetime_years is not None:
-            given = self.request.lifetime_years
-            life = Quantity.exact(given, "years", "declared", DECLARED)
+        life = self.life()
         self.inputs["EL, expected lifetime"] = life
         an_hour = embodied_share_g(te, S_PER_HOUR, life, 1.0)
         return an_hour.times(hours.scaled(1.0, "1"), "gCO2e")
+
+    def life(self) -> Quantity:
+        """EL [years]: declared, else that of the catalog."""
+        if self.request.lifetime_years is not None:
+            return Quantity.exact(self.request.lifetime_years, "years", "declared", DECLARED)
+        return self.catalog.lifetime(self.hardware.id if self.hardware else None)
 
     def _peak(self) -> Quantity:
         """Peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
@@ -179,7 +198,8 @@ class Assumptions:
     def _power(self) -> Quantity | None:
         """Mean power of a device [W]: declared, else rated power by utilisation or usual share."""
         if self.request.power_w is not None:
-            return Quantity.exact(self.request.power_w, "W", "declared", DECLARED)
+            value, low, high = self.request.power_w
+            return Quantity(value, low, high, "W", "declared", DECLARED)
         if self.hardware is None or self.hardware.tdp_w is None:
             return None
         rated = Quantity.exact(
@@ -195,8 +215,8 @@ class Assumptions:
         return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
 
     def _te(self) -> Quantity | None:
-        """TE of a device with its share of a host [gCO2e]; None where the catalog has none."""
-        part = accelerator_te(self.hardware) if self.hardware else None
+        """TE of a device with its share of a host [gCO2e]; None where no device is named."""
+        part = self._device_te()
         te = part.te_g.scaled(self.share) if part else None
         if self.request.embodied_kg_per_device is not None:
             grams = g_from_kg(self.request.embodied_kg_per_device)
@@ -204,14 +224,27 @@ class Assumptions:
         if te is None:
             return None
         self.inputs["TE, embodied carbon of a device"] = te
-        if not self.with_host or (part is not None and part.includes_host):
+        if not self.request.host or (part is not None and part.includes_host):
             return te
         if self.instance:
-            host = instance_host_te(self.catalog, self.instance).te_g
+            host = instance_host_te(self.catalog, self.instance)
         else:
-            host = gpu_host_te_per_accelerator().te_g
-        self.inputs["TE, host share of a device"] = host
-        return te + host
+            host = host_share_te(self.hardware)
+        if host is None:
+            return te
+        self.inputs["TE, host share of a device"] = host.te_g
+        return te + host.te_g
+
+    def _device_te(self) -> Embodied | None:
+        """TE of a whole device, a generic figure where the catalog has none; None without one."""
+        if self.hardware is None:
+            return None
+        found = accelerator_te(self.hardware)
+        if found is None and self.request.embodied_kg_per_device is None:
+            found = stand_in_te(self.hardware)
+            text = f"Embodied carbon of {self.hardware.id} is not published: {found.stages}."
+            self.notices.append(Notice("embodied-modelled", text, "embodied_g"))
+        return found
 
     def _cited(self) -> str:
         """The part as cited in the source of a figure, with the share that the instance has."""

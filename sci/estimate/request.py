@@ -15,6 +15,8 @@ from gramwatt.sci.base.request_fields import (
     Counts,
     Flag,
     Number,
+    Ranged,
+    Span,
     Text,
     parse,
     refuse_both,
@@ -28,6 +30,8 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 class EstimateRequest:
     """A score without measuring. Power [W] is per device, energy [kWh] that of all IT equipment.
 
+    Power may have a range: an object of low, value and high.
+
     `hours` is wall time, `device_hours` may stand for count x hours; `count` counts devices as the
     driver lists them. `energy_kwh` and `power_w` win over the catalog, `intensity_g_per_kwh` over
     the zone, `embodied_kg_per_device` over the catalog's TE.
@@ -38,7 +42,7 @@ class EstimateRequest:
     count: float | None = ruled(AMOUNT)
     hours: float | None = ruled(AMOUNT)
     device_hours: float | None = ruled(AMOUNT)
-    power_w: float | None = ruled(AMOUNT)
+    power_w: Span | None = ruled(Ranged(AMOUNT))
     energy_kwh: float | None = ruled(AMOUNT)
     utilisation: float | None = ruled(SHARE)
     zone: str | None = ruled(Text())

@@ -26,6 +26,8 @@ from gramwatt.sci.grid.spread import LONG_HOURS, OTHER, OWN, USUAL_HOURS, grid_t
 UNIT = "gCO2e/kWh"
 RESERVED_CODES = {"UK": "GB", "EL": "GR"}
 """Codes in wide use that ISO 3166 only reserves: not accepted, but the right code is suggested."""
+STATES = {"GEORGIA": "US-SE-SOCO"}
+"""US states with the name of a country, and the zone that has most of their grid."""
 Scope = Literal["consumption", "production"]
 Supply = Literal["grid", "off-grid"]
 """The supply of a zone: a public grid, or the user's own without a connection to one."""
@@ -124,6 +126,7 @@ class Zones:
         country = asked.split("-")[0]
         found = [
             *(near[name] for name in near if name == asked or (len(asked) > 3 and asked in name)),
+            *(STATES[name] for name in (asked,) if name in STATES),
             *close_names(asked, near)[: CLOSE_MATCHES - 1],
             *(near[name] for name in (country,) if name in near),
         ]

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.quantity import KINDS
+from gramwatt.sci.journal.bounds import MOST, PROFILE_MOST, check_energy
 from gramwatt.sci.journal.telemetry import NAMES
 
 VERSION = 1
@@ -279,11 +280,14 @@ def _positive(value: Any) -> float:
     return number
 
 
-def _fraction(value: Any) -> float:
-    number = _positive(value)
-    if number > 1:
-        raise ValueError(f"must be at most 1: {number}")
-    return number
+def _up_to(most: float, check: Callable[[Any], float]) -> Callable[[Any], float]:
+    def checked(value: Any) -> float:
+        number = check(value)
+        if abs(number) > most:
+            raise ValueError(f"must be at most {most:g}: {number:g}")
+        return number
+
+    return checked
 
 
 def _whole(value: Any) -> int:
@@ -323,7 +327,7 @@ def _text_map(value: Any) -> dict[str, str]:
 def _profile(value: Any) -> dict[str, float]:
     if not isinstance(value, dict) or not set(value) <= set(NAMES):
         raise ValueError(f"not an object of numbers by the names {', '.join(NAMES)}")
-    return {name: _number(item) for name, item in value.items()}
+    return {name: _up_to(PROFILE_MOST, _number)(item) for name, item in value.items()}
 
 
 def _unit(value: Any) -> str:
@@ -341,15 +345,14 @@ def _flag(value: Any) -> bool:
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
     **dict.fromkeys(("started_at", "start", "end", "at", "since", "ended_at"), _moment),
-    **dict.fromkeys(("energy_j", "memory_b", "power_limit_w", "memory_peak_b"), _at_least_zero),
-    **dict.fromkeys(("power_max_w", "meter_cpu_s", "meter_rss_b", "amount"), _at_least_zero),
-    **dict.fromkeys(("utilisation_mean", "utilisation_max"), _at_least_zero),
-    **dict.fromkeys(("units_total", "update_period_s"), _positive),
+    "energy_j": _at_least_zero,
+    **{name: _up_to(most, _at_least_zero) for name, most in MOST.items()},
+    **{name: _up_to(MOST[name], _positive) for name in ("units_total", "update_period_s")},
     **dict.fromkeys(("exit_code", "signal", "rank"), _whole),
     **dict.fromkeys(("tags", "versions", "scheduler"), _text_map),
     "profile": _profile,
     "seq": _sequence,
-    "share": _fraction,
+    "share": _up_to(1, _positive),
     "pue": _positive,
     "unit": _unit,
     "notices": _texts,
@@ -361,7 +364,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 _CHECKS_BY_TYPE: dict[str, dict[str, Callable[[Any], Any]]] = {
     "job": {"kind": _one_of(*JOB_KINDS), "units": lambda value: tuple(map(_unit, _texts(value)))},
-    "device": {"kind": _one_of(*KINDS), "units": _positive},
+    "device": {"kind": _one_of(*KINDS), "units": _up_to(MOST["units"], _positive)},
     "interval": {"kind": _one_of(*KINDS)},
 }
 
@@ -372,6 +375,7 @@ def _check_meaning(record: AnyRecord) -> None:
             raise RecordError("an interval ends after it starts", code="bad-interval")
         if record.end - record.start > timedelta(days=1):
             raise RecordError("an interval is at most a day long", code="bad-interval")
+        check_energy(record.energy_j, (record.end - record.start).total_seconds())
     if isinstance(record, CountRecord) and record.since is not None:
         _check_window(record, record.since)
     if isinstance(record, JobRecord) and record.pue is not None and not 1 <= record.pue <= 5:

@@ -21,10 +21,13 @@ from gramwatt.sci.base.units import S_PER_YEAR, gib_from_bytes
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import (
+    Size,
     host_share_te,
     host_te,
+    seen_host_te,
     server_accelerators,
-    unknown_accelerator_te,
+    shows_host,
+    stand_in_te,
 )
 from gramwatt.sci.embodied.te import Embodied
 from gramwatt.sci.journal.merge import DeviceKey, MergedJob
@@ -164,8 +167,8 @@ class _Device:
         return self.record.node, self.record.device_id
 
     @property
-    def in_server(self) -> bool:
-        return isinstance(self.row, Hardware) and self.row.in_server
+    def part(self) -> Hardware | None:
+        return self.row if isinstance(self.row, Hardware) else None
 
 
 def _identified(job: MergedJob, catalog: Catalog) -> list[_Device]:
@@ -183,7 +186,7 @@ def _identified(job: MergedJob, catalog: Catalog) -> list[_Device]:
 def _identify(record: DeviceRecord, catalog: Catalog) -> _Device:
     if record.device_class not in ("cpu", *ACCELERATORS):
         return _Device(record)
-    unknown_te = None if record.device_class == "cpu" else unknown_accelerator_te()
+    unknown_te = None if record.device_class == "cpu" else stand_in_te(None)
     try:
         if record.device_class == "cpu":
             return _Device(record, row=catalog.cpu(record.name))
@@ -193,7 +196,7 @@ def _identify(record: DeviceRecord, catalog: Catalog) -> _Device:
         return _Device(record, choices=tuple(error.choices), te=unknown_te)
     except LookupFailed:
         return _Device(record, te=unknown_te)
-    return _Device(record, row=board, te=accelerator_te(board) or unknown_te)
+    return _Device(record, row=board, te=accelerator_te(board) or stand_in_te(board))
 
 
 def _accelerator(record: DeviceRecord, te: Embodied, reserved_s: float, life: Quantity) -> Share:
@@ -235,15 +238,17 @@ def _host(node: str, devices: Sequence[_Device], reserved_s: float, life: Quanti
     accelerators = [device for device in devices if device.te and not device.te.includes_host]
     if not accelerators and any(device.te for device in devices):
         return None
-    reserved = sum(device.record.share for device in accelerators)
-    if any(device.in_server for device in accelerators):
-        slots = max(server_accelerators(), reserved)
-        te = host_share_te(slots)
-        label = f"host, the share of {reserved:g} of {slots:g} accelerators"
-    else:
-        te = _seen_host(devices)
-        reserved, slots = _reserved_of(reserved, accelerators, devices)
-        label = "host (CPU, memory, board, case)"
+    te, reserved, slots = _seen_host(devices), _part_of_limits(_of_class(devices, "cpu")), 1.0
+    label = "host (CPU, memory, board, case)"
+    if accelerators:
+        reserved = sum(device.record.share for device in accelerators)
+        slots = _slots(accelerators, reserved)
+        found = _host_of(accelerators, slots, devices)
+        if found is None:
+            return None
+        te = found
+        if not all(shows_host(device.part) for device in accelerators):
+            label = f"host, the share of {reserved:g} of {slots:g} accelerators"
     return Share(
         device_id=f"{node}-host",
         node=node,
@@ -257,14 +262,25 @@ def _host(node: str, devices: Sequence[_Device], reserved_s: float, life: Quanti
     )
 
 
-def _reserved_of(
-    reserved: float, accelerators: Sequence[_Device], devices: Sequence[_Device]
-) -> tuple[float, float]:
-    """RR and ToR: accelerators reserved and in the host; the job's part of a host that has none."""
-    in_host = max((device.record.units_total or 0.0 for device in accelerators), default=0.0)
-    if in_host > reserved:
-        return reserved, in_host
-    return (1.0, 1.0) if accelerators else (_part_of_limits(_of_class(devices, "cpu")), 1.0)
+def _slots(accelerators: Sequence[_Device], reserved: float) -> float:
+    """Accelerators in the host: as many as the driver lists, and as a server is sold with."""
+    in_host = max(device.record.units_total or 0.0 for device in accelerators)
+    boards = any(device.part and device.part.host_class == "server" for device in accelerators)
+    return max(in_host, reserved, server_accelerators() if boards else 1.0)
+
+
+def _host_of(
+    accelerators: Sequence[_Device], slots: float, devices: Sequence[_Device]
+) -> Embodied | None:
+    """TE of the host of accelerators, by what is seen of it where that tells its size."""
+    parts = sorted((device.part for device in accelerators), key=shows_host)
+    shares = (host_share_te(part, slots) for part in parts)
+    usual = next((share for share in shares if share), None)
+    if usual is None or not shows_host(parts[0]):
+        return usual
+    server = not any(part and part.host_class == "workstation" for part in parts)
+    cpu, size = _seen_size(devices)
+    return seen_host_te(usual, size, cpu, server=server)
 
 
 def _part_of_limits(cpu: _Device | None) -> float:
@@ -278,12 +294,15 @@ def _part_of_limits(cpu: _Device | None) -> float:
 
 
 def _seen_host(devices: Sequence[_Device]) -> Embodied:
+    cpu, size = _seen_size(devices)
+    return host_te(cpu, size.threads, size.memory_gib)
+
+
+def _seen_size(devices: Sequence[_Device]) -> tuple[Cpu | None, Size]:
     cpu, ram = _of_class(devices, "cpu"), _of_class(devices, "ram")
-    return host_te(
-        cpu.row if cpu and isinstance(cpu.row, Cpu) else None,
-        cpu.record.units if cpu else None,
-        gib_from_bytes(ram.record.memory_b) if ram and ram.record.memory_b else None,
-    )
+    memory_gib = gib_from_bytes(ram.record.memory_b) if ram and ram.record.memory_b else None
+    known = cpu.row if cpu and isinstance(cpu.row, Cpu) else None
+    return known, Size(cpu.record.units if cpu else None, memory_gib)
 
 
 def _of_class(devices: Sequence[_Device], device_class: str) -> _Device | None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model
 
 from gramwatt.sci.base import request_fields as rule
 from gramwatt.service.api.routing import Strict
+
+
+class RangeBody(Strict):
+    """A figure with its range, low <= value <= high; the engine checks the ends."""
+
+    low: float
+    value: float
+    high: float
 
 
 def body_of(request: type[rule.Request]) -> type[Strict]:
@@ -25,6 +33,9 @@ def _field(found: rule.Rule) -> tuple[Any, Any]:
             return float | None, Field(None, ge=low, le=high)
         case rule.Number(low=low, high=high):
             return float | None, Field(None, gt=low, le=high)
+        case rule.Ranged(number=number):
+            plain = Annotated[float, Field(gt=number.low, le=number.high)]
+            return plain | RangeBody | None, None
         case rule.Choice(choices=choices):
             return Literal[choices] | None, None
         case rule.Flag():

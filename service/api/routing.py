@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
 
 from flask import Flask, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from gramwatt.sci.base.request_fields import RepeatedName, once
 from gramwatt.service.api.problems import Problem, from_validation, invalid
 
 JSON = "application/json"
@@ -160,13 +160,9 @@ def _from_body(model: type[BaseModel]) -> BaseModel:
 
 def _refuse_repeated_keys(body: bytes) -> None:
     """Raise Problem for an object that names a field twice: it has no one meaning."""
-    with suppress(ValueError, RecursionError):  # not JSON: pydantic has refused it
-        json.loads(body, object_pairs_hook=_once)
-
-
-def _once(pairs: list[tuple[str, object]]) -> None:
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise Problem("bad-json", f"the field {name[:40]!r} is given more than once")
-        seen.add(name)
+    try:
+        json.loads(body, object_pairs_hook=once)
+    except RepeatedName as error:
+        raise Problem("bad-json", str(error)) from None
+    except (ValueError, RecursionError):  # not JSON: pydantic has refused it
+        return

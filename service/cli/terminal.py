@@ -89,9 +89,9 @@ def job_lines(document: JobDoc) -> list[str]:
         ("Total O + M", _with_range(document["total_g"])),
     ]
     for row in document["sci"]:
-        score = row["g_per_unit"]
-        span = f"  ({span_text(score)})" if score else ""
-        figure = f"{value_text(score)}{span}, R = {count_text(row['count'])}"
+        span = span_text(row["g_per_unit"])
+        span = f"  ({span})" if span else ""
+        figure = f"{value_text(row['g_per_unit'])}{span}, R = {count_text(row['count'])}"
         rows.append((f"SCI per {row['unit']}", figure))
     rows.append(("Data quality", document["data_quality"]["grade"]))
     rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))

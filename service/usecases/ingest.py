@@ -10,9 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.journal.bounds import LEAST_W, check_energy
 from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
+    DeviceRecord,
     EndRecord,
     IntervalRecord,
     JobRecord,
@@ -24,11 +26,12 @@ from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.answers import IngestAnswer, Rejected
-from gramwatt.service.usecases.journal import refresh_head
+from gramwatt.service.usecases.journal import device_classes, refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
 from gramwatt.service.usecases.sequences import Arrived
 
 _WriterName = tuple[str, str]
+_Classes = dict[str, str | None]
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ def ingest(
 
     Nothing is lost when scoring fails: the lines are committed before.
     """
-    batch = _parse(job_id, lines)
+    batch = _parse(service, job_id, lines)
     answer: IngestAnswer = {
         "accepted": 0,
         "duplicate": 0,
@@ -71,8 +74,9 @@ def ingest(
     return answer
 
 
-def _parse(job_id: str, lines: Iterable[bytes]) -> _Batch:
+def _parse(service: Service, job_id: str, lines: Iterable[bytes]) -> _Batch:
     batch = _Batch()
+    classes: _Classes = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -81,12 +85,32 @@ def _parse(job_id: str, lines: Iterable[bytes]) -> _Batch:
             if record.job_id != job_id:
                 text = f"the line is of job {record.job_id!r}, the address of {job_id!r}"
                 raise RecordError(text, code="wrong-job")
+            _check_possible(service, record, classes)
         except RecordError as error:
             rejected: Rejected = {"line": number, "code": error.code, "message": error.message}
             batch.rejected.append(rejected)
         else:
             batch.records.append(record)
     return batch
+
+
+def _check_possible(service: Service, record: AnyRecord, classes: _Classes) -> None:
+    """Raise RecordError for more energy than the class of a device can draw.
+
+    `classes` are those that the upload told so far; the stored ones are read when one is needed.
+    """
+    if isinstance(record, DeviceRecord):
+        classes[record.device_id] = record.device_class
+    if not isinstance(record, IntervalRecord):
+        return
+    length_s = (record.end - record.start).total_seconds()
+    if record.energy_j <= LEAST_W * length_s:
+        return
+    if record.device_id not in classes:
+        with service.store.read() as session:
+            stored = device_classes(session, record.job_id)
+        classes.update({record.device_id: None, **stored, **classes})
+    check_energy(record.energy_j, length_s, classes[record.device_id])
 
 
 def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) -> Job:

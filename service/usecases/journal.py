@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.errors import RecordError, ScoreError
+from gramwatt.sci.journal.bounds import MOST, check_energy
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.nodes import unended
 from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
+    DeviceRecord,
     EndRecord,
     IntervalRecord,
     JobRecord,
@@ -31,27 +34,71 @@ SILENCE_WRITER = "server-silence"
 
 
 def records_of(session: Session, job: Job) -> list[AnyRecord]:
-    """Every record of the job, and the ends that the server adds when it fell silent."""
-    statements = _statements(session, job)
-    return [
-        *statements,
-        *_counts(session, job),
-        *_intervals(session, job),
-        *_silence_ends(session, job, statements),
+    """Every record of the job, and the ends that the server adds when it fell silent.
+
+    What an earlier release stored and this one refuses is left out, and a notice says so.
+    """
+    statements, refused = _statements(session, job)
+    classes = _classes(statements)
+    counts, intervals = list(_counts(session, job)), list(_intervals(session, job))
+    possible: list[AnyRecord] = [
+        *(count for count in counts if count.amount <= MOST["amount"]),
+        *(interval for interval in intervals if _is_possible(interval, classes)),
     ]
+    refused += len(counts) + len(intervals) - len(possible)
+    ends = _silence_ends(session, job, statements)
+    return [*_with_notice(statements, refused), *possible, *ends]
 
 
-def _statements(session: Session, job: Job) -> list[AnyRecord]:
-    """The job, device and end records, and windows."""
+def device_classes(session: Session, job_id: str) -> Mapping[str, str]:
+    """The class of each device that the stored lines of a job describe, by device id."""
+    job = session.scalar(sa.select(Job).where(Job.job_id == job_id))
+    return _classes(_statements(session, job)[0]) if job else {}
+
+
+def _statements(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
+    """The job, device and end records, and windows; and the number of lines that are refused."""
     lines = session.scalars(
         sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
     )
-    return [decode(line) for line in lines]
+    records: list[AnyRecord] = []
+    refused = 0
+    for line in lines:
+        try:
+            records.append(decode(line))
+        except RecordError:
+            refused += 1
+    return records, refused
+
+
+def _classes(statements: Sequence[AnyRecord]) -> dict[str, str]:
+    return {r.device_id: r.device_class for r in statements if isinstance(r, DeviceRecord)}
+
+
+def _is_possible(interval: IntervalRecord, classes: Mapping[str, str]) -> bool:
+    length_s = (interval.end - interval.start).total_seconds()
+    try:
+        check_energy(interval.energy_j, length_s, classes.get(interval.device_id))
+    except RecordError:
+        return False
+    return True
+
+
+def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecord]:
+    """The records, with a notice in the job's own where stored lines are refused."""
+    if not refused:
+        return list(statements)
+    lines = "1 stored line states" if refused == 1 else f"{refused} stored lines state"
+    text = f"records-refused: {lines} what no device can do or draw; left out of every figure."
+    return [
+        replace(r, notices=(*r.notices, text)) if isinstance(r, JobRecord) else r
+        for r in statements
+    ]
 
 
 def refresh_head(session: Session, job: Job) -> None:
     """Bring state, project, model and start of the row in line with the journal."""
-    statements = _statements(session, job)
+    statements, _ = _statements(session, job)
     try:
         merged = merge([*statements, *_silence_ends(session, job, statements)])
     except ScoreError:

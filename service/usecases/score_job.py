@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError, ScoreError
+from gramwatt.sci.base.errors import GramwattError, QuantityError, ScoreError
 from gramwatt.sci.journal.records import AnyRecord
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import head_text, split_job
@@ -104,7 +104,12 @@ def score_records(service: Service, records: Iterable[AnyRecord], revision: int)
         catalog = service.catalog
     except OverlayError as error:
         raise ScoreError(error.message, code=error.code) from None
-    return score(merge(records), annual_context(catalog, service.config.lifetime_years, revision))
+    context = annual_context(catalog, service.config.lifetime_years, revision)
+    try:
+        return score(merge(records), context)
+    except (QuantityError, OverflowError) as error:
+        text = f"the job's figures are beyond what can be added: {error}"
+        raise ScoreError(text, code="figures-overflow") from None
 
 
 def _snapshot(session: Session, job: Job) -> _Snapshot:

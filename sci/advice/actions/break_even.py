@@ -74,7 +74,7 @@ def _too_long(work: Work, hours: Quantity) -> str:
 
 def _is_card(part: Hardware) -> bool:
     """Whether it is a card that goes into any host with a slot."""
-    return part.form_factor.startswith("PCIe") and not part.in_server
+    return part.form_factor.startswith("PCIe")
 
 
 def _payback_h(made: Quantity, saving: Quantity) -> Quantity | None:

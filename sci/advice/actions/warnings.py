@@ -52,7 +52,8 @@ def _over_provisioned(work: Work, part: Hardware) -> Notice | None:
         (other.tdp_w, other)
         for other in work.catalog.all_hardware()
         if other.tdp_w and other.tdp_w <= MUCH_SMALLER * part.tdp_w
-        if other.vendor == part.vendor and "current" in other.status
+        if (other.vendor, other.device_class) == (part.vendor, part.device_class)
+        if "current" in other.status
         if (other.memory_gb or 0) >= 1.1 * peak
         if work.rented or not rented_only(other)
         if not refusals(work.request, other, work.offered)

@@ -90,3 +90,104 @@ def test_a_missing_file_is_said(ask):
     answer = ask("--input", "/no/such/file.json")
     assert answer.exit_code == 2
     assert "/no/such/file.json" in answer.stderr
+
+
+L4 = ("--hardware", "nvidia-l4", "--zone", "FR")
+
+
+def notices(answer):
+    assert answer.exit_code == 0, answer.stderr
+    return {one["code"]: one["message"] for one in json.loads(answer.stdout)["notices"]}
+
+
+def test_a_number_beyond_any_float_is_refused_in_one_line(ask):
+    for number in ("1" + 400 * "0", "1" + 5000 * "0"):
+        answer = ask("--input", "-", stdin=f'{{"hardware": "nvidia-l4", "hours": {number}}}')
+        assert (answer.exit_code, answer.stdout) == (2, "")
+        assert len(answer.stderr.splitlines()) == 1
+        assert isinstance(answer.exception, SystemExit)
+
+
+def test_power_far_above_the_rated_is_named(ask):
+    """700 000 W over the rated 72 W are 9720 times."""
+    told = notices(ask(*L4, "--hours", "1", "--power-w", "700000", "--json"))
+    assert (
+        "700 000 W a device are 9 720 times the rated 72 W of nvidia-l4"
+        in told["input-implausible"]
+    )
+    assert "power_w is per device, in W" in told["input-implausible"]
+    usual = ask(*L4, "--hours", "1", "--power-w", "72", "--json")
+    assert "input-implausible" not in notices(usual)
+
+
+def test_energy_far_above_what_the_devices_draw_is_named(ask):
+    """72 W x (1 + 0.82) x 2 are 262 W: 1 kWh in an hour is 1000 W."""
+    told = notices(ask(*L4, "--hours", "1", "--energy-kwh", "1", "--json"))
+    assert "1 000 W a device" in told["input-implausible"]
+    assert "energy_kwh is of all IT equipment, in kWh" in told["input-implausible"]
+    assert "input-implausible" not in notices(
+        ask(*L4, "--hours", "1", "--energy-kwh", "0.2", "--json")
+    )
+
+
+def test_an_intensity_in_kilograms_is_named_with_the_figure_meant(ask):
+    told = notices(ask(*L4, "--hours", "1", "--intensity-g-per-kwh", "0.35", "--json"))
+    assert "0.35 gCO2e/kWh is what no grid has" in told["input-implausible"]
+    assert told["input-implausible"].endswith("if it is in kg, give 350.")
+    far = notices(ask(*L4, "--hours", "1", "--intensity-g-per-kwh", "4000", "--json"))
+    assert "no grid has" in far["input-implausible"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "flagged"),
+    [
+        (("--hours", "1e6"), True),
+        (("--device-hours", "1e6", "--count", "8"), True),
+        (("--device-hours", "1e6", "--count", "512"), False),
+        (("--device-hours", "1e6"), False),  # of how many devices is not said
+        (("--hours", "35040"), False),
+        (("--hours", "1e6", "--lifetime-years", "50"), True),  # 438 000 h
+    ],
+)
+def test_hours_beyond_the_life_of_the_part_are_named(ask, asked, flagged):
+    told = notices(ask(*L4, *asked, "--json"))
+    assert ("lifetime-exceeded" in told) == flagged
+
+
+def test_hours_that_contradict_device_hours_are_refused(ask):
+    said = ("--hours", "100", "--count", "8", "--device-hours")
+    refused = ask(*L4, *said, "500")
+    assert refused.exit_code == 2
+    assert "100 hours on 8 devices are 800 device_hours, not 500" in refused.stderr
+    assert ask(*L4, *said, "800").exit_code == 0
+    instance = ("--instance", "aws:p4d.24xlarge", "--zone", "FR", "--hours", "1")
+    assert ask(*instance, "--device-hours", "1").exit_code == 2
+    assert ask(*instance, "--device-hours", "8").exit_code == 0
+
+
+def test_a_unit_or_a_key_given_twice_is_refused(ask):
+    twice = ask(*L4, "--hours", "1", "--unit", "token=1", "--unit", "token=2")
+    assert twice.exit_code == 2
+    assert "token is given more than once" in twice.stderr
+    for text in (
+        '{"hardware": "nvidia-l4", "hours": 1, "hours": 2}',
+        '{"hardware": "nvidia-l4", "hours": 1, "units": {"token": 1, "token": 2}}',
+    ):
+        answer = ask("--input", "-", stdin=text)
+        assert answer.exit_code == 2
+        assert "is given more than once" in answer.stderr
+
+
+def test_power_may_have_a_range(ask):
+    """10 h at 40 (30 to 60) W are 0.4 (0.3 to 0.6) kWh."""
+    by_flag = ask(*L4, "--hours", "10", "--no-host", "--power-w", "30,40,60", "--json")
+    power = {"low": 30, "value": 40, "high": 60}
+    document = {"hardware": "nvidia-l4", "zone": "FR", "hours": 10, "host": False}
+    by_file = ask("--input", "-", "--json", stdin=json.dumps({**document, "power_w": power}))
+    assert by_flag.stdout == by_file.stdout
+    energy = json.loads(by_file.stdout)["energy_kwh"]
+    assert [energy[end] for end in ("low", "value", "high")] == pytest.approx([0.3, 0.4, 0.6])
+    for wrong in ({"low": 50, "value": 40, "high": 60}, {"low": 1, "value": 2}, {"value": 3}):
+        text = json.dumps({**document, "power_w": wrong})
+        assert ask("--input", "-", stdin=text).exit_code == 2
+    assert ask(*L4, "--hours", "1", "--power-w", "30,40").exit_code == 2

@@ -19,9 +19,17 @@ APPLE = tuple(
 )
 TPUS = tuple(f"google-tpu-{version}" for version in ("v2", "v3", "v4", "v5e", "v5p", "v6e", "v7"))
 TRAINIUM = ("aws-trainium1", "aws-trainium2", "aws-trainium3")
+EXPORT = ("nvidia-h800-sxm5-80", "nvidia-h800-pcie-80", "nvidia-h20")
 MI300 = ("amd-mi300a", "amd-mi300x")
 ADA = (
-    *("nvidia-rtx-4090", "nvidia-l4", "nvidia-l40s", "nvidia-rtx-6000-ada", "nvidia-rtx-4000-ada"),
+    *(
+        "nvidia-rtx-4090",
+        "nvidia-l4",
+        "nvidia-l40",
+        "nvidia-l40s",
+        "nvidia-rtx-6000-ada",
+        "nvidia-rtx-4000-ada",
+    ),
     *("nvidia-rtx-4070-ti", "nvidia-rtx-4080", "nvidia-rtx-5000-ada"),
 )
 HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
@@ -65,7 +73,14 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     ("H200", "nvidia-h200-sxm"),
     (
         "Hopper",
-        (*H100, "nvidia-h200-sxm", "nvidia-gh200-96", "nvidia-gh200-144", "nvidia-h200-nvl"),
+        (
+            *H100,
+            "nvidia-h200-sxm",
+            "nvidia-gh200-96",
+            "nvidia-gh200-144",
+            "nvidia-h200-nvl",
+            *EXPORT,
+        ),
     ),
     ("L40S", "nvidia-l40s"),
     ("Ada Lovelace", ADA),
@@ -75,7 +90,7 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     ("MI250", "amd-mi250"),
     (
         "AMD MI-series",
-        ("amd-mi25", "amd-mi250", "amd-mi250x", *MI300, "amd-mi325x", "amd-mi355x"),
+        ("amd-mi25", "amd-mi250", "amd-mi250x", *MI300, "amd-mi325x", "amd-mi355x", "amd-mi350x"),
     ),
     ("Gaudi2", "intel-gaudi2"),
     ("Gaudi3", "intel-gaudi3"),

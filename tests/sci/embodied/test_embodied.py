@@ -21,11 +21,10 @@ from gramwatt.sci.embodied.accelerators import (
 from gramwatt.sci.embodied.hosts import (
     cpu_te,
     dram_te,
-    gpu_host_te_per_accelerator,
     host_share_te,
     host_te,
     socket_te,
-    unknown_accelerator_te,
+    stand_in_te,
 )
 from gramwatt.sci.embodied.te import Embodied
 from tests.truth import coverage, draws
@@ -48,7 +47,7 @@ VALIDATION = {
 
 # TE of one device [kg]: value, low, high and tier.
 PARTS = {
-    "nvidia-h100-sxm5-80": (164, 164, 273, "A"),  # published: 164, 225, 273
+    "nvidia-h100-sxm5-80": (164, 131, 273, "A"),  # published: 164, 225, 273
     "nvidia-b200": (284, 237, 418, "A"),
     "google-tpu-v6e": (323, 215, 485, "A"),
     "google-tpu-v5p": (1101, 730, 1650, "A"),
@@ -179,7 +178,9 @@ def test_the_bands_of_the_model(catalog: Catalog) -> None:
 def test_parts_without_inputs_have_no_figure(catalog: Catalog) -> None:
     without = {part.id for part in catalog.all_hardware()} - set(known_te(catalog))
     apple = {part.id for part in catalog.all_hardware() if part.vendor == "Apple"}
-    assert without == apple | {"google-coral-edge-tpu", "qualcomm-hexagon-npu"}
+    jetson = {part for part in without if part.startswith("nvidia-jetson-")}
+    assert len(jetson) == 4
+    assert without == apple | jetson | {"google-coral-edge-tpu", "qualcomm-hexagon-npu"}
     assert len(apple) == 8
 
 
@@ -196,7 +197,7 @@ def test_every_figure_excludes_use(catalog: Catalog) -> None:
 
 def test_an_unknown_accelerator_spans_the_catalog(catalog: Catalog) -> None:
     values = sorted(te.te_g.value / 1000 for te in known_te(catalog).values())
-    unknown = unknown_accelerator_te()
+    unknown = stand_in_te(None)
     assert kilograms(unknown) == (
         150.0,
         float(round(percentile(values, 0.1))),
@@ -207,19 +208,21 @@ def test_an_unknown_accelerator_spans_the_catalog(catalog: Catalog) -> None:
 
 def test_the_share_of_a_gpu_server() -> None:
     """5700 (3000 to 6500) kg over 8: 712.5 (375 to 812.5)."""
-    share = gpu_host_te_per_accelerator()
+    share = host_share_te(load_catalog().hardware("nvidia-h100-sxm5-80"))
+    assert share is not None
     assert kilograms(share) == (712.5, 375.0, 812.5)
-    assert kilograms(host_share_te(8)) == (5700.0, 3000.0, 6500.0)
-    assert host_share_te(0.5).te_g.value == share.te_g.value / 2
+    assert kilograms(share.scaled(8)) == (5700.0, 3000.0, 6500.0)
 
 
 def test_an_accelerator_hour() -> None:
     """H100: 164 kg over 4 years is 4.7 g an hour, with its host share (876.5 kg) 25 g."""
     hours = lifetime_years().value * 8760
-    embodied = accelerator_te(load_catalog().hardware("nvidia-h100-sxm5-80"))
+    part = load_catalog().hardware("nvidia-h100-sxm5-80")
+    embodied, host = accelerator_te(part), host_share_te(part)
     assert embodied is not None
+    assert host is not None
     assert round(embodied.te_g.value / hours, 1) == 4.7
-    assert round((embodied.te_g + gpu_host_te_per_accelerator().te_g).value / hours) == 25
+    assert round((embodied.te_g + host.te_g).value / hours) == 25
 
 
 def test_lifetime() -> None:
@@ -307,3 +310,76 @@ def test_a_larger_host_never_has_less(catalog: Catalog) -> None:
     sizes = [host_te(cpu, threads, 4.0 * threads).te_g.value for threads in (8, 64, 128, 256)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
+
+
+def host_shares(catalog: Catalog, host_class: str) -> list[tuple[float, float, float]]:
+    """The share of one board of each known host of a class [kgCO2e]: value, low, high."""
+    found = []
+    for host in catalog.all_instances():
+        part = catalog.hardware(host.hardware)
+        if part.host_class == host_class and host.id == host.host and host.count:
+            boards = host.count * host.share / part.devices_per_board
+            whole = host_te(catalog.cpu_of(host), host.vcpu, host.host_memory_gib)
+            value, low, high = (end / boards for end in kilograms(whole))
+            found.append((value, low, high))
+    return found
+
+
+def test_the_usual_host_of_a_card_is_that_of_the_known_servers(catalog: Catalog) -> None:
+    values, lows, _ = zip(*host_shares(catalog, "card"), strict=True)
+    seen = [
+        kilograms(host_te(catalog.cpu_of(one), one.vcpu, one.host_memory_gib))[0]
+        / (one.count / part.devices_per_board)
+        for one in catalog.all_instances()
+        if one.count and one.vcpu
+        if (part := catalog.hardware(one.hardware)).host_class == "card"
+    ]
+    card = parameters().quantity("host_card")
+    assert card.value == pytest.approx(statistics.median(values), rel=0.02)
+    assert card.low == pytest.approx(min(lows), rel=0.05)
+    assert card.high == pytest.approx(max(seen), rel=0.05)
+
+
+def test_the_usual_host_of_a_clouds_own_board(catalog: Catalog) -> None:
+    """The same of its hosts, and the published 2950 kg of a TPU host over its 8 chips."""
+    shares = host_shares(catalog, "cloud")
+    cloud = parameters().quantity("host_cloud")
+    median = statistics.median([value for value, _, _ in shares] + [2950 / 8])
+    assert cloud.value == pytest.approx(median, rel=0.08)
+    assert cloud.low == pytest.approx(min(low for _, low, _ in shares), rel=0.05)
+
+
+def test_every_part_has_a_host_of_its_form(catalog: Catalog) -> None:
+    classes = {part.id: part.host_class for part in catalog.all_hardware()}
+    expected = {
+        "nvidia-h100-sxm5-80": "server",
+        "nvidia-gb200": "server",
+        "amd-mi300x": "server",
+        "nvidia-l4": "card",
+        "nvidia-h100-nvl-94": "card",
+        "nvidia-rtx-4090": "workstation",
+        "nvidia-rtx-a6000": "workstation",
+        "aws-trainium2": "cloud",
+        "google-tpu-v5e": "cloud",
+        "nvidia-gh200-96": "module",
+        "amd-mi300a": "module",
+        "apple-m2": "computer",
+        "google-coral-edge-tpu": "edge",
+    }
+    assert expected.items() <= classes.items()
+
+
+def test_the_usual_hosts(catalog: Catalog) -> None:
+    """A board of two devices has one slot; a chip of a computer has nothing beside it."""
+
+    def share(name: str) -> tuple[float, ...] | None:
+        found = host_share_te(catalog.hardware(name))
+        return kilograms(found) if found else None
+
+    assert share("nvidia-l4") == (225.0, 43.0, 1400.0)
+    assert share("nvidia-k80") == (112.5, 21.5, 700.0)
+    assert share("nvidia-rtx-4090") == (360.0, 58.0, 1400.0)
+    assert share("nvidia-gh200-96") == (356.25, 0.0, 812.5)
+    assert share("google-coral-edge-tpu") == (45.0, 10.5, 96.0)
+    assert share("apple-m2") is None
+    assert kilograms(stand_in_te(catalog.hardware("apple-m2"))) == (158.0, 71.0, 261.0)

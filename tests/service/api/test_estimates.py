@@ -27,6 +27,21 @@ def test_an_estimate_by_hand(client: FlaskClient) -> None:
     assert answer.json["pue"]["value"] == 1.2
 
 
+def test_power_with_a_range_over_http(client: FlaskClient) -> None:
+    """10 h at 40 (30 to 60) W are 0.4 (0.3 to 0.6) kWh."""
+    power = {"low": 30, "value": 40, "high": 60}
+    energy = client.post("/v1/estimates", json={**QUESTION, "power_w": power}).json["energy_kwh"]
+    assert [energy[end] for end in ("low", "value", "high")] == pytest.approx([0.3, 0.4, 0.6])
+    wrong = {"low": 50, "value": 40, "high": 60}
+    assert client.post("/v1/estimates", json={**QUESTION, "power_w": wrong}).status_code == 422
+
+
+def test_a_number_beyond_any_float_is_refused_over_http(client: FlaskClient) -> None:
+    for power in (10**400, {"low": 1, "value": 2, "high": 10**400}):
+        answer = client.post("/v1/estimates", json={**QUESTION, "power_w": power})
+        assert answer.status_code == 422
+
+
 def test_an_ambiguous_name_answers_with_its_choices(client: FlaskClient) -> None:
     answer = client.post("/v1/estimates", json={**QUESTION, "hardware": "A100"})
     assert (answer.status_code, answer.json["code"]) == (422, "unanswerable")
@@ -53,7 +68,7 @@ def test_a_wrong_question_is_refused(
 
 def test_the_catalog_lists_and_finds(client: FlaskClient) -> None:
     every = client.get("/v1/catalog/hardware").json["matches"]
-    assert len(every) == len({row["id"] for row in every}) == 85
+    assert len(every) == len({row["id"] for row in every}) == 99
     [one] = client.get("/v1/catalog/hardware?name=NVIDIA L4").json["matches"]
     assert one["id"] == "nvidia-l4"
     several = client.get("/v1/catalog/hardware?name=A100").json["matches"]

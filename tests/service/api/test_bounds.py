@@ -1,0 +1,147 @@
+"""Figures beyond what any device can do: refused by line, and harmless where a store has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+
+from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import Count, Interval, Statement
+from tests.journals import START, Writer, body
+
+NDJSON = "application/x-ndjson"
+READS = ("", "/report", "/intervals", "/revisions", "/suggestions")
+L4 = {"name": "NVIDIA L4", "units_total": 1.0}
+
+
+def upload(client: FlaskClient, job: str, records: list[Any]) -> dict[str, Any]:
+    sent = client.post(f"/v1/jobs/{job}/records", data=body(records), content_type=NDJSON)
+    assert sent.status_code == 200, sent.text
+    assert isinstance(sent.json, dict)
+    return sent.json
+
+
+def hour(job: str, energy_j: float, **device: Any) -> list[Any]:
+    """A job of two hours: one of the given energy, one of 180 kJ, which is 50 W."""
+    meter = Writer(job=job, t0=START)
+    return [
+        meter.job(zone="FR", pue=1.0, units=("image",)),
+        meter.device("GPU-0", **{**L4, **device}),
+        meter.interval(0, 3600, energy_j, "GPU-0"),
+        meter.interval(3600, 7200, 180_000, "GPU-0"),
+        meter.count(10, seconds=60),
+        meter.end(7200),
+    ]
+
+
+@pytest.mark.parametrize("energy_j", [4e306, 1e200, 1e12, 74e6])
+def test_energy_that_no_gpu_can_draw_is_refused_by_its_line(
+    client: FlaskClient, energy_j: float
+) -> None:
+    """20 kW over 3660 s are 73.2 MJ."""
+    answer = upload(client, "job-1", hour("job-1", energy_j))
+    [refused] = answer["rejected"]
+    assert (answer["accepted"], refused["line"], refused["code"]) == (5, 3, "impossible-energy")
+    assert "in 3600 s is more than" in refused["message"]
+    assert "can draw" in refused["message"]
+    document = client.get("/v1/jobs/job-1").json
+    assert document["energy_kwh"]["value"] == pytest.approx(0.05)  # 180 kJ
+
+
+@pytest.mark.parametrize(
+    ("device_class", "energy_j"),
+    [("gpu", 73e6), ("cpu", 182e6), ("accelerator", 1.09e9), ("ram", 73e6), ("module", 73e6)],
+)
+def test_a_wide_margin_is_left_for_every_class(
+    client: FlaskClient, device_class: str, energy_j: float
+) -> None:
+    """20, 50 or 300 kW over an hour and a minute; a tenth of them is the largest device."""
+    asked = hour("job-1", energy_j, device_class=device_class)
+    assert upload(client, "job-1", asked)["rejected"] == []
+
+
+def test_the_class_is_known_from_an_earlier_upload(client: FlaskClient) -> None:
+    first, described, huge, *rest = hour("job-1", 1e9)
+    assert upload(client, "job-1", [first, described])["rejected"] == []
+    assert [row["line"] for row in upload(client, "job-1", [huge, *rest])["rejected"]] == [1]
+
+
+def test_a_device_that_no_line_describes_has_a_generous_bound(client: FlaskClient) -> None:
+    """1 MW over an hour and a minute are 3.66 GJ."""
+    for energy_j, refused in ((3.6e9, 0), (3.7e9, 1)):
+        job = f"job-{refused}"
+        records = [r for r in hour(job, energy_j) if not isinstance(r, DeviceRecord)]
+        assert len(upload(client, job, records)["rejected"]) == refused
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        (lambda meter: meter.count(1e31), "amount"),
+        (lambda meter: meter.device("GPU-0", memory_b=1e19), "memory_b"),
+        (lambda meter: meter.device("GPU-0", power_limit_w=1e7), "power_limit_w"),
+        (lambda meter: meter.device("GPU-0", units_total=1e8), "units_total"),
+        (lambda meter: meter.interval(0, 1, 1, power_max_w=1e7), "power_max_w"),
+        (lambda meter: meter.interval(0, 1, 1, memory_peak_b=1e300), "memory_peak_b"),
+        (lambda meter: meter.interval(0, 1, 1, utilisation_mean=1e5), "utilisation_mean"),
+        (lambda meter: meter.interval(0, 1, 1, profile={"temperature_c": 1e7}), "profile"),
+        (lambda meter: meter.end(1, meter_cpu_s=1e11), "meter_cpu_s"),
+    ],
+)
+def test_other_figures_have_bounds_too(client: FlaskClient, record: Any, field: str) -> None:
+    [refused] = upload(client, "job-1", [record(Writer(t0=START))])["rejected"]
+    assert refused["code"] == "bad-field"
+    assert f"field {field!r}: must be at most " in refused["message"]
+
+
+def stored(light: Service, job: str, client: FlaskClient) -> None:
+    """A store of an earlier release: its lines were not checked."""
+    upload(client, job, hour(job, 180_000))
+    with light.store.write() as session:
+        first = sa.select(sa.func.min(Interval.start_us)).scalar_subquery()
+        session.execute(
+            sa.update(Interval).where(Interval.start_us == first).values(energy_j=4e306)
+        )
+        session.execute(sa.update(Count).values(amount=1e308))
+        [line] = session.scalars(sa.select(Statement).where(Statement.line.contains('"device"')))
+        line.line = line.line.replace('"units_total":1.0', '"units_total":1e300')
+
+
+def test_a_store_with_impossible_lines_answers_and_says_what_it_left_out(
+    client: FlaskClient, light: Service
+) -> None:
+    stored(light, "job-1", client)
+    assert client.post("/v1/jobs/job-1/rescore", json={}).status_code == 200
+    for read in READS:
+        answer = client.get(f"/v1/jobs/job-1{read}")
+        assert answer.status_code < 500, (read, answer.text)
+    document = client.get("/v1/jobs/job-1/report").json
+    assert document["energy_kwh"]["value"] == pytest.approx(0.05)  # 180 kJ of the second hour
+    [notice] = [one for one in document["notices"] if one["code"] == "records-refused"]
+    assert notice["message"].startswith("3 stored lines state what no device can do or draw")
+    upload(client, "job-2", hour("job-2", 180_000))
+    assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-2", "job-1"]
+    month = client.get("/v1/reports/monthly/2026-05")
+    assert month.status_code == 200
+    assert month.json["totals"]["energy_kwh"]["value"] == pytest.approx(0.15)
+    assert client.get("/").status_code == 200
+
+
+def test_a_count_too_small_to_divide_by_makes_no_score_and_no_failure(client: FlaskClient) -> None:
+    """0.05 kWh over 1e-320 images is beyond any number."""
+    meter = Writer(job="job-1", t0=START)
+    records = [
+        meter.job(zone="FR", pue=1.0, units=("image",)),
+        meter.device("GPU-0", **L4),
+        meter.interval(0, 3600, 180_000, "GPU-0"),
+        meter.count(1e-320, seconds=60),
+        meter.end(3600),
+    ]
+    assert upload(client, "job-1", records)["rejected"] == []
+    told = client.get("/v1/jobs/job-1")
+    assert (told.status_code, told.json["code"]) == (409, "not-scorable")
+    assert client.get("/v1/jobs").status_code == 200

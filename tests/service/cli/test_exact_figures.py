@@ -1,0 +1,53 @@
+"""A score whose inputs are all exact, as printed by `gramwatt job`."""
+
+from pathlib import Path
+
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.local_spool import open_store
+from tests.journals import START, Writer, lines
+from tests.service.cli.command import gramwatt
+
+OVERLAY = """
+[hardware.acme-x1]
+source = "data sheet"
+name = "X1"
+class = "accelerator"
+embodied_kg = 36.5
+embodied_low_kg = 36.5
+embodied_high_kg = 36.5
+embodied_includes_host = true
+[lifetimes.default]
+source = "our books"
+years = 5
+low = 5
+high = 5
+[zones.LAB]
+source = "our plant"
+g_per_kwh = 100
+low = 100
+high = 100
+year = 2026
+"""
+
+
+def test_an_exact_score_has_no_empty_bracket(home: Path) -> None:
+    """1 kWh at 100 g, and 36 500 g x 1 h over 43 800 h: 100.8333 g over 10 images."""
+    home.mkdir(parents=True)
+    (home / "overlay.toml").write_text(OVERLAY)
+    meter = Writer(job="job-1", t0=START)
+    acme = {"name": "X1", "device_class": "accelerator", "meter": "bill", "kind": "declared"}
+    records = [
+        meter.job(zone="LAB", pue=1.0, units=("image",)),
+        meter.device("X1-0", **acme),
+        meter.interval(0, 3600, 3.6e6, "X1-0", kind="declared"),
+        meter.count(10, seconds=60),
+        meter.end(3600),
+    ]
+    service = open_store(home)
+    ingest(service, "job-1", lines(records))
+    service.store.close()
+    code, out, _ = gramwatt("job", "job-1")
+    assert code == 0
+    [line] = [line for line in out.splitlines() if line.startswith("SCI per image")]
+    assert "()" not in line
+    assert line.split("image", 1)[1].split() == ["10.08", "g", "CO2e/image,", "R", "=", "10"]
