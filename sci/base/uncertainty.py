@@ -7,8 +7,11 @@ vendors' too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
 
 from gramwatt.sci.base.host_model import RANGES, RelativeRange
 from gramwatt.sci.base.quantity import Kind, Quantity
@@ -39,6 +42,10 @@ ENERGY_SPREADS: dict[Kind, Spread] = {
 }
 
 
+OF_EACH_DEVICE: tuple[Kind, ...] = ("measured", "integrated")
+"""Kinds of energy that a sensor of each device reads."""
+
+
 def relative_range(kind: Kind, meter: str) -> RelativeRange:
     """The range of energy of a kind from `meter`, as factors of the value, and its evidence.
 
@@ -50,14 +57,38 @@ def relative_range(kind: Kind, meter: str) -> RelativeRange:
     return RelativeRange(1.0 - spread.fraction, 1.0 + spread.fraction, spread.source)
 
 
-def energy(energy_j: float, kind: Kind, meter: str) -> Quantity:
+class Sensors(NamedTuple):
+    """Devices whose energy is summed: a name for them, and the relative spread of their sum over
+    that of one.
+    """
+
+    name: str
+    spread: float
+
+    @classmethod
+    def of(cls, joules: Mapping[str, float]) -> Sensors:
+        """Those of devices with so much energy [J] each, by id; one's error is not another's."""
+        if len(joules) == 1:
+            return cls(next(iter(joules)), 1.0)
+        digest = sha256(" ".join(sorted(joules)).encode()).hexdigest()[:12]
+        whole = math.fsum(joules.values())
+        spread = math.hypot(*joules.values()) / whole if whole > 0 else 1.0
+        return cls(f"{len(joules)} devices {digest}", spread)
+
+
+def energy(energy_j: float, kind: Kind, meter: str, sensors: Sensors | None = None) -> Quantity:
     """Energy [J] read by `meter`, with its range (`relative_range`).
 
-    Energy of one meter and kind shares its error: a sensor's gain stays over all intervals.
+    A sensor's gain stays over all intervals of its device, and is another's on another device; a
+    model errs alike on all devices, and so does what is known without its `sensors`.
     """
     low, high, _ = relative_range(kind, meter)
+    name = f"{meter}, {kind}"
+    if sensors and kind in OF_EACH_DEVICE:
+        low, high = 1 - (1 - low) * sensors.spread, 1 + (high - 1) * sensors.spread
+        name = f"{name}, {sensors.name}"
     figure = Quantity(energy_j, energy_j * low, energy_j * high, "J", kind, meter)
-    return figure.named(f"{meter}, {kind}") if energy_j > 0 else figure
+    return figure.named(name) if energy_j > 0 else figure
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

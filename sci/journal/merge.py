@@ -52,6 +52,12 @@ class MergedDevice:
         """What identifies the device in the job."""
         return self.record.node, self.record.device_id
 
+    @property
+    def identity(self) -> str:
+        """What identifies the device among all jobs."""
+        device_id = self.record.device_id
+        return device_id if _is_unique(device_id) else f"{self.record.node} {device_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:

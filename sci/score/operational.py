@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import chain
-from math import fsum
 
 from gramwatt.sci.base import uncertainty
 from gramwatt.sci.base.days import DAY, by_day, midnight
@@ -24,8 +23,8 @@ from gramwatt.sci.base.quantity import (
     join_sources,
     prevailing,
     total,
-    weakest,
 )
+from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
@@ -41,6 +40,7 @@ _KINDS: Mapping[str, Kind] = {kind: kind for kind in KINDS}
 class DeviceEnergy:
     """Energy [J] of one device, read by `meter`: by kind, and by intensity point."""
 
+    device_id: str
     meter: str
     by_kind: Mapping[Kind, float]
     by_point: Mapping[int, float]
@@ -48,7 +48,9 @@ class DeviceEnergy:
     @cached_property
     def energy_j(self) -> Quantity | None:
         """Energy [J]; None where nothing was read."""
-        return _energy_j({(self.meter, kind): joules for kind, joules in self.by_kind.items()})
+        sums = {(self.meter, kind): joules for kind, joules in self.by_kind.items()}
+        alone = Sensors(self.device_id, 1.0)
+        return _energy_j(sums, dict.fromkeys(sums, alone))
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,15 @@ class JobEnergy:
     devices: Mapping[DeviceKey, DeviceEnergy]
     sums: Sums
     of_day: Mapping[date, Sums]
+
+    @cached_property
+    def sensors(self) -> Mapping[tuple[str, Kind], Sensors]:
+        """The devices of each meter and kind."""
+        found: dict[tuple[str, Kind], dict[str, float]] = defaultdict(dict)
+        for device in self.devices.values():
+            for kind, joules in device.by_kind.items():
+                found[device.meter, kind][device.device_id] = joules
+        return {key: Sensors.of(joules) for key, joules in found.items()}
 
     @cached_property
     def by_kind(self) -> dict[str, float]:
@@ -99,7 +110,7 @@ class JobEnergy:
         by_meter: dict[tuple[str, Kind], float] = defaultdict(float)
         for (meter, kind, _), joules in self._sums(day).items():
             by_meter[meter, kind] += joules
-        return _energy_j(by_meter)
+        return _energy_j(by_meter, self.sensors)
 
     def operational_g(self, pue: Quantity, day: date | None = None) -> Quantity | None:
         """O [gCO2e] = sum(E x I x PUE), of the job or of one day; None where no energy is known.
@@ -113,7 +124,7 @@ class JobEnergy:
             term = joules / J_PER_KWH, self.points[index].intensity
             terms[meter, kind, of_site].append(term)
         emitted = total(
-            uncertainty.energy(1.0, kind, meter)
+            uncertainty.energy(1.0, kind, meter, self.sensors.get((meter, kind)))
             .times(_weighted(of_meter, "gCO2e"), "gCO2e")
             .times(of_site, "gCO2e")
             for (meter, kind, of_site), of_meter in terms.items()
@@ -204,7 +215,7 @@ def join(
             by_point[point] += joules
             sums[meter, kind, point] += joules
             of_day.setdefault(day, defaultdict(float))[meter, kind, point] += joules
-        energy[device.key] = DeviceEnergy(meter, by_kind, by_point)
+        energy[device.key] = DeviceEnergy(device.identity, meter, by_kind, by_point)
     return JobEnergy(track, sites, points, energy, sums, of_day)
 
 
@@ -234,18 +245,18 @@ def _cells(
 
 def _weighted(terms: Sequence[tuple[float, Quantity]], unit: str) -> Quantity:
     """sum(weight x figure) in `unit` for exact weights of at least 0."""
-    value = fsum(weight * figure.value for weight, figure in terms)
-    low = fsum(weight * figure.low for weight, figure in terms)
-    high = fsum(weight * figure.high for weight, figure in terms)
-    kind = weakest(figure.kind for _, figure in terms)
-    source = join_sources(figure.source for _, figure in terms)
-    return Quantity(value, min(low, value), max(high, value), unit, kind, source)
+    weighted = total(figure.scaled(weight, unit) for weight, figure in terms)
+    assert weighted is not None  # no caller has no terms
+    return weighted
 
 
-def _energy_j(sums: Mapping[tuple[str, Kind], float]) -> Quantity | None:
-    """Energy [J] out of joules by meter and kind."""
+def _energy_j(
+    sums: Mapping[tuple[str, Kind], float], sensors: Mapping[tuple[str, Kind], Sensors]
+) -> Quantity | None:
+    """Energy [J] out of joules by meter and kind, and the devices that they are of."""
     figure = total(
-        uncertainty.energy(joules, kind, meter) for (meter, kind), joules in sums.items()
+        uncertainty.energy(joules, kind, meter, sensors.get((meter, kind)))
+        for (meter, kind), joules in sums.items()
     )
     if figure is None:
         return None

@@ -18,6 +18,7 @@ from gramwatt.sci.base import uncertainty
 from gramwatt.sci.base.document import WindowDoc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import KINDS, Kind, Quantity, total
+from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, format_time
@@ -138,6 +139,7 @@ class _Readings:
 
     def __init__(self, device: MergedDevice) -> None:
         self.meter, self.node = device.record.meter, device.record.node
+        self.sensor = Sensors(device.identity, 1.0)
         self._intervals = device.intervals
         self._starts = [interval.start for interval in device.intervals]
         self._ends = [interval.end for interval in device.intervals]
@@ -180,7 +182,9 @@ def _energy_j(window: Window, devices: Sequence[_Readings]) -> Quantity | None:
         joules = device.energy_j(window.start, window.end)
         if not joules:
             return None
-        figures += [uncertainty.energy(j, kind, device.meter) for kind, j in joules.items()]
+        figures += [
+            uncertainty.energy(j, kind, device.meter, device.sensor) for kind, j in joules.items()
+        ]
     return total(figures)
 
 
