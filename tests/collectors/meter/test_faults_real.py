@@ -1,4 +1,4 @@
-"""Jobs of real processes, several at once, each killed for real in its own way, or run twice under one id.
+"""Jobs of real processes, several at once: killed for real, or run twice under one id.
 
 All the while `gramwatt sync` sends what it finds to a server and deletes what has ended.
 """
