@@ -29,9 +29,10 @@ from gramwatt.sci.journal.records import (
 def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
     """Write an end for every dead writer without one; False when the folder stays open.
 
-    Nothing is written while a writer lives in the folder or another process is closing it. On
-    storage without locks two may close at once: both then write the same lines to the same file.
-    With `strict` a folder whose lines cannot be understood raises RecordError.
+    Nothing is written while a writer lives in the folder, a client may start another meter, or
+    another process is closing it. On storage without locks two may close at once: both then write
+    the same lines to the same file. With `strict` a folder whose lines cannot be understood raises
+    RecordError.
     """
     try:
         lock = acquire(folder.path / LOCK)
@@ -40,7 +41,7 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
     except OSError:
         lock = None
     try:
-        if folder.is_live():
+        if folder.is_live() or folder.may_be_resumed():
             return False
         records, closed = _records(folder), set[str | None]()
         for dead in folder.unclosed():

@@ -136,10 +136,12 @@ class SpoolFolder:
         return sum(_size(path) for path in _entries(self.path))
 
     def may_be_resumed(self) -> bool:
-        """Whether a client lives here whose meter died without an end.
+        """Whether a client lives here whose meter died without an end, not long ago.
 
-        It may start another meter, which counts on from what this folder has.
+        It starts another meter, which continues from what this folder has.
         """
+        if not self._is_recent():
+            return False
         known = self.writers()
         ended = {item.client for item in known if item.ended}
         return any(i.client not in ended and _client_lives(i.state or {}) for i in known)
@@ -151,17 +153,19 @@ class SpoolFolder:
 
     def is_live(self) -> bool:
         """Whether a living process writes here, as far as this machine can tell."""
-        entries = _entries(self.path)
-        journals = [path for path in entries if path.suffix == ".jsonl"]
+        journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
         if any(_held(path) for path in journals):
             return True
         now = time.time()
         if any(_size(path) == 0 and now - _mtime(path) < NEWBORN_S for path in journals):
             return True
+        return self._is_recent() and not self._is_of_this_machine(journals)
+
+    def _is_recent(self) -> bool:
+        """Whether a meter has written here within FOREIGN_QUIET_S."""
         # Not by the other files: who delivers the folder writes there as well.
-        written = (_mtime(path) for path in entries if path.suffix in (".jsonl", ".open"))
-        recent = now - max(written, default=0.0) < FOREIGN_QUIET_S
-        return recent and not self._is_of_this_machine(journals)
+        kept = (path for path in _entries(self.path) if path.suffix in (".jsonl", ".open"))
+        return time.time() - max(map(_mtime, kept), default=0.0) < FOREIGN_QUIET_S
 
     def _is_of_this_machine(self, journals: list[Path]) -> bool:
         """Whether it was written here, perhaps in another container or before the last boot, so

@@ -50,6 +50,10 @@ SIZE_EVERY_NS = 600 * NS_PER_S
 LEAST_FREE_B = 1_000_000
 """Room that a home must have for a job to begin there [B]: some hours of journal."""
 NOTICES_MAX = 64
+_SAME_NAME = (
+    "another machine of the job has this one's name and is not measured; "
+    "unset GRAMWATT_ALLOW_HOST_NAMES"
+)
 PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
     "processes-left",
     "spool-elsewhere",
@@ -358,7 +362,10 @@ class NodeMeter:
         for state in folder.live_states(but=self.journal.base["writer"]):
             devices.pids.add(int(state.get("parent_pid") or -1))
             seen = tuple(sorted(state.get("visible", {}).items()))
-            if seen in self._adopted or state.get("boot") != self.dependencies.boot:
+            if state.get("boot") != self.dependencies.boot:  # by names of hosts that are the same
+                self.notify("energy-unmeasured", f"{_SAME_NAME}: {self.node}.")
+                continue
+            if seen in self._adopted:
                 continue
             self._adopted.add(seen)
             mark_ns = int(state["start_ns"] - state["offset_ns"]) + self.timeline.offset_ns

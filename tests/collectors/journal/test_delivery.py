@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -31,52 +29,16 @@ from tests.collectors.client.test_end_to_end import (
     wait_until,
 )
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
+from tests.collectors.slowserver import SlowServer
 
 __all__ = ["environ"]
-
-
-class SlowServer(ThreadingHTTPServer):
-    """Takes every line, and answers only when it may."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), SlowHandler)
-        self.lines: list[bytes] = []
-        self.asked, self.may_answer = threading.Event(), threading.Event()
-
-
-class SlowHandler(BaseHTTPRequestHandler):
-    server: SlowServer
-
-    def do_POST(self) -> None:
-        lines = self.rfile.read(int(self.headers["Content-Length"])).splitlines()
-        self.server.asked.set()
-        self.server.may_answer.wait(25)
-        self.server.lines += lines
-        highest: dict[str, int] = {}
-        for record in map(json.loads, lines):
-            highest[record["writer"]] = max(record["seq"], highest.get(record["writer"], 0))
-        acknowledged = [{"writer": name, "seq": seq} for name, seq in highest.items()]
-        answer = {"accepted": len(lines), "duplicate": 0, "rejected": []}
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps({**answer, "acknowledged": acknowledged}).encode())
-
-    def log_message(self, *_args: Any) -> None:
-        return
 
 
 @pytest.fixture
 def server() -> Iterator[SlowServer]:
     running = SlowServer()
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
     yield running
-    running.may_answer.set()
-    running.shutdown()
-    thread.join()
-    running.server_close()
+    running.stop()
 
 
 @pytest.mark.parametrize("second", ["still runs", "has ended"])
@@ -87,7 +49,7 @@ def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
     first = "with track(unit='image') as job:\n    job.count(7)\n    time.sleep(1.2)\n"
     assert start_script(environ, first, tmp_path).wait(60) == 0
     wait_until(lambda: not meters(environ), "the end of the first run")
-    address = {"GRAMWATT_SERVER": f"http://127.0.0.1:{server.server_port}"}
+    address = {"GRAMWATT_SERVER": server.url}
     syncing = subprocess.Popen([*GRAMWATT, "sync"], env=environ | address)
     assert server.asked.wait(30)
 

@@ -1,4 +1,7 @@
-"""Twenty jobs of real processes, at once, each killed for real in its own way."""
+"""Jobs of real processes, several at once: killed for real, or run twice under one id.
+
+All the while `gramwatt sync` sends what it finds to a server and deletes what has ended.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,24 +18,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from tests.collectors.rig import energy_j
+from tests.collectors.slowserver import SlowServer
 
-JOBS = 20
+JOBS, AT_ONCE = 24, 8
 POWER_W = 300.0
 WAVE = {"type": "constant", "power_w": POWER_W}
 LATE_S = 1.5
-"""Forty processes on two cores, which others may need as well: a kill and what it stops are at
+"""Sixteen processes on two cores, which others may need as well: a kill and what it stops are at
 most this far apart."""
 LOST_S = 10.0
 CLIENT = """
 import sys, time
 from gramwatt import track
+began = time.clock_gettime(time.CLOCK_BOOTTIME)
 with track(unit="image") as job:
-    print("up", flush=True)
+    print("up", began, flush=True)
     end, counted = time.monotonic() + float(sys.argv[1]), 0
     while time.monotonic() < end:
         job.count(1)
@@ -43,11 +50,11 @@ with track(unit="image") as job:
 
 @dataclass
 class Life:
-    """What became of a job, when it ended by the boot clock [s], and what a whole one counted."""
+    """What became of a job, how long it lasted [s], and what a whole one counted."""
 
     name: str
     fate: str
-    end_s: float
+    lasted_s: float
     counted: int | None = None
 
 
@@ -81,7 +88,19 @@ def kill(pids: list[int]) -> None:
 def live(seed: int, environ: dict[str, str]) -> Life:
     """One job from its start to its end, whatever that is."""
     draw, name = Random(seed), f"real-{seed}"
-    fate = ("stop", "meter", "job", "both", "meter twice")[seed % 5]
+    fate = ("stop", "meter", "job", "both", "meter twice", "two runs")[seed % 6]
+    if fate != "two runs":
+        return live_once(draw, name, fate, environ)
+    first = live_once(draw, name, "stop", environ)
+    time.sleep(draw.uniform(0, 2))
+    second = live_once(draw, name, draw.choice(["stop", "meter"]), environ)
+    assert first.counted is not None
+    assert second.counted is not None
+    lasted_s, counted = first.lasted_s + second.lasted_s, first.counted + second.counted
+    return Life(name, fate, lasted_s, counted)
+
+
+def live_once(draw: Random, name: str, fate: str, environ: dict[str, str]) -> Life:
     lives_s = draw.uniform(10.5, 14) if fate == "both" else draw.uniform(2.5, 8)
     client = subprocess.Popen(
         [sys.executable, "-c", CLIENT, str(lives_s)],
@@ -90,7 +109,9 @@ def live(seed: int, environ: dict[str, str]) -> Life:
         stderr=subprocess.DEVNULL,
     )
     assert client.stdout is not None
-    assert client.stdout.readline() == b"up\n"
+    up, began = client.stdout.readline().split()
+    assert up == b"up"
+    start_s = float(began)
     if fate.startswith("meter"):
         for _ in range(fate.count(" ") + 1):
             time.sleep(draw.uniform(0.2, lives_s / 2 - 0.2))
@@ -98,15 +119,15 @@ def live(seed: int, environ: dict[str, str]) -> Life:
             kill(meters_of(name))
     end_s = 0.0
     if fate in ("job", "both"):
-        time.sleep(lives_s - draw.uniform(0.1, 1.0))
+        time.sleep(lives_s - draw.uniform(1.0, 2.0))  # time enough to find the meters
         kill([*(meters_of(name) if fate == "both" else []), client.pid])
         end_s = boot_s()
     printed = client.stdout.readline().split()
     client.wait(30)
     client.stdout.close()
     if not printed:
-        return Life(name, fate, end_s)
-    return Life(name, fate, float(printed[0]), int(printed[1]))
+        return Life(name, fate, end_s - start_s)
+    return Life(name, fate, float(printed[0]) - start_s, int(printed[1]))
 
 
 def wait_for(done: Callable[[], bool]) -> bool:
@@ -124,31 +145,45 @@ def board(seed: int, folder: Path) -> dict[str, str]:
     return {"GRAMWATT_NVML": f"synthetic:{spec}"}
 
 
-def test_twenty_jobs_killed_for_real(tmp_path: Path) -> None:
+def test_jobs_killed_for_real_while_others_are_delivered(tmp_path: Path) -> None:
     own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
+    server, over = SlowServer(answers_after_s=0.3), threading.Event()
 
     def run(seed: int) -> Life:
         return live(seed, os.environ | own | board(seed, tmp_path))
 
-    with ThreadPoolExecutor(JOBS) as pool:
+    def deliver() -> None:
+        command = [sys.executable, "-m", "gramwatt", "sync", "--quiet"]
+        while not over.wait(0.5):
+            subprocess.run(
+                command, env=os.environ | own | {"GRAMWATT_SERVER": server.url}, check=True
+            )
+
+    with ThreadPoolExecutor(AT_ONCE + 1) as pool:
+        delivering = pool.submit(deliver)
         lives = list(pool.map(run, range(JOBS)))
+        over.set()
+        delivering.result()
+    server.stop()
+    assert any(b'"real-5"' in line for line in server.lines)
     for life in lives:
-        check(life, SpoolFolder(next((tmp_path / "home" / "spool" / life.name).iterdir())))
+        folder = SpoolFolder(tmp_path / "home" / "spool" / life.name / node_id())
+        check(life, folder, server.lines)
 
 
-def check(life: Life, folder: SpoolFolder) -> None:
+def check(life: Life, folder: SpoolFolder, delivered: list[bytes]) -> None:
     """0 joules twice, and at most 10 s lost, of those who lost meter and job; nothing else lost."""
     for path in folder.path.glob("*.jsonl"):
         if not path.stat().st_size:  # killed at its birth, and not taken for a newborn any more
             os.utime(path, (0, 0))
     assert wait_for(lambda: not folder.is_live()), life
     assert close_dead(folder), life
-    job = merge(decode(line) for line in folder.lines())
-    start_s = job.started_at.timestamp() + boot_s() - time.time()
-    truth_j = POWER_W * (life.end_s - start_s)
+    known = map(decode, [*delivered, *folder.lines()])
+    job = merge(record for record in known if record.job_id == life.name)
+    truth_j = POWER_W * life.lasted_s
     booked_j = sum(energy_j(d.intervals) for d in job.devices if d.record.device_class == "gpu")
     lost_j = POWER_W * LOST_S if life.fate == "both" else 0.0
-    late_j = POWER_W * LATE_S
+    late_j = POWER_W * LATE_S * (2 if life.fate == "two runs" else 1)
     assert truth_j - lost_j - late_j <= booked_j <= truth_j + late_j, (life, truth_j, booked_j)
     states = {"stop": "completed", "job": "killed", "both": "lost"}
     assert job.state == states.get(life.fate, "completed"), life

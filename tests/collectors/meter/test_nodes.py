@@ -103,3 +103,16 @@ def test_after_a_reboot_a_dead_job_is_closed_at_once(
         monkeypatch.setattr(identity, "_machine", lambda: "another")
     assert identity.node_id() != rig.folder().node
     assert close_dead(rig.folder()) == same_machine
+
+
+def test_machines_of_one_name_are_reported_where_names_are_nodes(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    named = {"config": {"allow_host_names": True}}
+    first = rig.start(pid=100, **named)
+    rig.boot = "boot-2"
+    second = rig.start(pid=101, **named)
+    rig.run(5, first, second)
+    for meter in (second, first):
+        rig.stop(meter)
+    (notice,) = [n for n in rig.merged().notices if n.code == "energy-unmeasured"]
+    assert f"not measured; unset GRAMWATT_ALLOW_HOST_NAMES: {rig.folder().node}" in notice.message
