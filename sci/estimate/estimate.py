@@ -24,7 +24,7 @@ from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.spread import USUAL_HOURS
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
-from gramwatt.sci.score.location import Place, locate, reused
+from gramwatt.sci.score.location import Place, in_data_centre, locate, reused
 from gramwatt.sci.score.method import (
     APPROACH,
     ENGINE_VERSION,
@@ -75,7 +75,8 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     name = machine.hardware if machine else request.hardware
     hardware = catalog.hardware(name) if name else None
     request = placed(request, machine)
-    place = _place(request, catalog)
+    served = machine is not None or (hardware is not None and in_data_centre(hardware))
+    place = _place(request, catalog, served)
     grid = _grid(request, place, intensity)
     work = Assumptions(request, hardware, catalog, machine)
     hours = work.device_hours()
@@ -133,13 +134,13 @@ def placed(request: EstimateRequest, machine: Instance | None) -> EstimateReques
     return request
 
 
-def _place(request: EstimateRequest, catalog: Catalog) -> Place:
+def _place(request: EstimateRequest, catalog: Catalog, data_centre: bool) -> Place:
     """Zone, region and PUE; raises LookupFailed for a zone or region that is not known."""
     if request.zone:
         catalog.zone(request.zone)
     if request.region:
         catalog.region(request.region)
-    return locate(request.zone, request.region, request.pue, catalog)
+    return locate(request.zone, request.region, request.pue, catalog, data_centre=data_centre)
 
 
 def _grid(request: EstimateRequest, place: Place, intensity: IntensityLookup) -> Quantity:

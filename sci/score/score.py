@@ -7,21 +7,22 @@ and the scores None, and the status `not-sci`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.propagation import UncertaintyDoc
+from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.intensity import IntensityTrack, aligned
-from gramwatt.sci.journal.merge import MergedDevice, MergedJob, NodePlace
+from gramwatt.sci.journal.merge import DeviceKey, MergedDevice, MergedJob, NodePlace
 from gramwatt.sci.journal.records import IntervalRecord, format_time
 from gramwatt.sci.journal.telemetry import joined
-from gramwatt.sci.score.allocation import Share, allocate
+from gramwatt.sci.score.allocation import ACCELERATORS, Share, allocate
 from gramwatt.sci.score.context import ScoreContext, ScoredJob, doc
 from gramwatt.sci.score.functional_unit import Converted, UnitScore, convert, unit_scores
-from gramwatt.sci.score.location import Place, locate_nodes, reused
+from gramwatt.sci.score.location import Place, in_data_centre, locate_nodes, reused
 from gramwatt.sci.score.method import inputs, method, overlay_notices
 from gramwatt.sci.score.operational import DeviceEnergy, Site, join
 from gramwatt.sci.score.quality import conformance, quality
@@ -128,10 +129,18 @@ def _scored(converted: Converted, context: ScoreContext) -> ScoredJob:
     job = converted.job
     whole = NodePlace("", job.head.zone, job.head.region, job.head.pue)
     names = [node.name for node in job.nodes]
-    place = locate_nodes(whole, job.places, names, context.catalog)
-    energy = join(job.devices, *_sites(job, place, context))
     embodied = allocate(job, context.catalog, context.lifetime)
+    served = bool(job.head.scheduler) or _on_servers(job, embodied.ids, context.catalog)
+    place = locate_nodes(whole, job.places, names, context.catalog, data_centre=served)
+    energy = join(job.devices, *_sites(job, place, context))
     return ScoredJob(job, context, place, energy, embodied, converted.used)
+
+
+def _on_servers(job: MergedJob, ids: Mapping[DeviceKey, str], catalog: Catalog) -> bool:
+    """Whether an accelerator of the job is made for data centres; `ids` are its catalog ids."""
+    accelerators = (d.key for d in job.devices if d.record.device_class in ACCELERATORS)
+    parts = {ids[key] for key in accelerators if key in ids}
+    return any(in_data_centre(catalog.hardware(part)) for part in parts)
 
 
 def _sites(

@@ -8,7 +8,7 @@ from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Region
-from gramwatt.sci.score.location import UNDECLARED_PUE
+from gramwatt.sci.score.location import DATA_CENTRE_PUE
 
 REGIONS_SHOWN = 3
 LIMITS = "check latency, data residency and transfer; which regions are permitted is yours to say"
@@ -43,7 +43,7 @@ def _intensity(work: Work, region: Region) -> Quantity | None:
 
 
 def _moved(work: Work, region: Region, grid: Quantity) -> Suggestion:
-    pue = region.pue or UNDECLARED_PUE
+    pue = region.pue or DATA_CENTRE_PUE
     same = unchanged("the same hardware does the same work")
     operational, embodied = work.operational_g_h, work.embodied_g_h
     ratio = None

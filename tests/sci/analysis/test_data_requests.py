@@ -32,7 +32,7 @@ def test_an_undeclared_pue_and_an_unread_device_are_asked_for():
     assert requests[0].supplier == "NVIDIA"
     assert requests[0].data == "a way to read the energy of NVIDIA H100 80GB HBM3"
     assert (
-        DataRequest("operator of the data centre", "PUE measured over a year", "1 to 1.6")
+        DataRequest("operator of the data centre", "PUE measured over a year", "1.1 to 2.19")
         in requests
     )
 

@@ -106,11 +106,32 @@ def test_pue_is_applied_once_and_to_energy_never():
 
 def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
     doc = scored(gpu_job(pue=None))
-    assert doc["method"]["pue"]["value"] == 1.0
-    assert doc["method"]["pue"]["high"] == 1.6
+    pue = doc["method"]["pue"]
+    assert (pue["low"], pue["value"], pue["high"]) == (1.1, 1.56, 2.19)
     assert doc["conformance"] == "conforming-with-deviations"
     assert "PUE" in doc["deviations"][0]
     assert "pue-undeclared" in codes(doc)
+
+
+@pytest.mark.parametrize(
+    ("part", "scheduler", "pue"),
+    [
+        ("NVIDIA H100 80GB HBM3", {}, 1.56),
+        ("NVIDIA L4", {}, 1.56),
+        ("NVIDIA GeForce RTX 4090", {}, 1.0),
+        ("NVIDIA GeForce RTX 4090", {"system": "slurm"}, 1.56),
+        ("a part that the catalog lacks", {}, 1.0),
+    ],
+)
+def test_an_undeclared_pue_is_that_of_what_is_known_of_the_site(part, scheduler, pue):
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", scheduler=scheduler),
+        writer.device(name=part),
+        writer.interval(0, 60, 9_000),
+        writer.end(60),
+    ]
+    assert scored(records)["method"]["pue"]["value"] == pue
 
 
 def test_a_cloud_region_gives_its_zone_and_its_published_pue():
