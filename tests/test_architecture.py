@@ -25,6 +25,7 @@ ARROWS = {
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
         "gramwatt.collectors.common.files",
+        "gramwatt.collectors.common.identity",
     ),
 }
 """What each package may import of ours; the service takes in spools, private as they are, and

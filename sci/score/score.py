@@ -15,6 +15,7 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.grid.intensity import IntensityTrack, aligned
+from gramwatt.sci.journal.corrections import exclusion
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob, NodePlace
 from gramwatt.sci.journal.records import IntervalRecord, format_time
 from gramwatt.sci.journal.telemetry import joined
@@ -75,10 +76,10 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "windows": windows(scored, found),
         "days": days(scored),
         "uncertainty": _uncertainty(scored),
-        "tags": dict(job.head.tags),
         "model_id": job.head.model_id,
         "framework": job.head.framework,
         "precision": job.head.precision,
+        "corrections": [correction.to_doc() for correction in context.corrections],
     }
 
 
@@ -121,6 +122,8 @@ def _head(scored: ScoredJob, units: Iterable[UnitScore]) -> JobHead:
         "sci": [row.to_doc() for row in units],
         "conformance": status.status,
         "deviations": list(status.deviations),
+        "tags": dict(job.head.tags),
+        "excluded": exclusion(scored.context.corrections),
     }
 
 
