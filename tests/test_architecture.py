@@ -22,6 +22,7 @@ ARROWS = {
         "gramwatt.reports",
         "gramwatt.service",
         "gramwatt.collectors.journal.spool",
+        "gramwatt.collectors.journal.recovery",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
         "gramwatt.collectors.common.files",

@@ -314,7 +314,8 @@ def _emit(target: str, text: str) -> None:
 
 
 def _report_sync(done: Any, config: Config) -> None:
-    for verb, jobs in (("closed", done.closed), ("sent", done.sent), ("scored", done.scored)):
+    for verb in ("closed", "sent", "scored", "running"):
+        jobs = getattr(done, verb)
         for name in dict.fromkeys(jobs):
             print(f"{verb} {name}")
     if done.waiting:

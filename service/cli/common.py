@@ -95,13 +95,13 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
 
 @contextmanager
 def current_service() -> Iterator[Service]:
-    """The service with up-to-date tables, and the closed journals of this machine ingested."""
+    """The service with up-to-date tables, and this machine's journals as far as they go."""
     from gramwatt.service.store.migrate import upgrade
-    from gramwatt.service.usecases.local_spool import ingest_spool
+    from gramwatt.service.usecases.local_spool import take_in
 
     with open_service() as service:
         upgrade(service.store)
-        ingest_spool(service)
+        take_in(service, fresh=True)
         yield service
 
 

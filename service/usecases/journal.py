@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,15 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.store import models
 from gramwatt.service.store.documents import to_text
-from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.store.models import (
+    Count,
+    Device,
+    Interval,
+    Job,
+    OpenJournal,
+    Statement,
+    Writer,
+)
 from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
 SILENCE_WRITER = "server-silence"
@@ -59,7 +68,7 @@ def device_classes(session: Session, job_id: str) -> Mapping[str, str]:
 
 
 def _statements(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
-    """The job, device and end records, corrected, and windows; and the number of lines that are refused."""
+    """The corrected job, device and end records, and windows; and how many lines are refused."""
     lines = session.scalars(
         sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
     )
@@ -117,6 +126,16 @@ def corrections_of(session: Session, job: Job) -> list[Correction]:
 def declared_head(session: Session, job: Job) -> JobRecord:
     """What the job declares of itself, corrections included; raises ScoreError without a record."""
     return merge(_statements(session, job)[0]).head
+
+
+def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
+    """The intervals that meters on this machine have open; only a provisional score uses them."""
+    wanted = sa.select(OpenJournal.lines).where(OpenJournal.job == job.id)
+    found: list[AnyRecord] = []
+    for line in "\n".join(session.scalars(wanted)).split("\n"):
+        with suppress(RecordError):
+            found.append(decode(line))
+    return found
 
 
 def refresh_head(session: Session, job: Job) -> None:

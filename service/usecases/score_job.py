@@ -15,9 +15,9 @@ from gramwatt.sci.journal.corrections import Correction
 from gramwatt.sci.journal.records import AnyRecord
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import head_text, split_job
-from gramwatt.service.store.models import Day, Job, Provisional, Score
+from gramwatt.service.store.models import Day, Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
-from gramwatt.service.usecases.journal import corrections_of, records_of
+from gramwatt.service.usecases.journal import corrections_of, open_records_of, records_of
 
 _log = logging.getLogger("gramwatt.service")
 
@@ -82,6 +82,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         if known and (known.version == job.version or (known.made_us > oldest_us and not fresh)):
             return
         seen = _snapshot(session, job)
+        seen.records.extend(open_records_of(session, job))
     document = _score(service, seen)
     with service.store.write() as session:
         job = _locked(session, key)
@@ -160,7 +161,8 @@ def _store_revision(
         job.revision = document["revision"]
         job.scored_version = seen.version
         _store_head(job, document)
-        session.execute(sa.delete(Provisional).where(Provisional.job == key))
+        for table in (Provisional, OpenJournal):
+            session.execute(sa.delete(table).where(table.job == key))
         session.execute(sa.delete(Day).where(Day.job == key))
         session.add_all(Day(job=key, day=day["day"]) for day in document["days"])
     return True

@@ -48,7 +48,7 @@ def test_one_line_a_job_with_its_length_energy_and_score_at_80_columns(every_sor
     assert "failed     3 min   30.0 Wh" in failed
     assert "模型模型" in failed
     assert "…" in failed
-    assert placeless.endswith("g/job*")
+    assert placeless.endswith("mg/image*")
     assert [cell_len(line) <= 80 for line in (title, running, lost, failed, placeless)] == [
         True
     ] * 5
