@@ -181,6 +181,10 @@ def _send(
                 text = "the journal stays spooled and `gramwatt sync` sends it"
                 done.problems.append(f"{error}; {text}")
                 return
+            except uploader.JobDeleted as error:
+                done.remarks.append(f"{error}; what was still spooled of it is dropped")
+                if not folder.is_live():
+                    spool.remove(folder)
             except uploader.ServerRefused as error:
                 done.problems.append(f"{error}; the journal stays spooled")
         if job_id:
