@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.base.formatting import minute_text, number, plain, value_text
+from gramwatt.sci.base.formatting import minute_text, plain, value_text
 from gramwatt.sci.base.quantity import QuantityDoc
 
 NO_JOB = "No job yet. Run one under the meter: gramwatt run -- python train.py"
@@ -112,14 +112,9 @@ def _length(seconds: float | None) -> str:
     """A length of time [s] in one unit: 45 s, 3 min, 1.2 h."""
     if seconds is None:
         return UNKNOWN
-    for size, name in LENGTHS:
-        if seconds >= size:
-            return (
-                f"{seconds / size:.3g} {name}"
-                if seconds < 10 * size
-                else (f"{seconds / size:.0f} {name}")
-            )
-    return f"{seconds:.0f} s" if seconds >= 10 else plain(f"{number(seconds, 2)} s")
+    size, name = next(((size, name) for size, name in LENGTHS if seconds >= 2 * size), (1.0, "s"))
+    amount = seconds / size
+    return f"{amount:.0f} {name}" if amount >= 10 else f"{amount:.2g} {name}"
 
 
 def _figure(figure: QuantityDoc | None) -> str:

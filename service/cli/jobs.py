@@ -124,7 +124,8 @@ def _output(
         explanation = explain(document, field)
         return explanation, [explanation["text"]]
     if other is None:
-        return document, job_lines(document)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        return document, job_lines(document, width)
     from gramwatt.sci.analysis.compare import compare
     from gramwatt.sci.base.errors import ScoreError
 

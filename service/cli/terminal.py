@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import TextWrapper
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.analysis.compare import ComparisonDoc
@@ -23,8 +24,11 @@ from gramwatt.sci.journal.records import parse_time
 WINDOWS_SHOWN = 20
 
 
-def job_lines(document: JobDoc) -> list[str]:
-    """One job in about a dozen lines, with its windows and what was declared afterwards."""
+def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
+    """One job in about a dozen lines, with its windows and what was declared afterwards.
+
+    Lines longer than `width` are wrapped.
+    """
     place = document["zone"] or document["region"] or "unknown: world average intensity"
     started = minute_text(document["started_at"])
     rows = [
@@ -45,20 +49,27 @@ def job_lines(document: JobDoc) -> list[str]:
         rows.append((f"SCI per {row['unit']}", figure))
     rows.append(("Data quality", document["data_quality"]["grade"]))
     rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
-    rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
+    tags = ", ".join(f"{key}={value}" for key, value in sorted(document["tags"].items()))
+    rows += [("Tags", tags)] if tags else []
     rows += [("Declared", _correction(row)) for row in document["corrections"]]
+    rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
     rows += _windows(document["windows"])
     if document["zone"] is None:
         remedy = f"gramwatt job {document['job_id']} --set zone=DE"
         rows.append(("To do", f"declare where it ran, such as: {remedy}"))
-    return _aligned(rows)
+    return _aligned(rows, width)
 
 
 def _correction(row: CorrectionDoc) -> str:
-    value = row["value"]
-    new = "none" if value is None else ", ".join(value) if isinstance(value, list) else f"{value}"
     reason = f" ({row['reason']})" if row["reason"] and row["field"] != "excluded" else ""
-    return f"{row['field']} {new}, by {row['by']}, {minute_text(row['at'])} UTC{reason}"
+    change = f"{_declared(row['value'])}, was {_declared(row['old'])}"
+    return f"{row['field']} {change}; {row['by']}, {minute_text(row['at'])} UTC{reason}"
+
+
+def _declared(value: str | float | list[str] | None) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(value) if isinstance(value, list) else f"{value}"
 
 
 def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
@@ -116,9 +127,15 @@ def comparison_lines(found: ComparisonDoc) -> list[str]:
     return _aligned(rows)
 
 
-def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
-    width = max(len(name) for name, _ in rows)
-    return [plain(f"{name:<{width}}  {clean(value)}") for name, value in rows]
+def _aligned(rows: Sequence[tuple[str, str]], width: int | None = None) -> list[str]:
+    names = max(len(name) for name, _ in rows)
+    lines = [plain(f"{name:<{names}}  {clean(value)}") for name, value in rows]
+    if width is None:
+        return lines
+    whole = TextWrapper(
+        width, subsequent_indent=" " * (names + 2), break_long_words=False, break_on_hyphens=False
+    )
+    return [part for line in lines for part in whole.wrap(line)]
 
 
 def _warnings(document: JobDoc) -> list[tuple[str, str]]:
