@@ -183,8 +183,9 @@ def _send(
                 return
             except uploader.JobDeleted as error:
                 done.remarks.append(f"{error}; what was still spooled of it is dropped")
-                if not folder.is_live():
-                    spool.remove(folder)
+                aside = spool.set_aside(home, folder)
+                if aside is not None:
+                    spool.remove(aside)
             except uploader.ServerRefused as error:
                 done.problems.append(f"{error}; the journal stays spooled")
         if job_id:
