@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import TextWrapper
+from typing import Any
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.analysis.compare import ComparisonDoc
@@ -81,9 +82,12 @@ def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
 
 def _window(window: WindowDoc) -> str:
     length_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
-    energy = "too short to measure" if window["below_resolution"] else text(window["energy_j"])
-    per_unit = [value_text(figure) for figure in window["energy_j_per_unit"].values() if figure]
-    return ", ".join([window["name"], duration(length_s), energy, *per_unit])
+    known: Mapping[str, Any] = dict(window)  # documents of earlier releases have joules only
+    energy, carbon = known.get("energy_kwh") or window["energy_j"], known.get("total_g")
+    figures = "too short to measure" if window["below_resolution"] else text(energy)
+    more = [carbon, *window["energy_j_per_unit"].values()]
+    parts = [value_text(figure) for figure in more if figure]
+    return ", ".join([window["name"], duration(length_s), figures, *parts])
 
 
 def model_lines(model: ModelDoc) -> list[str]:
