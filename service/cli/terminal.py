@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import TextWrapper
-from typing import Any
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.analysis.compare import ComparisonDoc
@@ -82,10 +81,9 @@ def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
 
 def _window(window: WindowDoc) -> str:
     length_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
-    known: Mapping[str, Any] = dict(window)  # documents of earlier releases have joules only
-    energy, carbon = known.get("energy_kwh") or window["energy_j"], known.get("total_g")
+    energy = window["energy_kwh"] or window["energy_j"]  # older documents have joules only
     figures = "too short to measure" if window["below_resolution"] else text(energy)
-    more = [carbon, *window["energy_j_per_unit"].values()]
+    more = [window["total_g"], *window["energy_j_per_unit"].values()]
     parts = [value_text(figure) for figure in more if figure]
     return ", ".join([window["name"], duration(length_s), figures, *parts])
 

@@ -21,6 +21,7 @@ from gramwatt.sci.base.errors import RecordError
 from gramwatt.service.usecases.open_journals import (
     LINES_AT_ONCE,
     live_folders,
+    read_journal,
     read_open_journals,
 )
 
@@ -156,9 +157,16 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
 
 def _ingest_open(service: Service, home: Path, job_id: str) -> None:
     """Ingest what other nodes of a job have journaled so far, since it runs until they end too."""
+    from gramwatt.service.usecases.errors import UnknownJobError
+
     for folder in spool.folders(home, job_id):
-        if folder.server() is None:
+        if folder.server() is not None:
+            continue
+        if not folder.is_live():
             _ingest_lines(service, folder)
+            continue
+        with suppress(UnknownJobError):  # its meter has written nothing yet
+            read_journal(service, folder)
 
 
 def _ingest_lines(service: Service, folder: SpoolFolder) -> list[Rejected]:

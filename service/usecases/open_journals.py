@@ -43,7 +43,7 @@ def read_open_journals(service: Service, *, fresh: bool = False) -> list[str]:
     found = {}
     for folder in live_folders(service.config.home):
         try:
-            found[folder.job_id] = _read(service, folder)
+            found[folder.job_id] = read_journal(service, folder)
         except (DeletedJobError, UnknownJobError):  # or no whole line of it is there yet
             continue
     for key in found.values():
@@ -54,8 +54,8 @@ def read_open_journals(service: Service, *, fresh: bool = False) -> list[str]:
     return list(found)
 
 
-def _read(service: Service, folder: SpoolFolder) -> int:
-    """Store what is new in a folder; the key of its job.
+def read_journal(service: Service, folder: SpoolFolder) -> int:
+    """Store what is new in the folder of a living meter; the key of its job.
 
     Raises UnknownJobError while nothing is known of it, or DeletedJobError.
     """
