@@ -56,6 +56,9 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
         yield "conformance", name, "jobs", float(n)
     for code, n in document["notice_counts"].items():
         yield "notice", code, "jobs", float(n)
+    for left_out in document["excluded"]:
+        yield "excluded", left_out["job_id"], left_out["reason"], 1.0
+    yield "deleted", document["month"], "jobs", float(document["deleted"])
     yield from _quality(document["data_quality"])
 
 

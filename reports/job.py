@@ -24,6 +24,7 @@ from gramwatt.reports.sections.common import (
     source_table,
     terms,
 )
+from gramwatt.reports.sections.corrections import correction_blocks
 from gramwatt.reports.sections.devices import device_blocks
 from gramwatt.reports.sections.scoring import score_blocks
 from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
@@ -44,6 +45,8 @@ SYNTHETIC = (
     "below are not an SCI score."
 )
 
+EXCLUDED = "This job is left out of monthly reports"
+
 
 def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
     """The report of a job document; without `advice`, the packaged catalog's suggestions."""
@@ -57,6 +60,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
         *window_blocks(document["windows"]),
         *quality_blocks(document["data_quality"], whole=document["energy_kwh"] is not None),
         *advice_blocks(document, advice),
+        *correction_blocks(document["corrections"]),
         Heading("Notices"),
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),
         Heading("Sources"),
@@ -98,6 +102,8 @@ def _warnings(document: JobDoc) -> list[Block]:
         blocks.append(NoticeBlock("warning", "", PROVISIONAL))
     if any(notice["code"] == "meter-synthetic" for notice in document["notices"]):
         blocks.append(NoticeBlock("warning", "meter-synthetic", SYNTHETIC))
+    if document["excluded"] is not None:
+        blocks.append(NoticeBlock("warning", "", f"{EXCLUDED}: {document['excluded']}"))
     return blocks
 
 

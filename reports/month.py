@@ -34,6 +34,7 @@ from gramwatt.reports.sections.common import (
     terms,
 )
 from gramwatt.reports.sections.daily import day_blocks, month_name
+from gramwatt.reports.sections.left_out import left_out_blocks, left_out_warnings
 from gramwatt.reports.sections.pending import pending_blocks, pending_warnings
 from gramwatt.sci.base.document import JobHead, ModelRow, MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import count_text, duration
@@ -51,7 +52,13 @@ def build(document: MonthDoc) -> Document:
     jobs = document["totals"]["jobs"]
     what = f"{document['month']}, {document['project'] or 'all projects'}"
     stamp = reference(document, what)
-    blocks: list[Block] = [*_warnings(document), *_summary(document), *pending_blocks(document)]
+    blocks: list[Block] = [
+        *_warnings(document),
+        *left_out_warnings(document),
+        *_summary(document),
+        *pending_blocks(document),
+        *left_out_blocks(document),
+    ]
     if jobs:
         blocks += [PageBreak(), *_details(document)]
     blocks += _statement(stamp)

@@ -15,7 +15,7 @@ from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.scheduler import Scheduler
-from gramwatt.service.usecases.local_spool import ingest_spool
+from gramwatt.service.usecases.local_spool import take_in
 
 THREADS = 8
 
@@ -36,7 +36,7 @@ def run(config: ServiceConfig, host: str, port: int) -> None:
         ident="gramwatt",
         clear_untrusted_proxy_headers=True,
     )
-    ingest_spool(service)
+    take_in(service)
     scheduler = Scheduler(service)
     scheduler.start()
     host_text = f"[{address}]" if ":" in address else address

@@ -22,9 +22,11 @@ ARROWS = {
         "gramwatt.reports",
         "gramwatt.service",
         "gramwatt.collectors.journal.spool",
+        "gramwatt.collectors.journal.recovery",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
         "gramwatt.collectors.common.files",
+        "gramwatt.collectors.common.identity",
     ),
 }
 """What each package may import of ours; the service takes in spools, private as they are, and

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, not_started
+from gramwatt.collectors.cli.names import command_name
 from gramwatt.collectors.client.client import quiet
 from gramwatt.collectors.client.launch import score_with_sync
 from gramwatt.collectors.client.messages import print_message
@@ -129,7 +130,7 @@ def run_command(
     given = {key: value for key, value in args.items() if value is not None}
     if "tags" in given:
         given["tags"] = dict(config.tags)
-    given["default_name"] = os.path.basename(command[0])
+    given["default_name"] = command_name(command)
     try:
         done = run.measure(command, given, strict, verbose=verbose, meanwhile=_prepare_end)
     except run.MeterError as error:
@@ -314,7 +315,8 @@ def _emit(target: str, text: str) -> None:
 
 
 def _report_sync(done: Any, config: Config) -> None:
-    for verb, jobs in (("closed", done.closed), ("sent", done.sent), ("scored", done.scored)):
+    for verb in ("closed", "sent", "scored", "running"):
+        jobs = getattr(done, verb)
         for name in dict.fromkeys(jobs):
             print(f"{verb} {name}")
     if done.waiting:

@@ -149,6 +149,27 @@ def _machine() -> str:
     return _first_line("/etc/machine-id") or host_name() or "unnamed"
 
 
+def user_id(allow_names: bool = False) -> str:
+    """A short stable id of this user on this machine: hashed, or the name where that is allowed."""
+    name = user_name()
+    if allow_names:
+        return name
+    from hashlib import sha256
+
+    own = f"{_first_line('/etc/machine-id') or host_name()} {name}"
+    return "u-" + sha256(own.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def user_name() -> str:
+    """This user's login name, or the number of a user without one."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user that no file names
+        return str(os.getuid())
+
+
 def host_name() -> str:
     """The machine's name as the kernel has it; empty when it has none."""
     try:

@@ -178,10 +178,16 @@ class SpoolFolder:
 
     def lines(self) -> Iterator[bytes]:
         """Final lines of all writers, then open lines; a torn last line is left out."""
-        for suffix in (".jsonl", ".open"):
-            for path in _entries(self.path):
-                if path.suffix == suffix:
-                    yield from (ln for ln in _whole_lines(path) if not ln.startswith(b'{"state"'))
+        for path in _entries(self.path):
+            if path.suffix == ".jsonl":
+                yield from _whole_lines(path)
+        yield from self.open_lines()
+
+    def open_lines(self) -> Iterator[bytes]:
+        """The intervals that all writers have open, without the state."""
+        for path in _entries(self.path):
+            if path.suffix == ".open":
+                yield from (ln for ln in _whole_lines(path) if not ln.startswith(b'{"state"'))
 
     def server(self) -> str | None:
         """Address of the server this folder's records belong to; None for the local store."""

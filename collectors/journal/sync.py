@@ -51,6 +51,7 @@ class SyncResult:
     closed: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     scored: list[str] = field(default_factory=list)
+    running: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -75,6 +76,8 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
         return done
     if store is not None:
         done.scored = store.take_in(home, job_id)
+        local = (folder for folder in chosen if folder.server() is None)
+        done.running = sorted({folder.job_id for folder in local if folder.is_live()})
         done.document = store.document(home, job_id) if job_id else None
     else:
         done.document = _unstored(chosen, config) if job_id else None
@@ -178,6 +181,11 @@ def _send(
                 text = "the journal stays spooled and `gramwatt sync` sends it"
                 done.problems.append(f"{error}; {text}")
                 return
+            except uploader.JobDeleted as error:
+                done.remarks.append(f"{error}; what was still spooled of it is dropped")
+                aside = spool.set_aside(home, folder)
+                if aside is not None:
+                    spool.remove(aside)
             except uploader.ServerRefused as error:
                 done.problems.append(f"{error}; the journal stays spooled")
         if job_id:

@@ -42,6 +42,10 @@ class ServerRefused(Exception):
     """The server answered that it will not take this journal; the message says what to do."""
 
 
+class JobDeleted(Exception):
+    """The server has deleted the job and takes no line of it again; the message says when."""
+
+
 @dataclass(slots=True)
 class Sent:
     """The result of one folder's upload: lines accepted, known already, refused with a reason."""
@@ -76,7 +80,8 @@ def upload(
 ) -> Sent:
     """Send every line of the folder that the server has not acknowledged.
 
-    Raises ServerAway or ServerRefused; what was acknowledged before that is not sent again.
+    Raises ServerAway, ServerRefused or JobDeleted; what was acknowledged before that is not sent
+    again.
     """
     marks = read_marks(folder)
     sent = Sent()
@@ -174,7 +179,7 @@ def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
 def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[str, Any]:
     """The answer to a batch of `lines` lines; it must account for each: the folder is deleted next.
 
-    Raises ServerAway or ServerRefused.
+    Raises ServerAway, ServerRefused or JobDeleted.
     """
     status = answer.status_code
     if status in (408, 425, 429) or status >= 500:
@@ -192,6 +197,8 @@ def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[s
     if not answer.ok:
         reason = document.get("detail") or "check the server address and the key"
         text = " ".join(str(reason).split())[:300]
+        if (status, document.get("code")) == (410, "deleted-job"):
+            raise JobDeleted(f"{shown}: {text}")
         raise ServerRefused(f"{shown} refuses with {status}: {text}")
     return document
 

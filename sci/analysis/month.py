@@ -17,6 +17,7 @@ from typing import get_args
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
 from gramwatt.sci.base.document import (
     DayDoc,
+    ExcludedDoc,
     JobDoc,
     JobHead,
     ModelRow,
@@ -85,16 +86,19 @@ def month_document(
     ended: bool = False,
     running: Sequence[Pending] = (),
     unscored: Sequence[Pending] = (),
+    deleted: int = 0,
     advise: Advise | None = None,
 ) -> MonthDoc:
     """The report data of `month` (YYYY-MM); `previous` holds the jobs of the previous month.
 
     `jobs` may hold jobs of other months: only days inside the month count. `running` and `unscored`
-    are the jobs that they lack, `ended` says that the month is over. `advise` finds what would
-    save most in the month's jobs; without it nothing is suggested.
+    are the jobs that they lack, `ended` says that the month is over. Excluded jobs are listed, not
+    summed; `deleted` is how many that started in it were deleted. `advise` finds what would save
+    most in the month's jobs; without it nothing is suggested.
     """
     members = _members(month, jobs, project)
     before = _members(previous_month(month), previous, project)
+    excluded = _members(month, jobs, project, excluded=True)
     documents = [member.job for member in members]
     sums, sums_before = _Sums.of(members), _Sums.of(before)
     return {
@@ -118,6 +122,8 @@ def month_document(
         "notices": _notices(documents),
         "notice_counts": _notice_counts(documents),
         "method": documents[-1]["method"] if documents else None,
+        "excluded": [_excluded(member.job) for member in excluded],
+        "deleted": deleted,
         "sources": sorted(
             {row["figure"]["source"] for job in documents for row in job["method"]["inputs"]}
         ),
@@ -151,11 +157,23 @@ class _Member:
         return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
 
 
-def _members(month: str, jobs: Iterable[JobDoc], project: str | None) -> list[_Member]:
+def _excluded(job: JobDoc) -> ExcludedDoc:
+    return {
+        "job_id": job["job_id"],
+        "name": job["name"],
+        "project": job["project"],
+        "reason": job["excluded"] or "",
+    }
+
+
+def _members(
+    month: str, jobs: Iterable[JobDoc], project: str | None, *, excluded: bool = False
+) -> list[_Member]:
     found = []
     for job in sorted(jobs, key=lambda job: (job["started_at"], job["job_id"])):
         days = [day for day in job["days"] if day["day"].startswith(month)]
-        if days and project in (None, job["project"]):
+        chosen = excluded is (job["excluded"] is not None)
+        if days and chosen and project in (None, job["project"]):
             found.append(_Member(job, days))
     return found
 

@@ -223,8 +223,23 @@ class MethodDoc(TypedDict):
     meter_energy_j: QuantityDoc | None
 
 
+class CorrectionDoc(TypedDict):
+    """What a person declared after the job: the field, its value and what stood before.
+
+    A value of None makes the field undeclared; that of `excluded` is the reason.
+    """
+
+    field: str
+    value: str | float | list[str] | None
+    old: str | float | list[str] | None
+    kind: str
+    by: str
+    at: str
+    reason: str | None
+
+
 class JobHead(TypedDict):
-    """The summary of a job, as in lists of jobs."""
+    """The summary of a job, as in lists of jobs; `excluded` is why months leave it out."""
 
     job_id: str
     name: str
@@ -246,6 +261,8 @@ class JobHead(TypedDict):
     sci: list[SciDoc]
     conformance: str
     deviations: list[str]
+    tags: dict[str, str]
+    excluded: str | None
 
 
 class JobDoc(JobHead):
@@ -267,10 +284,10 @@ class JobDoc(JobHead):
     windows: list[WindowDoc]
     days: list[DayDoc]
     uncertainty: dict[str, UncertaintyDoc]
-    tags: dict[str, str]
     model_id: str | None
     framework: str | None
     precision: str | None
+    corrections: list[CorrectionDoc]
 
 
 class MonthTotals(TypedDict):
@@ -375,6 +392,15 @@ class PendingDoc(TypedDict):
     named: list[PendingJobRow]
 
 
+class ExcludedDoc(TypedDict):
+    """A job that a person left out of the month, and why."""
+
+    job_id: str
+    name: str
+    project: str
+    reason: str
+
+
 class MonthDoc(TypedDict):
     """The data of a monthly report: totals, those of the previous month, tables and sources.
 
@@ -404,6 +430,8 @@ class MonthDoc(TypedDict):
     by_state: dict[str, MonthTotals]
     notices: list[NoticeDoc]
     notice_counts: dict[str, int]
+    excluded: list[ExcludedDoc]
+    deleted: int
     method: MethodDoc | None
     sources: list[str]
 

@@ -1,5 +1,6 @@
-"""The records of the journal, and their merge into one job. Imports `base`.
+"""The records of the journal, corrections of them, and their merge into one job. Imports `base`.
 
 `records.decode` and `records.encode` read and write a line; `merge.merge` makes one job of the
-records of all writers; `telemetry.joined` averages how a device ran.
+records of all writers; `corrections.corrected` applies what was declared afterwards;
+`telemetry.joined` averages how a device ran.
 """

@@ -10,6 +10,7 @@ from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.intensity import Basis, IntensityLookup, Signal
 from gramwatt.sci.grid.zones import AnnualIntensity
+from gramwatt.sci.journal.corrections import Correction
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import SYNTHETIC_METERS
 from gramwatt.sci.score.allocation import EmbodiedShares
@@ -24,6 +25,7 @@ class ScoreContext:
 
     `lifetime` is the declared EL of all hardware [years], None for the catalog's. `signal` and
     `basis` are those the score is asked for: intensity of another kind is refused, never mixed in.
+    `corrections` are those already applied to the job's records; the document lists them.
     """
 
     catalog: Catalog
@@ -32,6 +34,7 @@ class ScoreContext:
     revision: int = 1
     signal: Signal = "average"
     basis: Basis = "lifecycle"
+    corrections: tuple[Correction, ...] = ()
 
 
 def annual_context(

@@ -16,6 +16,7 @@ from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.intensity import IntensityTrack, aligned
+from gramwatt.sci.journal.corrections import exclusion
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice, MergedJob, NodePlace
 from gramwatt.sci.journal.records import IntervalRecord, format_time
 from gramwatt.sci.journal.telemetry import joined
@@ -76,10 +77,10 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "windows": windows(scored, found),
         "days": days(scored),
         "uncertainty": _uncertainty(scored),
-        "tags": dict(job.head.tags),
         "model_id": job.head.model_id,
         "framework": job.head.framework,
         "precision": job.head.precision,
+        "corrections": [correction.to_doc() for correction in context.corrections],
     }
 
 
@@ -122,6 +123,8 @@ def _head(scored: ScoredJob, units: Iterable[UnitScore]) -> JobHead:
         "sci": [row.to_doc() for row in units],
         "conformance": status.status,
         "deviations": list(status.deviations),
+        "tags": dict(job.head.tags),
+        "excluded": exclusion(scored.context.corrections),
     }
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 from pydantic import Field
 
+from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
 from gramwatt.service.api.routing import NDJSON, Routes, Strict, body_of_type
-from gramwatt.service.api.support import JobPath, Page, ProjectQuery, service
+from gramwatt.service.api.support import ABSENT, CALLER, JobPath, Page, ProjectQuery, service
 from gramwatt.service.usecases.answers import (
+    DeletedJob,
     IngestAnswer,
     IntervalsAnswer,
     JobsAnswer,
@@ -17,6 +19,8 @@ from gramwatt.service.usecases.answers import (
     ProjectsAnswer,
     RevisionsAnswer,
 )
+from gramwatt.service.usecases.corrections import TAG_KEY_MOST, correct_job
+from gramwatt.service.usecases.deletion import delete_job
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore
 from gramwatt.service.usecases.lists import (
@@ -27,7 +31,7 @@ from gramwatt.service.usecases.lists import (
 )
 
 routes = Routes("jobs")
-ENDED = "unknown-job", "not-scorable"
+ENDED = *ABSENT, "not-scorable"
 
 
 class JobsQuery(Page, ProjectQuery):
@@ -49,6 +53,29 @@ class RescoreBody(Strict):
     reason: str = Field("asked", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
 
 
+Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
+TagName = Annotated[str, Field(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
+TagText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
+
+
+class CorrectionBody(Strict):
+    """What to declare of a job afterwards; null makes a field undeclared, a tag absent.
+
+    Of zone and region one is given, and takes the place of the other. `excluded` leaves the job
+    out of months and needs a reason; a reason is kept with every field of the request.
+    """
+
+    zone: Text | None = None
+    region: Text | None = None
+    unit: Text | list[Text] | None = None
+    pue: float | None = Field(None, ge=1, le=PUE_MAX)
+    name: Text = Field(default_factory=str)
+    project: Text = Field(default_factory=str)
+    tags: dict[TagName, TagText | None] = Field(default_factory=dict, max_length=TAGS_MAX)
+    excluded: bool = Field(default_factory=bool)
+    reason: Text | None = None
+
+
 class Links(TypedDict):
     """Where the rest of a job is."""
 
@@ -67,7 +94,7 @@ class JobAnswer(JobHead):
     links: Links
 
 
-@routes.post("/v1/jobs/<job_id>/records", lines=True)
+@routes.post("/v1/jobs/<job_id>/records", "deleted-job", lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON), idempotently.
 
@@ -91,6 +118,28 @@ def get_job(path: JobPath) -> JobAnswer:
     return _answer(job_summary(service(), path.job_id))
 
 
+@routes.patch("/v1/jobs/<job_id>", *ENDED)
+def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
+    """Correct what a job declares; the answer is the score with it.
+
+    What is given is kept apart from the journal, with who and when, and holds for lines that are
+    sent again or late too. It makes a new revision, unless it changes nothing.
+    """
+    changes = {name: getattr(body, name) for name in body.model_fields_set - {"reason"}}
+    order = sorted(changes, key=list(CorrectionBody.model_fields).index)
+    given = {name: changes[name] for name in order}
+    return _answer(correct_job(service(), path.job_id, given, by=CALLER, reason=body.reason))
+
+
+@routes.delete("/v1/jobs/<job_id>", *ABSENT)
+def delete(path: JobPath) -> DeletedJob:
+    """Delete a job for good.
+
+    The record of the deletion stays: the job's lines are refused from then on, with 410.
+    """
+    return delete_job(service(), path.job_id, by=CALLER)
+
+
 @routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict")
 def rescore_job(path: JobPath, body: RescoreBody) -> JobAnswer:
     """Score an ended job again, with today's catalog and intensity.
@@ -100,13 +149,13 @@ def rescore_job(path: JobPath, body: RescoreBody) -> JobAnswer:
     return _answer(rescore(service(), path.job_id, body.reason))
 
 
-@routes.get("/v1/jobs/<job_id>/revisions", "unknown-job")
+@routes.get("/v1/jobs/<job_id>/revisions", *ABSENT)
 def list_revisions(path: JobPath, query: Page) -> RevisionsAnswer:
     """Score revisions of a job, newest first."""
     return revisions_page(service(), path.job_id, query.limit, query.cursor)
 
 
-@routes.get("/v1/jobs/<job_id>/intervals", "unknown-job")
+@routes.get("/v1/jobs/<job_id>/intervals", *ABSENT)
 def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
     """Energy intervals of a job in order of time, each once."""
     return intervals_page(service(), path.job_id, query.limit, query.cursor)

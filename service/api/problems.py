@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.service.usecases.errors import CursorError, UnknownJobError, UseCaseError
+from gramwatt.service.usecases.errors import (
+    CorrectionError,
+    CursorError,
+    DeletedJobError,
+    UnknownJobError,
+    UseCaseError,
+)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -26,6 +32,7 @@ CODES: dict[str, tuple[int, str]] = {
     "not-found": (404, "There is no such page."),
     "unknown-job": (404, "There is no such job."),
     "unknown-revision": (404, "The job has no such revision."),
+    "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
     "no-data": (404, "Nothing was measured in that month."),
     "unknown-name": (404, "The catalog has no row of that name."),
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
@@ -48,6 +55,7 @@ _BY_STATUS = {
     404: "not-found",
     405: "method-not-allowed",
     409: "conflict",
+    410: "deleted-job",
     413: "body-too-large",
     415: "unsupported-media-type",
     422: "invalid",
@@ -72,10 +80,10 @@ class Problem(Exception):
         return CODES[self.code][0]
 
 
-def invalid(where: str, message: str, kind: str = "invalid") -> Problem:
+def invalid(where: str, message: str, kind: str = "invalid", **members: Any) -> Problem:
     """The problem of one parameter or field with a value that is not allowed."""
     error = {"where": where, "code": kind, "message": message}
-    return Problem("invalid", f"{where}: {message}", errors=[error])
+    return Problem("invalid", f"{where}: {message}", errors=[error], **members)
 
 
 def from_validation(error: ValidationError, where: str) -> Problem:
@@ -119,7 +127,11 @@ def install(app: Flask) -> None:
 def _from_use_case(error: UseCaseError) -> Response:
     if isinstance(error, CursorError):
         return to_response(invalid("query.cursor", str(error), "cursor"))
-    members = {"close": error.close} if isinstance(error, UnknownJobError) else {}
+    if isinstance(error, CorrectionError):
+        close: dict[str, Any] = {"close": error.close} if error.close else {}
+        return to_response(invalid(f"body.{error.field}", error.message, **close))
+    names = {UnknownJobError: ("close",), DeletedJobError: ("deleted_at", "deleted_by")}
+    members = {name: getattr(error, name) for name in names.get(type(error), ())}
     return to_response(Problem(error.code, str(error), **members))
 
 

@@ -13,7 +13,14 @@ from pydantic import Field
 from gramwatt import __version__
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import JobPath, MonthPath, ProjectQuery, RevisionQuery, service
+from gramwatt.service.api.support import (
+    ABSENT,
+    JobPath,
+    MonthPath,
+    ProjectQuery,
+    RevisionQuery,
+    service,
+)
 from gramwatt.service.usecases import rendering
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.month import month_report
@@ -50,7 +57,7 @@ class MonthFile(MonthPath):
     form: MonthFormat = Field(description="The format.")
 
 
-@routes.get("/v1/jobs/<job_id>/report", "unknown-job", "not-scorable", media=JOB_MEDIA)
+@routes.get("/v1/jobs/<job_id>/report", *ABSENT, "not-scorable", media=JOB_MEDIA)
 def job_report(path: JobPath, query: RevisionQuery) -> Response:
     """The report of a job, in the format that the Accept header asks for.
 
@@ -59,7 +66,7 @@ def job_report(path: JobPath, query: RevisionQuery) -> Response:
     return job_response(path.job_id, query.revision, _by_accept(JOB_FORMATS))
 
 
-@routes.get("/v1/jobs/<job_id>/report.<form>", "unknown-job", "not-scorable", media=JOB_MEDIA)
+@routes.get("/v1/jobs/<job_id>/report.<form>", *ABSENT, "not-scorable", media=JOB_MEDIA)
 def job_report_file(path: JobFile, query: RevisionQuery) -> Response:
     """The report of a job, in the format of the extension."""
     return job_response(path.job_id, query.revision, path.form)

@@ -93,6 +93,14 @@ class Routes:
         """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself."""
         return self._declare("POST", rule, problems, None, lines=lines)
 
+    def patch(self, rule: str, *problems: str) -> Callable[[View], View]:
+        """Declare a PATCH route with a JSON body."""
+        return self._declare("PATCH", rule, problems, None)
+
+    def delete(self, rule: str, *problems: str) -> Callable[[View], View]:
+        """Declare a DELETE route."""
+        return self._declare("DELETE", rule, problems, None)
+
     def _declare(
         self,
         method: str,

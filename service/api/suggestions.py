@@ -11,7 +11,7 @@ from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import JobPath, service
+from gramwatt.service.api.support import ABSENT, JobPath, service
 from gramwatt.service.usecases.suggest import answer, answer_for_job, calibration_rows
 
 routes = Routes("suggestions")
@@ -43,7 +43,7 @@ def make_suggestions(body: SuggestBody) -> AdviceDoc:
         raise unanswerable(error) from None
 
 
-@routes.get("/v1/jobs/<job_id>/suggestions", "unknown-job", "not-scorable")
+@routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable")
 def suggest_for_job(path: JobPath) -> AdviceDoc:
     """Suggestions for a job, from what was measured of it."""
     return answer_for_job(service(), path.job_id)

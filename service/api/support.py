@@ -11,6 +11,10 @@ from gramwatt.service.container import Service
 from gramwatt.service.usecases.month import MONTH
 
 EXTENSION = "gramwatt"
+ABSENT = "unknown-job", "deleted-job"
+"""Problems of a job that is not there."""
+CALLER = "api"
+"""Who changes something over HTTP; without API keys callers are not told apart."""
 
 
 class JobPath(Strict):

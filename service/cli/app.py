@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli import export, jobs, report
+from gramwatt.service.cli import corrections, export, jobs, report
 from gramwatt.service.cli.common import database_errors, open_service, service_config, stop
 
 DatabaseUrl = Annotated[
@@ -19,6 +19,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(serve)
     app.command()(jobs.jobs)
     app.command()(jobs.job)
+    app.command()(corrections.rm)
     reports = typer.Typer(no_args_is_help=True, help="Write a report of a job or a month.")
     reports.command("job")(report.report_job)
     reports.command("month")(report.report_month)

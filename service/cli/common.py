@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from gramwatt.service.container import Service
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
+JobId = Annotated[
+    str, typer.Argument(metavar="ID", help="The job's id, the beginning of one, or last.")
+]
 Project = Annotated[str | None, typer.Option(help="Only this project.")]
 
 
@@ -93,25 +95,55 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
 
 @contextmanager
 def current_service() -> Iterator[Service]:
-    """The service with up-to-date tables, and the closed journals of this machine ingested."""
+    """The service with up-to-date tables, and this machine's journals as far as they go."""
     from gramwatt.service.store.migrate import upgrade
-    from gramwatt.service.usecases.local_spool import ingest_spool
+    from gramwatt.service.usecases.local_spool import take_in
 
     with open_service() as service:
         upgrade(service.store)
-        ingest_spool(service)
+        take_in(service, fresh=True)
         yield service
 
 
-def job_document(service: Service, job_id: str) -> JobDoc:
-    """The newest document of a job; exits with 1 for one that is unknown or makes no score."""
-    from gramwatt.sci.base.errors import ScoreError
+def job_document(service: Service, text: str) -> JobDoc:
+    """The newest document of the job that a text means; exits with 1 for none or no score."""
     from gramwatt.service.usecases import jobs
-    from gramwatt.service.usecases.errors import UnknownJobError
+
+    with job_errors(text):
+        return jobs.job_document(service, job_id(service, text)).document
+
+
+def job_id(service: Service, text: str) -> str:
+    """The id that a person means; exits with 2 for the beginning of several."""
+    from gramwatt.service.usecases.errors import AmbiguousIdError
+    from gramwatt.service.usecases.identifiers import LAST, whole_id
 
     try:
-        return jobs.job_document(service, job_id).document
-    except UnknownJobError as error:
+        found = whole_id(service, text)
+    except AmbiguousIdError as error:
+        stop(2, str(error))
+    if found == text == LAST:
+        stop(1, "there is no job yet; run one: gramwatt run -- python train.py")
+    return found
+
+
+@contextmanager
+def job_errors(text: str) -> Iterator[None]:
+    """Exits with 1 for a job that is unknown, deleted or makes no score."""
+    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
+
+    try:
+        yield
+    except (UnknownJobError, DeletedJobError) as error:
         stop(1, str(error))
     except ScoreError as error:
-        stop(1, f"job {job_id!r} cannot be scored: {error.message}")
+        stop(1, f"job {text!r} cannot be scored: {error.message}")
+
+
+def author() -> str:
+    """Who gives this command: this user, hashed unless names are allowed."""
+    from gramwatt.collectors.common.config import resolve
+    from gramwatt.collectors.common.identity import user_id
+
+    return user_id(resolve().allow_host_names)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.service.cli.common import current_service, job_document, stop, write_file
+from gramwatt.service.cli.common import JobId, current_service, job_document, stop, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gramwatt.sci.base.document import JobDoc
 
-JobId = Annotated[str, typer.Argument(help="The job's id, as `gramwatt jobs` lists it.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write. [stdout]")]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +17,7 @@ from gramwatt.service.cli.common import (
     print_json,
     stop,
 )
+from gramwatt.service.cli.corrections import correct
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
@@ -33,6 +36,7 @@ def jobs(
     """List jobs, newest first."""
     from gramwatt.service.usecases.answers import JOB_STATES
     from gramwatt.service.usecases.errors import CursorError
+    from gramwatt.service.usecases.identifiers import short_ids
     from gramwatt.service.usecases.lists import jobs_page
 
     if state is not None and state not in JOB_STATES:
@@ -42,15 +46,19 @@ def jobs(
             page = jobs_page(service, limit, cursor, project=project, state=state, model_id=model)
         except CursorError as error:
             stop(2, f"--cursor: {error}")
+        short = short_ids(service, [head["job_id"] for head in page["jobs"]])
     if as_json:
         print_json(page)
         return
-    from gramwatt.service.cli.terminal import jobs_table, model_lines
+    from gramwatt.service.cli.job_list import NO_JOB, job_rows
+    from gramwatt.service.cli.terminal import model_lines
 
-    if not page["jobs"] and (project or state or model or cursor):
-        print("no job matches")
+    if page["jobs"]:
+        print("\n".join(job_rows(page["jobs"], short, shutil.get_terminal_size().columns)))
     else:
-        jobs_table(page["jobs"])
+        print("no job matches" if project or state or model or cursor else NO_JOB)
+    if page["next_cursor"]:
+        print(f"older jobs: --cursor {page['next_cursor']}", file=sys.stderr)
     if "model" in page:
         print("\n".join(["", *model_lines(page["model"])]))
 
@@ -67,18 +75,32 @@ def job(
     unit: Annotated[
         str | None, typer.Option(help="Compare in this unit [default: the first of OTHER].")
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Declare it now; may be repeated."),
+    ] = None,
 ) -> None:
-    """Show one job, how one of its figures came to be, or what moved against another."""
+    """Show one job, how one of its figures came to be, or what moved against another.
+
+    --set declares what was not known, or not right, when the job ran: zone, region, unit, pue,
+    name, project, tags.KEY, or excluded=true with reason=WHY. The score is made again.
+
+    Example: gramwatt job last --set zone=DE --set pue=1.2
+    """
     from gramwatt.service.cli.explain import UnknownFieldError, check_field
 
     if explain is not None and against is not None:
         stop(2, "give --explain or --against, not both")
+    if settings and (explain is not None or against is not None):
+        stop(2, "give --set alone; what it changed is shown")
     if unit is not None and against is None:
         stop(2, "--unit says in what to compare: give --against too")
     try:
         if explain is not None:
             check_field(explain)
         with current_service() as service:
+            if settings:
+                correct(service, job_id, settings)
             document = job_document(service, job_id)
             other = job_document(service, against) if against is not None else None
         found, lines = _output(document, explain, other, unit)
@@ -102,7 +124,8 @@ def _output(
         explanation = explain(document, field)
         return explanation, [explanation["text"]]
     if other is None:
-        return document, job_lines(document)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        return document, job_lines(document, width)
     from gramwatt.sci.analysis.compare import compare
     from gramwatt.sci.base.errors import ScoreError
 

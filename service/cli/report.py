@@ -36,7 +36,8 @@ def report_job(job_id: JobId, formats: Formats = "html,pdf", output: Folder = Pa
         document = job_document(service, job_id)
         advice = advice_beside(service, document, chosen)
     for form in chosen:
-        _write(output / f"{job_id}.{form}", rendering.render_job(document, form, advice))
+        name = f"{document['job_id']}.{form}"
+        _write(output / name, rendering.render_job(document, form, advice))
 
 
 def report_month(

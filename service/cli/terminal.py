@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import TextWrapper
 
+from gramwatt.reports.printable import clean
 from gramwatt.sci.analysis.compare import ComparisonDoc
-from gramwatt.sci.base.document import JobDoc, JobHead, ModelDoc
+from gramwatt.sci.base.document import CorrectionDoc, JobDoc, ModelDoc, WindowDoc
 from gramwatt.sci.base.formatting import (
     UNKNOWN,
     count_text,
@@ -13,68 +15,20 @@ from gramwatt.sci.base.formatting import (
     minute_text,
     plain,
     span_text,
+    text,
     value_text,
 )
 from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.journal.records import parse_time
 
-WIDEST = 10_000
-NAME_WIDTH = len("20261121-063422-1a488435592c")
-
-
-def jobs_table(heads: Sequence[JobHead]) -> None:
-    """Print a table of jobs, or one line when there is none."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    if not heads:
-        print("No job yet. Run one under the meter: gramwatt run -- python train.py")
-        return
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    # An id is there to be copied and a figure to be read: they do not break.
-    table.add_column("Job", no_wrap=True)
-    table.add_column("State, start", no_wrap=True)
-    table.add_column("Energy, CO2e", justify="right", no_wrap=True)
-    table.add_column("SCI", justify="right", no_wrap=True)
-    for head in heads:
-        table.add_row(
-            f"{head['job_id']}\n[dim]{escape(_short(head))}[/dim]",
-            f"{head['state']}\n[dim]{minute_text(head['started_at'])}[/dim]",
-            plain(f"{value_text(head['energy_kwh'])}\n{value_text(head['total_g'])}"),
-            plain("\n".join(value_text(row["g_per_unit"]) for row in head["sci"])),
-        )
-    # Otherwise the measure would stop at the console's width.
-    unbounded = console.options.update_width(WIDEST)
-    if console.measure(table, options=unbounded).maximum <= console.width:
-        console.print(table)
-        return
-    for head in heads:
-        print("\n".join(_narrow(head)))
+WINDOWS_SHOWN = 20
 
 
-def _short(head: JobHead) -> str:
-    """Name and project, no wider than the ids that gramwatt gives."""
-    text = f"{head['name']}, {head['project']}"
-    return text if len(text) <= NAME_WIDTH else text[: NAME_WIDTH - 1] + "…"
+def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
+    """One job in about a dozen lines, with its windows and what was declared afterwards.
 
-
-def _narrow(head: JobHead) -> list[str]:
-    """One job below the other, where a terminal is too narrow for the table."""
-    scores = [row["g_per_unit"] for row in head["sci"]]
-    return [
-        head["job_id"],
-        f"  {head['name']}, {head['project']}",
-        f"  {head['state']}, {minute_text(head['started_at'])} UTC",
-        *(
-            f"  {plain(value_text(figure))}"
-            for figure in (head["energy_kwh"], head["total_g"], *scores)
-        ),
-    ]
-
-
-def job_lines(document: JobDoc) -> list[str]:
-    """One job in about a dozen lines."""
+    Lines longer than `width` are wrapped.
+    """
     place = document["zone"] or document["region"] or "unknown: world average intensity"
     started = minute_text(document["started_at"])
     rows = [
@@ -95,8 +49,43 @@ def job_lines(document: JobDoc) -> list[str]:
         rows.append((f"SCI per {row['unit']}", figure))
     rows.append(("Data quality", document["data_quality"]["grade"]))
     rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
+    tags = ", ".join(f"{key}={value}" for key, value in sorted(document["tags"].items()))
+    rows += [("Tags", tags)] if tags else []
+    rows += [("Declared", _correction(row)) for row in document["corrections"]]
     rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
-    return _aligned(rows)
+    rows += _windows(document["windows"])
+    if document["zone"] is None:
+        remedy = f"gramwatt job {document['job_id']} --set zone=DE"
+        rows.append(("To do", f"declare where it ran, such as: {remedy}"))
+    return _aligned(rows, width)
+
+
+def _correction(row: CorrectionDoc) -> str:
+    reason = f" ({row['reason']})" if row["reason"] and row["field"] != "excluded" else ""
+    change = f"{_declared(row['value'])}, was {_declared(row['old'])}"
+    return f"{row['field']} {change}; {row['by']}, {minute_text(row['at'])} UTC{reason}"
+
+
+def _declared(value: str | float | list[str] | None) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(value) if isinstance(value, list) else f"{value}"
+
+
+def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
+    """The last windows, each with its length, energy and energy per unit."""
+    rows = [("Window", _window(window)) for window in windows[-WINDOWS_SHOWN:]]
+    left = len(windows) - len(rows)
+    return [*([("Windows", f"{left} earlier ones: --json")] if left else []), *rows]
+
+
+def _window(window: WindowDoc) -> str:
+    length_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
+    energy = window["energy_kwh"] or window["energy_j"]  # older documents have joules only
+    figures = "too short to measure" if window["below_resolution"] else text(energy)
+    more = [window["total_g"], *window["energy_j_per_unit"].values()]
+    parts = [value_text(figure) for figure in more if figure]
+    return ", ".join([window["name"], duration(length_s), figures, *parts])
 
 
 def model_lines(model: ModelDoc) -> list[str]:
@@ -113,7 +102,7 @@ def model_lines(model: ModelDoc) -> list[str]:
         for row in part["sci"]:
             figure = f"{value_text(row['g_per_unit'])}, R = {count_text(row['count'])}"
             rows.append((f"  SCI per {row['unit']}", figure))
-    rows += [("Missing", text) for text in model["missing"]]
+    rows += [("Missing", why) for why in model["missing"]]
     return _aligned(rows)
 
 
@@ -140,15 +129,23 @@ def comparison_lines(found: ComparisonDoc) -> list[str]:
     return _aligned(rows)
 
 
-def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
-    width = max(len(name) for name, _ in rows)
-    return [plain(f"{name:<{width}}  {text}") for name, text in rows]
+def _aligned(rows: Sequence[tuple[str, str]], width: int | None = None) -> list[str]:
+    names = max(len(name) for name, _ in rows)
+    lines = [plain(f"{name:<{names}}  {clean(value)}") for name, value in rows]
+    if width is None:
+        return lines
+    whole = TextWrapper(
+        width, subsequent_indent=" " * (names + 2), break_long_words=False, break_on_hyphens=False
+    )
+    return [part for line in lines for part in whole.wrap(line)]
 
 
 def _warnings(document: JobDoc) -> list[tuple[str, str]]:
+    excluded = document["excluded"]
+    left_out = [] if excluded is None else [("Left out", f"of months: {excluded}")]
     synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
     warning = "readings come from a synthetic or replayed meter: this is not an SCI score"
-    return [("Warning", warning)] if synthetic else []
+    return [*left_out, *([("Warning", warning)] if synthetic else [])]
 
 
 def _state(document: JobDoc) -> str:

@@ -25,6 +25,7 @@ _UNKNOWN_IN_HEAD = (
     "operational_g",
     "embodied_g",
     "total_g",
+    "excluded",
 )
 _LISTS = (
     "devices",
@@ -34,6 +35,7 @@ _LISTS = (
     "lifetime_sensitivity",
     "windows",
     "days",
+    "corrections",
 )
 _UNKNOWN = ("memo", "model_id", "framework", "precision")
 _WINDOW = ("energy_kwh", "operational_g", "embodied_g", "total_g")
@@ -74,7 +76,7 @@ def read_month(text: str) -> MonthDoc | None:
 
 def _complete_job(document: dict[str, Any]) -> JobDoc:
     added: dict[str, Any] = {name: [] for name in _LISTS}
-    added |= dict.fromkeys(_UNKNOWN) | {"tags": {}, "uncertainty": {}}
+    added |= dict.fromkeys(_UNKNOWN) | {"uncertainty": {}}
     added["steps"] = {"edges": [], "reserved_s": [], "devices": []}
     whole = {**added, **_complete_head(document), "method": _complete_method(document["method"])}
     whole["devices"] = [
@@ -108,6 +110,7 @@ def _complete_days(whole: dict[str, Any]) -> None:
 
 def _complete_head(head: dict[str, Any]) -> JobHead:
     added: dict[str, Any] = {**dict.fromkeys(_UNKNOWN_IN_HEAD), "sci": [], "deviations": []}
+    added["tags"] = {}
     return cast(JobHead, {**added, "provisional": False, **head})
 
 

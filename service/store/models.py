@@ -2,7 +2,8 @@
 
 Times are integer microseconds UTC (`..._us`), because SQLite gives datetimes back without a zone.
 Documents are JSON texts, kept exactly as the engine wrote them. Journal lines are never changed;
-an interval gives way only to a later line of the same identity, a score to nothing.
+an interval gives way only to a later line of the same identity, a score to nothing. Only the
+deletion of a whole job removes them.
 """
 
 from __future__ import annotations
@@ -198,6 +199,53 @@ class Day(Base):
 
     job: Mapped[JobKey] = mapped_column(primary_key=True)
     day: Mapped[str] = mapped_column(String(10), primary_key=True)
+
+
+class Correction(Base):
+    """A field that a person declared after the job; rows are only ever added.
+
+    They are kept apart from the journal and applied whenever the job is scored.
+    """
+
+    __tablename__ = "corrections"
+    __table_args__ = (Index(None, "job", "id"),)
+
+    id: Mapped[AutoKey]
+    job: Mapped[JobKey]
+    made_us: Mapped[Timestamp]
+    made_by: Mapped[Label]
+    field: Mapped[Label]
+    value: Mapped[Document]
+    old: Mapped[Document]
+    reason: Mapped[Label | None]
+
+
+class Deletion(Base):
+    """What stays of a deleted job: its id, when and by whom, and which month it was part of."""
+
+    __tablename__ = "deletions"
+    __table_args__ = (Index(None, "started_us"),)
+
+    job_id: Mapped[Identifier] = mapped_column(primary_key=True)
+    project: Mapped[Label]
+    started_us: Mapped[Timestamp]
+    deleted_us: Mapped[Timestamp]
+    deleted_by: Mapped[Label]
+
+
+class OpenJournal(Base):
+    """How far the journal of a node on this machine was read while its meter goes on.
+
+    `positions` are the bytes read of each writer's final lines, `lines` the intervals that are
+    still open, which only provisional scores use: they are replaced at each reading.
+    """
+
+    __tablename__ = "open_journals"
+
+    job: Mapped[JobKey] = mapped_column(primary_key=True)
+    node: Mapped[Identifier] = mapped_column(primary_key=True)
+    positions: Mapped[Document]
+    lines: Mapped[Document]
 
 
 class MonthlyReport(Base):

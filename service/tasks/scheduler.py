@@ -15,7 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from gramwatt.service.container import Service
 from gramwatt.service.tasks.leader import leader_of
-from gramwatt.service.usecases.local_spool import ingest_spool
+from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports
 from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
 
@@ -31,7 +31,7 @@ class Task:
 
 
 TASKS: Mapping[str, Task] = {
-    "ingest-spool": Task(timedelta(minutes=1), ingest_spool),
+    "ingest-spool": Task(timedelta(seconds=5), take_in),
     "close-silent": Task(timedelta(minutes=1), close_silent),
     "score-pending": Task(timedelta(minutes=1), score_pending),
     "refresh-running": Task(timedelta(minutes=5), refresh_running),

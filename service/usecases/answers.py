@@ -52,6 +52,14 @@ class JobsAnswer(JobsPage, total=False):
     model: ModelDoc
 
 
+class DeletedJob(TypedDict):
+    """The record of a deletion."""
+
+    job_id: str
+    deleted_at: str
+    deleted_by: str
+
+
 class RevisionRow(TypedDict):
     """One score revision: when and why it was made, by which versions, and its main figures."""
 

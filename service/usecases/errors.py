@@ -2,14 +2,19 @@
 
 UseCaseError
 ├── UnknownJobError       no such job (carries near ids)
+├── AmbiguousIdError      the beginning of several ids (carries some of them)
+├── DeletedJobError       the job was deleted (carries when and by whom)
 ├── UnknownRevisionError  the job has no such score revision
 ├── StillRunsError        the job has not ended, so it has no revision to replace
+├── CorrectionError       a correction without a meaning (carries the field and close names)
 ├── NoDataError           nothing was measured in that month
 ├── CursorError           a text that is not a cursor of the list
 └── NotReadyError         the database cannot be reached or is not up to date
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class UseCaseError(Exception):
@@ -27,6 +32,39 @@ class UnknownJobError(UseCaseError):
         self.close = close
         hint = f"; close ids: {', '.join(close)}" if close else ""
         super().__init__(f"unknown job {job_id!r}{hint}")
+
+
+class AmbiguousIdError(UseCaseError):
+    """A text that begins the ids of several jobs; `choices` lists some, newest ids first."""
+
+    code = "ambiguous-id"
+
+    def __init__(self, text: str, number: int, choices: Sequence[str]) -> None:
+        self.choices = list(choices)
+        more = ", ..." if number > len(self.choices) else ""
+        named = ", ".join(self.choices)
+        super().__init__(f"{text!r} begins the ids of {number} jobs; say which: {named}{more}")
+
+
+class DeletedJobError(UseCaseError):
+    """The job was deleted; `deleted_at` (RFC 3339) and `deleted_by` say when and by whom."""
+
+    code = "deleted-job"
+
+    def __init__(self, job_id: str, deleted_at: str, deleted_by: str) -> None:
+        self.deleted_at, self.deleted_by = deleted_at, deleted_by
+        when = f"{deleted_at[:10]} {deleted_at[11:16]} UTC"
+        super().__init__(f"job {job_id!r} was deleted on {when} by {deleted_by}")
+
+
+class CorrectionError(UseCaseError):
+    """A field that cannot be corrected to this value; `close` lists names to use instead."""
+
+    code = "invalid"
+
+    def __init__(self, field: str, message: str, close: Sequence[str] = ()) -> None:
+        self.field, self.message, self.close = field, message, list(close)
+        super().__init__(f"{field}: {message}")
 
 
 class UnknownRevisionError(UseCaseError):

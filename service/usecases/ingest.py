@@ -26,6 +26,8 @@ from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.answers import IngestAnswer, Rejected
+from gramwatt.service.usecases.deleted import require_not_deleted
+from gramwatt.service.usecases.jobs import find_job
 from gramwatt.service.usecases.journal import device_classes, refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
 from gramwatt.service.usecases.sequences import Arrived
@@ -47,7 +49,8 @@ def ingest(
 ) -> IngestAnswer:
     """Store the lines that are new; a bad one is rejected alone. Scores the job when it has ended.
 
-    Nothing is lost when scoring fails: the lines are committed before.
+    Nothing is lost when scoring fails: the lines are committed before. Raises DeletedJobError for
+    lines of a deleted job.
     """
     batch = _parse(service, job_id, lines)
     answer: IngestAnswer = {
@@ -128,7 +131,9 @@ def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) ->
         "notices": 0,
     }
     upsert(session, Job, [row])
-    job = session.scalars(sa.select(Job).where(Job.job_id == job_id).with_for_update()).one()
+    # Only now: whoever deletes the job has either finished, or waits for this lock.
+    job = find_job(session, job_id, lock=True)
+    require_not_deleted(session, job_id)
     if not job.head:
         refresh_head(session, job)
     return job

@@ -11,6 +11,7 @@ from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Job, Provisional, Score
+from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.errors import (
     StillRunsError,
     UnknownJobError,
@@ -46,12 +47,20 @@ class StoredDocument:
         return read_job(self.text, self.series)
 
 
-def find_job(session: Session, job_id: str) -> Job:
-    """The job's row; raises UnknownJobError."""
-    job = session.scalars(sa.select(Job).where(Job.job_id == job_id)).one_or_none()
+def find_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
+    """The job's row, locked on request; raises UnknownJobError or DeletedJobError."""
+    wanted = sa.select(Job).where(Job.job_id == job_id)
+    job = session.scalars(wanted.with_for_update() if lock else wanted).one_or_none()
     if job is None:
+        require_not_deleted(session, job_id)
         raise UnknownJobError(job_id, _close_ids(session, job_id))
     return job
+
+
+def job_head(service: Service, job_id: str) -> JobHead:
+    """A job as lists show it, as it is; raises UnknownJobError or DeletedJobError."""
+    with service.store.read() as session:
+        return read_head(find_job(session, job_id).head)
 
 
 def job_summary(service: Service, job_id: str) -> JobSummary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.errors import RecordError, ScoreError
 from gramwatt.sci.journal.bounds import MOST, check_energy
+from gramwatt.sci.journal.corrections import Correction, corrected, exclusion
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.nodes import unended
 from gramwatt.sci.journal.records import (
@@ -25,8 +27,17 @@ from gramwatt.sci.journal.records import (
     decode,
     format_time,
 )
+from gramwatt.service.store import models
 from gramwatt.service.store.documents import to_text
-from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.store.models import (
+    Count,
+    Device,
+    Interval,
+    Job,
+    OpenJournal,
+    Statement,
+    Writer,
+)
 from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
 SILENCE_WRITER = "server-silence"
@@ -57,7 +68,7 @@ def device_classes(session: Session, job_id: str) -> Mapping[str, str]:
 
 
 def _statements(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
-    """The job, device and end records, and windows; and the number of lines that are refused."""
+    """The corrected job, device and end records, and windows; and how many lines are refused."""
     lines = session.scalars(
         sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
     )
@@ -68,7 +79,7 @@ def _statements(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
             records.append(decode(line))
         except RecordError:
             refused += 1
-    return records, refused
+    return corrected(records, corrections_of(session, job)), refused
 
 
 def _classes(statements: Sequence[AnyRecord]) -> dict[str, str]:
@@ -96,6 +107,37 @@ def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecor
     ]
 
 
+def corrections_of(session: Session, job: Job) -> list[Correction]:
+    """What was declared after the job, oldest first."""
+    wanted = sa.select(models.Correction).where(models.Correction.job == job.id)
+    return [
+        Correction(
+            row.field,
+            json.loads(row.value),
+            json.loads(row.old),
+            row.made_by,
+            from_us(row.made_us),
+            row.reason,
+        )
+        for row in session.scalars(wanted.order_by(models.Correction.id))
+    ]
+
+
+def declared_head(session: Session, job: Job) -> JobRecord:
+    """What the job declares of itself, corrections included; raises ScoreError without a record."""
+    return merge(_statements(session, job)[0]).head
+
+
+def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
+    """The intervals that meters on this machine have open; only a provisional score uses them."""
+    wanted = sa.select(OpenJournal.lines).where(OpenJournal.job == job.id)
+    found: list[AnyRecord] = []
+    for line in "\n".join(session.scalars(wanted)).split("\n"):
+        with suppress(RecordError):
+            found.append(decode(line))
+    return found
+
+
 def refresh_head(session: Session, job: Job) -> None:
     """Bring state, project, model and start of the row in line with the journal."""
     statements, _ = _statements(session, job)
@@ -111,7 +153,8 @@ def refresh_head(session: Session, job: Job) -> None:
     job.started_us = to_us(merged.started_at)
     stored = json.loads(job.head) if job.head else None
     head = stored if stored and stored["energy_kwh"] else _unscored_head(merged)
-    job.head = to_text({**head, "state": merged.state, "provisional": merged.state == "running"})
+    now = {"state": merged.state, "provisional": merged.state == "running"}
+    job.head = to_text({**head, **now, "excluded": exclusion(corrections_of(session, job))})
 
 
 def _last_moments_us(session: Session, job: Job) -> dict[str, int]:
@@ -149,6 +192,7 @@ def _unscored_head(merged: MergedJob) -> JobHead:
         "ended_at": format_time(merged.ended_at) if merged.ended_at else None,
         "zone": record.zone,
         "region": record.region,
+        "tags": record.tags,
     }
 
 
@@ -180,6 +224,8 @@ def _no_figures() -> JobHead:
         "sci": [],
         "conformance": "not-sci",
         "deviations": ["not scored yet"],
+        "tags": {},
+        "excluded": None,
     }
 
 

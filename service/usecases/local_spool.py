@@ -15,15 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.service.usecases.open_journals import (
+    LINES_AT_ONCE,
+    live_folders,
+    read_journal,
+    read_open_journals,
+)
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
     from gramwatt.service.container import Service
     from gramwatt.service.usecases.answers import Rejected
-
-LINES_AT_ONCE = 5_000
-"""Lines of one transaction, so that a long journal does not keep other writers waiting."""
 
 
 def ingest_home(home: Path, job_id: str | None = None) -> list[str]:
@@ -31,10 +36,13 @@ def ingest_home(home: Path, job_id: str | None = None) -> list[str]:
 
     Raises StoreError when the store cannot be used; what is not ingested stays spooled.
     """
-    if not _closed(home, job_id):
+    if not (_closed(home, job_id) or (job_id is None and live_folders(home))):
         return []
     with _opened(home) as service:
-        return ingest_spool(service, job_id)
+        scored = ingest_spool(service, job_id)
+        if job_id is None:
+            read_open_journals(service)
+        return scored
 
 
 def document(home: Path, job_id: str) -> JobDoc | None:
@@ -85,6 +93,21 @@ def open_store(home: Path) -> Service:
     return service
 
 
+def take_in(service: Service, *, fresh: bool = False) -> None:
+    """Bring the store up to this machine's spool: dead, closed and running jobs.
+
+    With `fresh` running jobs are scored anew however young their last score is.
+    """
+    for folder in spool.folders(service.config.home):
+        if folder.server() is not None or folder.is_live() or folder.may_be_resumed():
+            continue
+        with suppress(RecordError):  # a sync sets what cannot be read aside, and reports it
+            if folder.unclosed():
+                close_dead(folder)
+    ingest_spool(service)
+    read_open_journals(service, fresh=fresh)
+
+
 def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
     """Ingest and score the closed spools of an open service; the ids of the jobs scored."""
     home = service.config.home
@@ -109,25 +132,41 @@ def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
 
 def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     """Ingest a folder, move it aside, and delete it once nothing in it is new."""
+    from gramwatt.service.usecases.errors import DeletedJobError
+
     before = folder.sizes_b()
-    refused = _ingest_lines(service, folder)
+    refused: list[Rejected] = []
+    deleted: DeletedJobError | None = None
+    try:
+        refused = _ingest_lines(service, folder)
+    except DeletedJobError as error:
+        deleted = error
     aside = spool.set_aside(home, folder)
     if aside is None:  # a meter's again, or another process delivers it, or its client lives
-        return folder.may_be_resumed() and not folder.is_live()
-    if aside.sizes_b() != before:
+        return deleted is None and folder.may_be_resumed() and not folder.is_live()
+    if deleted is None and aside.sizes_b() != before:
         refused = _ingest_lines(service, aside)
     if refused:
         _reject(home, aside, refused)
     else:
         spool.remove(aside)
-    return True
+    if deleted is not None:
+        _report(f"{deleted}; what its meter had still spooled is dropped")
+    return deleted is None
 
 
 def _ingest_open(service: Service, home: Path, job_id: str) -> None:
     """Ingest what other nodes of a job have journaled so far, since it runs until they end too."""
+    from gramwatt.service.usecases.errors import UnknownJobError
+
     for folder in spool.folders(home, job_id):
-        if folder.server() is None:
+        if folder.server() is not None:
+            continue
+        if not folder.is_live():
             _ingest_lines(service, folder)
+            continue
+        with suppress(UnknownJobError):  # its meter has written nothing yet
+            read_journal(service, folder)
 
 
 def _ingest_lines(service: Service, folder: SpoolFolder) -> list[Rejected]:
@@ -160,9 +199,12 @@ def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
     except FileNotFoundError:  # another process is keeping it
         return
     first = refused[0]
+    _report(
+        f"{len(refused)} journal lines of job {aside.job_id} were refused "
+        f"(first: {first['code']}, {first['message']}); they are kept in {target}"
+    )
+
+
+def _report(text: str) -> None:
     with suppress(OSError):  # stderr is closed
-        print(
-            f"gramwatt: {len(refused)} journal lines of job {aside.job_id} were refused "
-            f"(first: {first['code']}, {first['message']}); they are kept in {target}",
-            file=sys.stderr,
-        )
+        print(f"gramwatt: {text}", file=sys.stderr)

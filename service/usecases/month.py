@@ -14,7 +14,15 @@ from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import upsert
 from gramwatt.service.store.documents import read_head, read_job, read_month, to_text
-from gramwatt.service.store.models import Day, Device, Interval, Job, MonthlyReport, Score
+from gramwatt.service.store.models import (
+    Day,
+    Deletion,
+    Device,
+    Interval,
+    Job,
+    MonthlyReport,
+    Score,
+)
 from gramwatt.service.store.timestamps import from_us, to_us
 from gramwatt.service.usecases.errors import NoDataError
 from gramwatt.service.usecases.suggest import calibration_rows
@@ -32,8 +40,10 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
     before = previous_month(month)
     with service.store.read() as session:
         running, unscored = _pending(session, month, project, now_us)
+        deleted, deleted_us = _deleted(session, month, project)
         kept = None if running or unscored else _newest(session, month, project)
-        if kept and kept.made_us >= max(_changed_us(session, month, before), _end_us(month)):
+        changed_us = max(_changed_us(session, month, before), deleted_us)
+        if kept and kept.made_us >= max(changed_us, _end_us(month)):
             document = read_month(kept.doc)
             if document is not None:
                 return document
@@ -49,6 +59,7 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
         ended=now_us >= _end_us(month),
         running=running,
         unscored=unscored,
+        deleted=deleted,
         advise=lambda jobs: for_month(jobs, service.catalog, calibration_rows(service)),
     )
     if document["complete"]:
@@ -166,6 +177,16 @@ def _joules(
     for job, kind, joules in session.execute(wanted):
         found.setdefault(job, {})[kind] = joules
     return found
+
+
+def _deleted(session: Session, month: str, project: str | None) -> tuple[int, int]:
+    """How many jobs that started in the month were deleted, and when any job last was [us]."""
+    started = Deletion.started_us.between(_start_us(month), _end_us(month) - 1)
+    wanted = sa.select(sa.func.count()).select_from(Deletion).where(started)
+    if project is not None:
+        wanted = wanted.where(Deletion.project == project)
+    latest = session.scalar(sa.select(sa.func.max(Deletion.deleted_us)))
+    return session.scalar(wanted) or 0, latest or 0
 
 
 def _newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, QuantityError, ScoreError
+from gramwatt.sci.journal.corrections import Correction
 from gramwatt.sci.journal.records import AnyRecord
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import head_text, split_job
-from gramwatt.service.store.models import Day, Job, Provisional, Score
+from gramwatt.service.store.models import Day, Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
-from gramwatt.service.usecases.journal import records_of
+from gramwatt.service.usecases.journal import corrections_of, open_records_of, records_of
 
 _log = logging.getLogger("gramwatt.service")
 
@@ -26,6 +27,7 @@ class _Snapshot:
     """A job's records as of one version of it."""
 
     records: list[AnyRecord]
+    corrections: list[Correction]
     version: int
     revision: int
 
@@ -37,8 +39,8 @@ def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool
     report says why.
     """
     with service.store.read() as session:
-        job = session.get_one(Job, key)
-    if job.state == "running":
+        job = session.get(Job, key)
+    if job is None or job.state == "running":
         return False
     try:
         score_job(service, key, reason if job.revision == 0 else "late-records")
@@ -56,32 +58,35 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
     """
     while True:
         with service.store.read() as session:
-            job = session.get_one(Job, key)
-            if job.scored_version == job.version and not force:
+            job = session.get(Job, key)
+            if job is None or (job.scored_version == job.version and not force):
                 return
             seen = _snapshot(session, job)
-        document = score_records(service, seen.records, seen.revision + 1)
+        document = _score(service, seen)
         if _store_revision(service, key, seen, document, reason):
             return
 
 
-def score_provisionally(service: Service, key: int) -> None:
+def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> None:
     """Bring the provisional score of a running job up to date; raises ScoreError.
 
-    One younger than `provisional_every`, or with every line in it, stays as it is.
+    One with every line in it stays as it is, and so does one younger than `provisional_every`
+    unless a fresh one is asked for.
     """
     now_us = service.now_us()
     oldest_us = now_us - span_us(service.config.provisional_every)
     with service.store.read() as session:
-        job = session.get_one(Job, key)
-        known = session.get(Provisional, key)
-        if known and (known.version == job.version or known.made_us > oldest_us):
+        job, known = session.get(Job, key), session.get(Provisional, key)
+        if job is None:
+            return
+        if known and (known.version == job.version or (known.made_us > oldest_us and not fresh)):
             return
         seen = _snapshot(session, job)
-    document = score_records(service, seen.records, seen.revision + 1)
+        seen.records.extend(open_records_of(session, job))
+    document = _score(service, seen)
     with service.store.write() as session:
         job = _locked(session, key)
-        if job.state != "running":
+        if job is None or job.state != "running":
             return
         doc, series = split_job(document)
         session.merge(
@@ -90,8 +95,13 @@ def score_provisionally(service: Service, key: int) -> None:
         _store_head(job, document)
 
 
-def score_records(service: Service, records: Iterable[AnyRecord], revision: int) -> JobDoc:
-    """The document of a job's records with the catalog of now.
+def score_records(
+    service: Service,
+    records: Iterable[AnyRecord],
+    revision: int,
+    corrections: Sequence[Correction] = (),
+) -> JobDoc:
+    """The document of a job's records, corrected already, with the catalog of now.
 
     Raises ScoreError when the records or the overlay make no score.
     """
@@ -106,18 +116,24 @@ def score_records(service: Service, records: Iterable[AnyRecord], revision: int)
         raise ScoreError(error.message, code=error.code) from None
     context = annual_context(catalog, service.config.lifetime_years, revision)
     try:
-        return score(merge(records), context)
+        return score(merge(records), replace(context, corrections=tuple(corrections)))
     except (QuantityError, OverflowError) as error:
         text = f"the job's figures are beyond what can be added: {error}"
         raise ScoreError(text, code="figures-overflow") from None
 
 
 def _snapshot(session: Session, job: Job) -> _Snapshot:
-    return _Snapshot(records_of(session, job), job.version, job.revision)
+    corrections = corrections_of(session, job)
+    return _Snapshot(records_of(session, job), corrections, job.version, job.revision)
 
 
-def _locked(session: Session, key: int) -> Job:
-    return session.scalars(sa.select(Job).where(Job.id == key).with_for_update()).one()
+def _score(service: Service, seen: _Snapshot) -> JobDoc:
+    return score_records(service, seen.records, seen.revision + 1, seen.corrections)
+
+
+def _locked(session: Session, key: int) -> Job | None:
+    """The job's row, locked; None when it was deleted meanwhile."""
+    return session.scalars(sa.select(Job).where(Job.id == key).with_for_update()).one_or_none()
 
 
 def _store_revision(
@@ -126,7 +142,7 @@ def _store_revision(
     """Add the revision; False when the job has changed since its records were read."""
     with service.store.write() as session:
         job = _locked(session, key)
-        if (job.version, job.revision) != (seen.version, seen.revision):
+        if job is None or (job.version, job.revision) != (seen.version, seen.revision):
             return False
         doc, series = split_job(document)
         session.add(
@@ -145,7 +161,8 @@ def _store_revision(
         job.revision = document["revision"]
         job.scored_version = seen.version
         _store_head(job, document)
-        session.execute(sa.delete(Provisional).where(Provisional.job == key))
+        for table in (Provisional, OpenJournal):
+            session.execute(sa.delete(table).where(table.job == key))
         session.execute(sa.delete(Day).where(Day.job == key))
         session.add_all(Day(job=key, day=day["day"]) for day in document["days"])
     return True

@@ -24,6 +24,7 @@ class Server(ThreadingHTTPServer):
         self.headers_seen: list[dict[str, str]] = []
         self.statuses: list[int] = []
         self.rejected: list[dict[str, Any]] = []
+        self.code = "unauthorised"
 
     @property
     def url(self) -> str:
@@ -36,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status = self.server.statuses.pop(0) if self.server.statuses else 200
-        answer: dict[str, Any] = {"detail": "the key is unknown"}
+        answer: dict[str, Any] = {"detail": "the key is unknown", "code": self.server.code}
         if status == 200:
             self.server.bodies.append(body)
             self.server.headers_seen.append(dict(self.headers))
@@ -212,3 +213,14 @@ def test_broken_marks_only_repeat_what_was_sent(server: Server, folder: Path) ->
     (folder / uploader.MARKS).write_text("{torn")
     assert send(folder, [line("a", 1)], server).accepted == 1
     assert uploader.read_marks(folder) == {"a": 1}
+
+
+def test_only_a_server_that_deleted_the_job_says_that_it_is_gone(
+    server: Server, folder: Path
+) -> None:
+    server.statuses = [410]
+    with pytest.raises(uploader.ServerRefused):  # some proxy's 410
+        send(folder, [line("w", 1)], server)
+    server.statuses, server.code = [410], "deleted-job"
+    with pytest.raises(uploader.JobDeleted):
+        send(folder, [line("w", 1)], server)

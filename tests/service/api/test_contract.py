@@ -73,11 +73,14 @@ def api(tmp_path_factory):
     upgrade(service.store)
     ingest(service, "job-1", lines(journal()))
     ingest(service, "job-2", lines(journal("job-2", end_state=None)))
+    ingest(service, DELETED, lines(journal(DELETED)))
     yield schemathesis.openapi.from_wsgi("/openapi.json", create_app(service=service))
     service.store.close()
 
 
 THERE = {"job_id": "job-1", "month": "2026-05"}
+DELETED = "job-3"
+"""The job that is deleted, so that the others are there for every operation."""
 OPERATIONS = [operation for group in GROUPS for operation in group.operations]
 WITH_INPUT = [
     operation for operation in OPERATIONS if {"path", "query", "body"} & {*operation.hints}
@@ -107,6 +110,8 @@ def fuzz(api, operation, mode):
         if known and mode is GenerationMode.POSITIVE:
             there = THERE.keys() & case.path_parameters.keys()
             case.path_parameters.update({name: THERE[name] for name in there})
+            if operation.method == "DELETE":
+                case.path_parameters["job_id"] = DELETED
         case.call_and_validate(checks=CHOSEN)
 
     run()
@@ -123,6 +128,8 @@ def test_the_routes_are_those_of_the_design(client):
         ("POST", "/v1/jobs/{job_id}/records"),
         ("GET", "/v1/jobs"),
         ("GET", "/v1/jobs/{job_id}"),
+        ("PATCH", "/v1/jobs/{job_id}"),
+        ("DELETE", "/v1/jobs/{job_id}"),
         ("GET", "/v1/jobs/{job_id}/report"),
         ("GET", "/v1/jobs/{job_id}/report.{form}"),
         ("GET", "/v1/jobs/{job_id}/revisions"),

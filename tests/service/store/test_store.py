@@ -42,7 +42,7 @@ def test_head_is_the_newest_script():
     assert ScriptDirectory.from_config(migrate._config(None)).get_heads() == [HEAD]
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
 def test_a_store_of_an_earlier_release_keeps_its_jobs(database_url, clock, tmp_path, revision):
     store = Store(database_url)
     make_earlier(store, revision)
@@ -71,6 +71,8 @@ def make_earlier(store, revision):
         tables = sa.MetaData()
         tables.reflect(connection)
         for name, rows in earlier_rows().items():
+            if name not in tables.tables:
+                continue
             known = tables.tables[name].c.keys()
             kept = [{key: row[key] for key in row.keys() & known} for row in rows]
             connection.execute(tables.tables[name].insert(), kept)

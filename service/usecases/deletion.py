@@ -1,0 +1,34 @@
+"""Delete a job: every row of it goes, and a record of when and by whom stays."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import Deletion, Job
+from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.usecases.answers import DeletedJob
+from gramwatt.service.usecases.jobs import find_job
+
+
+def delete_job(service: Service, job_id: str, *, by: str) -> DeletedJob:
+    """Delete a job for good; its lines are refused from then on.
+
+    Raises UnknownJobError, or DeletedJobError for one that is deleted already.
+    """
+    with service.store.write() as session:
+        job = find_job(session, job_id, lock=True)
+        record = Deletion(
+            job_id=job.job_id,
+            project=job.project,
+            started_us=job.started_us,
+            deleted_us=service.now_us(),
+            deleted_by=by,
+        )
+        session.add(record)
+        session.execute(sa.delete(Job).where(Job.id == job.id))
+    return {
+        "job_id": job_id,
+        "deleted_at": text_from_us(record.deleted_us),
+        "deleted_by": by,
+    }
