@@ -14,7 +14,7 @@ import time
 from gramwatt.collectors.client.channel import Channel, encode
 from gramwatt.collectors.client.count_totals import CountTotals
 from gramwatt.collectors.client.frameworks import loaded_frameworks
-from gramwatt.collectors.client.messages import print_message, print_notice
+from gramwatt.collectors.client.messages import print_message, print_notice, unwritten_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,6 +219,8 @@ class Client:
         """What the user reads about the closed job: nothing where it goes on elsewhere."""
         if self.lines is not None or not self.closed:
             return self.lines or []
+        if self.unwritten:  # known with the end, though the figures are not yet
+            return [unwritten_text(self.job_id, self.unwritten)]
         return [f"{self.job_id} has ended; see {self._see}"]
 
     def abandon(self) -> None:

@@ -23,3 +23,9 @@ def print_notice(notice: str) -> None:
     """Report a notice "code: sentence" as "sentence [code]"."""
     code, colon, sentence = notice.partition(": ")
     print_message(f"{sentence} [{code}]" if colon and " " not in code else notice)
+
+
+def unwritten_text(job_id: str, why: str) -> str:
+    """The message for a job whose journal the disk did not take to its end."""
+    text = f"the disk does not take the journal ({why})"
+    return f"{text}: the figures of {job_id} are lost, or not whole"

@@ -11,6 +11,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gramwatt.collectors.client.messages import unwritten_text
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.installation import has_service, install_command
 from gramwatt.collectors.common.once import first_today
@@ -59,8 +60,7 @@ def see(ended: Ended) -> str:
 def lines(ended: Ended) -> list[str]:
     """What the user reads about the job; empty where it runs elsewhere still."""
     if ended.unwritten:
-        text = f"the disk does not take the journal ({ended.unwritten})"
-        return [f"{text}: the figures of {ended.job_id} are lost, or not whole"]
+        return [unwritten_text(ended.job_id, ended.unwritten)]
     folders = spool.folders(ended.home, ended.job_id)
     if any(map(_runs, folders)):
         return []

@@ -1,7 +1,8 @@
 """A meter that measures nothing: it follows the protocol and writes down what it was told.
 
 Usage: fake_meter.py LOG [mode]. Modes: "" answers everything; "mute" never answers; "dies" exits
-after the first count, once; "off" closes at once; "deaf" stops reading after the start line.
+after the first count, once; "off" closes at once; "deaf" stops reading after the start line; "full"
+has a full disk.
 """
 
 import json
@@ -30,7 +31,7 @@ def main() -> None:
             if message["cmd"] == "count" and mortal:
                 return
             if message["cmd"] == "stop" and mode != "mute":
-                reply("closed")
+                reply("closed", **({"unwritten": "No space left"} if mode == "full" else {}))
                 return
 
 

@@ -269,3 +269,15 @@ def test_a_start_line_of_a_megabyte_arrives_whole(fake: Callable[[str], Log], le
     start, *rest = told()
     assert start["args"]["tags"] == tags
     assert amounts(rest) == {(None, None): 7}
+
+
+def test_a_full_disk_is_said_though_the_line_about_the_job_is_late(
+    fake: Callable[[str], Log],
+) -> None:
+    fake("full")
+    client = Client("j", "track", {})
+    client.start()
+    assert client.wait_ready()
+    assert client.stop("completed", lines=True)
+    (line,) = client.end_lines()
+    assert line.startswith("the disk does not take the journal (No space left): ")
