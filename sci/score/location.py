@@ -24,8 +24,8 @@ DATA_CENTRE_PUE = Quantity(
     2.19,
     "1",
     "estimated",
-    "PUE not declared, a data centre: mean of the Uptime Institute's survey of 2024; range from what "
-    "large clouds publish (1.09 to 1.14) to what one in ten in Asia-Pacific exceeded in 2020",
+    "PUE not declared, a data centre: mean of the Uptime Institute's survey of 2024, range from "
+    "what large clouds publish (1.09 to 1.14) to what one in ten in Asia-Pacific exceeded in 2020",
 )
 OFFICE_PUE = Quantity(
     1.0,
