@@ -32,14 +32,16 @@ UNFINISHED = ("failed", "killed", "lost")
 def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) -> ModelDoc:
     """Sums over all runs of a model; `unscored` is the number of further runs without a score yet.
 
-    A run with an unknown total is left out of both sums and counted in `jobs_unknown`. Where runs
-    are scored with different signals or bases of intensity, nothing is summed.
+    A run with an unknown total is left out of both sums and counted in `jobs_unknown`; an excluded
+    one is only counted, in `missing`. Where runs are scored with different signals or bases of
+    intensity, nothing is summed.
     """
-    runs = sorted(jobs, key=lambda job: (job["started_at"], job["job_id"]))
+    in_order = sorted(jobs, key=lambda job: (job["started_at"], job["job_id"]))
+    runs = [job for job in in_order if job["excluded"] is None]
     groups: dict[str, list[JobDoc]] = defaultdict(list)
     for job in runs:
         groups[persona(job["kind"]) or OTHER].append(job)
-    missing = _missing(runs, unscored)
+    missing = _missing(runs, unscored, len(in_order) - len(runs))
     return {
         "model_id": model_id,
         "jobs": len(runs) + unscored,
@@ -115,11 +117,13 @@ def _sizes(runs: Iterable[JobDoc]) -> set[float]:
     return {size for size in found if size is not None}
 
 
-def _missing(runs: Sequence[JobDoc], unscored: int) -> list[str]:
+def _missing(runs: Sequence[JobDoc], unscored: int, excluded: int) -> list[str]:
     """Why the sums may not be the whole of the model; empty where no reason is known."""
     found = []
     if unscored:
         found.append(f"runs without a score yet, or not ended: {unscored}")
+    if excluded:
+        found.append(f"runs left out by a person, in no sum: {excluded}")
     unknown = sum(job["total_g"] is None for job in runs)
     if unknown:
         found.append(f"runs with a term that is not known, in no sum: {unknown}")

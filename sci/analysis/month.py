@@ -86,6 +86,7 @@ def month_document(
     ended: bool = False,
     running: Sequence[Pending] = (),
     unscored: Sequence[Pending] = (),
+    excluded: Sequence[ExcludedDoc] = (),
     deleted: int = 0,
     advise: Advise | None = None,
 ) -> MonthDoc:
@@ -93,12 +94,13 @@ def month_document(
 
     `jobs` may hold jobs of other months: only days inside the month count. `running` and `unscored`
     are the jobs that they lack, `ended` says that the month is over. Excluded jobs are listed, not
-    summed; `deleted` is how many that started in it were deleted. `advise` finds what would save
-    most in the month's jobs; without it nothing is suggested.
+    summed: those of `jobs`, and those without a score in `excluded`. `deleted` is how many that
+    started in the month were deleted. `advise` finds what would save most in the month's jobs;
+    without it nothing is suggested.
     """
     members = _members(month, jobs, project)
     before = _members(previous_month(month), previous, project)
-    excluded = _members(month, jobs, project, excluded=True)
+    left_out = [excluded_row(m.job) for m in _members(month, jobs, project, excluded=True)]
     documents = [member.job for member in members]
     sums, sums_before = _Sums.of(members), _Sums.of(before)
     return {
@@ -122,7 +124,7 @@ def month_document(
         "notices": _notices(documents),
         "notice_counts": _notice_counts(documents),
         "method": documents[-1]["method"] if documents else None,
-        "excluded": [_excluded(member.job) for member in excluded],
+        "excluded": [*left_out, *excluded],
         "deleted": deleted,
         "sources": sorted(
             {row["figure"]["source"] for job in documents for row in job["method"]["inputs"]}
@@ -157,7 +159,8 @@ class _Member:
         return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
 
 
-def _excluded(job: JobDoc) -> ExcludedDoc:
+def excluded_row(job: JobHead) -> ExcludedDoc:
+    """An excluded job, and why it is left out."""
     return {
         "job_id": job["job_id"],
         "name": job["name"],

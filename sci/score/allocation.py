@@ -141,7 +141,7 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
         if host is not None:
             shares.append(host)
             notices.append(Notice("host-modelled", CODES["host-modelled"], "embodied_g"))
-    notices += [_ambiguous(device) for device in devices if device.choices]
+    notices += [_ambiguous(d.record.name, d.choices) for d in devices if d.choices]
     longest_s = max(job.reserved_s([node.name]) for node in job.nodes)
     if longest_s > usual_life.value * S_PER_YEAR:
         notices.append(Notice("lifetime-exceeded", CODES["lifetime-exceeded"], "embodied_g"))
@@ -225,12 +225,13 @@ def _accelerator_notices(device: _Device, te: Embodied) -> list[Notice]:
     return notices
 
 
-def _ambiguous(device: _Device) -> Notice:
+def _ambiguous(name: str, choices: Sequence[str]) -> Notice:
+    """The same for every device of a name, so that it stands once."""
     text = (
-        f"{device.record.name!r} may be {' or '.join(device.choices)}; a generic figure stands in. "
+        f"{name!r} may be {' or '.join(choices)}; a generic figure stands in. "
         "An overlay can give the name to one of them."
     )
-    return Notice("hardware-ambiguous", text, f"devices.{device.record.device_id}.embodied_g")
+    return Notice("hardware-ambiguous", text, "embodied_g")
 
 
 def _host(node: str, devices: Sequence[_Device], reserved_s: float, life: Quantity) -> Share | None:

@@ -192,7 +192,10 @@ class Provisional(Base):
 
 
 class Day(Base):
-    """A UTC day of which a job's newest revision has a part, so that a month finds its jobs."""
+    """A UTC day of which a revision of a job has a part, so that a month finds its jobs.
+
+    Those of earlier revisions stay: a month that a job has left must see that its report is old.
+    """
 
     __tablename__ = "days"
     __table_args__ = (Index(None, "day"),)

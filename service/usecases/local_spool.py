@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.sci.base.errors import RecordError
 from gramwatt.service.usecases.open_journals import (
     LINES_AT_ONCE,
     live_folders,
@@ -99,11 +98,8 @@ def take_in(service: Service, *, fresh: bool = False) -> None:
     With `fresh` running jobs are scored anew however young their last score is.
     """
     for folder in spool.folders(service.config.home):
-        if folder.server() is not None or folder.is_live() or folder.may_be_resumed():
-            continue
-        with suppress(RecordError):  # a sync sets what cannot be read aside, and reports it
-            if folder.unclosed():
-                close_dead(folder)
+        if folder.server() is None and folder.unclosed():
+            close_dead(folder)  # a sync sets what cannot be read aside, and reports it
     ingest_spool(service)
     read_open_journals(service, fresh=fresh)
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.analysis.month import Pending, month_document, previous_month
-from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.sci.analysis.month import Pending, excluded_row, month_document, previous_month
+from gramwatt.sci.base.document import ExcludedDoc, JobDoc, MonthDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import upsert
 from gramwatt.service.store.documents import read_head, read_job, read_month, to_text
@@ -39,7 +39,7 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
     now_us = service.now_us()
     before = previous_month(month)
     with service.store.read() as session:
-        running, unscored = _pending(session, month, project, now_us)
+        running, unscored, excluded = _pending(session, month, project, now_us)
         deleted, deleted_us = _deleted(session, month, project)
         kept = None if running or unscored else _newest(session, month, project)
         changed_us = max(_changed_us(session, month, before), deleted_us)
@@ -48,7 +48,7 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
             if document is not None:
                 return document
         jobs = _jobs_of(session, month, project)
-        if not (jobs or running or unscored):
+        if not (jobs or running or unscored or excluded):
             raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
         previous = _jobs_of(session, before, project)
     document = month_document(
@@ -59,6 +59,7 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
         ended=now_us >= _end_us(month),
         running=running,
         unscored=unscored,
+        excluded=excluded,
         deleted=deleted,
         advise=lambda jobs: for_month(jobs, service.catalog, calibration_rows(service)),
     )
@@ -98,7 +99,7 @@ def make_missing_reports(service: Service) -> None:
             session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
         )
         missing = [m for m in ended if m not in made]
-        complete = [m for m in missing if not any(_pending(session, m, None, now_us))]
+        complete = [m for m in missing if not any(_pending(session, m, None, now_us)[:2])]
     for month in complete:
         month_report(service, month)
 
@@ -135,8 +136,8 @@ def _is_pending() -> sa.ColumnElement[bool]:
 
 def _pending(
     session: Session, month: str, project: str | None, now_us: int
-) -> tuple[list[Pending], list[Pending]]:
-    """Running and unscored jobs of the month, with the energy that has arrived.
+) -> tuple[list[Pending], list[Pending], list[ExcludedDoc]]:
+    """Running and unscored jobs of the month, with the energy that has arrived; and the excluded.
 
     A running job is in every month from its start until now, an unscored one where it has energy
     or began. Intervals across an edge are divided by time.
@@ -147,15 +148,19 @@ def _pending(
         wanted = wanted.where(Job.project == project)
     jobs = session.scalars(wanted).all()
     joules = _joules(session, wanted.with_only_columns(Job.id), start_us, end_us)
-    running, unscored = [], []
+    running: list[Pending] = []
+    unscored: list[Pending] = []
+    excluded: list[ExcludedDoc] = []
     for job in jobs:
-        name = read_head(job.head)["name"]
-        found = Pending(job.job_id, name, job.project, joules.get(job.id, {}))
-        if job.state == "running" and start_us <= now_us:
-            running.append(found)
-        elif job.state != "running" and (found.joules or job.started_us >= start_us):
-            unscored.append(found)
-    return running, unscored
+        head, runs = read_head(job.head), job.state == "running"
+        found = Pending(job.job_id, head["name"], job.project, joules.get(job.id, {}))
+        if not (start_us <= now_us if runs else found.joules or job.started_us >= start_us):
+            continue
+        if head["excluded"] is not None:
+            excluded.append(excluded_row(head))
+        else:
+            (running if runs else unscored).append(found)
+    return running, unscored, excluded
 
 
 def _joules(

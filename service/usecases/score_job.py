@@ -163,8 +163,8 @@ def _store_revision(
         _store_head(job, document)
         for table in (Provisional, OpenJournal):
             session.execute(sa.delete(table).where(table.job == key))
-        session.execute(sa.delete(Day).where(Day.job == key))
-        session.add_all(Day(job=key, day=day["day"]) for day in document["days"])
+        for day in document["days"]:
+            session.merge(Day(job=key, day=day["day"]))
     return True
 
 

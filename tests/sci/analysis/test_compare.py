@@ -110,7 +110,7 @@ def test_what_both_jobs_share_does_not_hide_a_difference():
     ("field", "value", "said"),
     [
         ("standard", "another", "the standard"),
-        ("engine_version", "2", "the engine's version"),
+        ("engine_version", "1", "the engine's version"),
         ("catalog_version", "2020", "the catalog's version"),
         ("intensity_signal", "marginal", "the intensity's signal"),
         ("intensity_basis", "direct", "the intensity's basis"),
@@ -138,7 +138,7 @@ def test_real_and_synthetic_readings_are_not_compared():
 
 def test_every_difference_is_listed():
     other = variant()
-    other["method"] |= {"engine_version": "2", "intensity_signal": "marginal"}
+    other["method"] |= {"engine_version": "1", "intensity_signal": "marginal"}
     with pytest.raises(ScoreError, match="engine's version; the intensity's signal"):
         compare(variant(), other)
 

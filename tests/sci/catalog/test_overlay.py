@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -29,12 +30,12 @@ def catalog() -> Catalog:
     return load_catalog().with_overlay(EXAMPLE)
 
 
-def scored(catalog: Catalog, name: str, **head: Any) -> JobDoc:
+def scored(catalog: Catalog, name: str, ids: Sequence[str] = ("GPU-1",), **head: Any) -> JobDoc:
     writer = Writer()
     records = [
         writer.job(**{"zone": "FR", "pue": 1.0, **head}),
-        writer.device(name=name),
-        writer.interval(0, 60, 42_000),
+        *(writer.device(device_id, name=name) for device_id in ids),
+        *(writer.interval(0, 60, 42_000, device_id) for device_id in ids),
         writer.end(60),
     ]
     return score(merge(records), ScoreContext(catalog, AnnualIntensity(catalog)))
@@ -146,7 +147,7 @@ def test_without_an_overlay_nothing_speaks_of_one() -> None:
 
 
 def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides() -> None:
-    doc = scored(load_catalog(), "NVIDIA RTX 6000")
+    doc = scored(load_catalog(), "NVIDIA RTX 6000", ["GPU-1", "GPU-2"])
     (text,) = messages(doc, "hardware-ambiguous")
     for choice in ("nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"):
         assert choice in text

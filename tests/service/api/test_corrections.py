@@ -179,3 +179,32 @@ def test_a_correction_is_kept_on_both_databases(service):
     found = job_document(service, "job-1").document
     assert (found["zone"], found["tags"], found["revision"]) == ("DE", {"team": "a"}, 2)
     assert [row["by"] for row in found["corrections"]] == ["u-1", "u-1"]
+
+
+def test_an_excluded_job_is_in_no_sum_of_its_model(client, light):
+    for name in ("job-1", "job-2", "job-3"):
+        ingest(light, name, lines(journal(name, model_id="m-1")))
+    client.patch("/v1/jobs/job-2", json={"excluded": True, "reason": "broken meter"})
+    answer = client.get("/v1/jobs?model_id=m-1").json
+    (part,) = answer["model"]["parts"]
+    # Each of the three is 0.03 kWh.
+    assert (part["jobs"], part["energy_kwh"]["value"]) == (2, pytest.approx(0.06))
+    assert answer["model"]["missing"] == ["runs left out by a person, in no sum: 1"]
+    assert len(answer["jobs"]) == 3
+
+
+def test_an_excluded_running_job_is_listed_and_not_waited_for(client, light, clock):
+    ingest(light, "job-1", lines(journal("job-1")))
+    ingest(light, "job-2", lines(journal("job-2", end_state=None)))
+    month = "/v1/reports/monthly/2026-05"
+    before = client.get(month).json
+    assert (before["complete"], before["jobs_running"]["jobs"]) == (False, 1)
+    client.patch("/v1/jobs/job-2", json={"excluded": True, "reason": "broken meter"})
+    found = client.get(month).json
+    assert (found["complete"], found["jobs_running"]["jobs"]) == (True, 0)
+    assert [(row["job_id"], row["reason"]) for row in found["excluded"]] == [
+        ("job-2", "broken meter")
+    ]
+    client.patch("/v1/jobs/job-2", json={"excluded": False})
+    found = client.get(month).json
+    assert (found["complete"], found["excluded"]) == (False, [])

@@ -220,6 +220,20 @@ def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):
     assert len(records) == 4
 
 
+def test_a_kept_report_gives_way_when_a_job_leaves_the_month(client, clock):
+    # A recovery ends the job in May, until the writer's own end says that it was in April.
+    across(client, -300, [(-300, -60, 1000)])
+    lost = Writer("r-w1", job="job-1", t0=EDGE)
+    closing = [lost.job(role="recovery", resumes="w1", started_at=lost.at(-300))]
+    post(client, "job-1", [*closing, lost.end(300, state="lost")])
+    assert month(client, "2026-05")["totals"]["jobs"] == 1
+    clock.turn(days=1)
+    own = Writer("w1", job="job-1", t0=EDGE, first_seq=10)
+    post(client, "job-1", [own.end(-60, exit_code=0)])
+    assert month(client, "2026-04")["totals"]["jobs_ended"] == 1
+    assert month(client, "2026-05")["totals"]["jobs"] == 0
+
+
 def test_a_job_that_cannot_be_scored_is_named(client, light):
     across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
     writer = Writer(job="headless", t0=EDGE)
