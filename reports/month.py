@@ -27,6 +27,7 @@ from gramwatt.reports.sections.common import (
     DECLARED,
     STATUS,
     cell,
+    job_cell,
     method_blocks,
     quality_blocks,
     reference,
@@ -34,8 +35,7 @@ from gramwatt.reports.sections.common import (
     terms,
 )
 from gramwatt.reports.sections.daily import day_blocks, month_name
-from gramwatt.reports.sections.left_out import left_out_blocks, left_out_warnings
-from gramwatt.reports.sections.pending import pending_blocks, pending_warnings
+from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.base.document import JobHead, ModelRow, MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import count_text, duration
 from gramwatt.sci.base.notices import CODES
@@ -54,10 +54,8 @@ def build(document: MonthDoc) -> Document:
     stamp = reference(document, what)
     blocks: list[Block] = [
         *_warnings(document),
-        *left_out_warnings(document),
         *_summary(document),
-        *pending_blocks(document),
-        *left_out_blocks(document),
+        *not_summed_blocks(document),
     ]
     if jobs:
         blocks += [PageBreak(), *_details(document)]
@@ -96,7 +94,7 @@ def _details(document: MonthDoc) -> list[Block]:
 
 
 def _warnings(document: MonthDoc) -> list[Block]:
-    blocks = pending_warnings(document)
+    blocks = not_summed_warnings(document)
     jobs = document["totals"]["jobs"]
     without = document["notice_counts"].get("zone-unknown", 0)
     if without:
@@ -211,7 +209,7 @@ def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:
     )
     lines: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            Pair(job["name"], job["job_id"] if job["name"] != job["job_id"] else ""),
+            job_cell(job),
             job["project"],
             job["state"],
             duration(job["duration_s"]),

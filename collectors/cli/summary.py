@@ -32,22 +32,17 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     ]
     width = max(len(label) for label, _ in rows)
     lines = [*_head(document), *(f"  {label:<{width}}  {text}" for label, text in rows)]
-    return [_plain(line) for line in lines]
+    return [formatting.ascii_units(line) for line in lines]
 
 
 def quantity_text(doc: QuantityDoc | None) -> str:
     """A quantity with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
-    return _plain(formatting.text(doc))
+    return formatting.ascii_units(formatting.text(doc))
 
 
 def significant(value: float, digits: int) -> str:
     """`value` with so many significant digits, for a terminal."""
-    return _plain(formatting.number(value, digits))
-
-
-def _plain(line: str) -> str:
-    # A terminal in an old locale shows typographic spaces and the micro sign as escapes.
-    return line.replace(formatting.NARROW_SPACE, " ").replace("\u00a0", " ").replace("µ", "u")
+    return formatting.ascii_units(formatting.number(value, digits))
 
 
 def _measured(document: Mapping[str, Any]) -> str:

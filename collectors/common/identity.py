@@ -152,12 +152,7 @@ def _machine() -> str:
 def user_id(allow_names: bool = False) -> str:
     """A short stable id of this user on this machine: hashed, or the name where that is allowed."""
     name = user_name()
-    if allow_names:
-        return name
-    from hashlib import sha256
-
-    own = f"{_first_line('/etc/machine-id') or host_name()} {name}"
-    return "u-" + sha256(own.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return name if allow_names else _hashed("u-", f"{_machine()} {name}")
 
 
 def user_name() -> str:

@@ -21,8 +21,8 @@ from gramwatt.sci.journal.records import (
     EndRecord,
     IntervalRecord,
     JobRecord,
-    decode,
     encode,
+    readable,
 )
 
 
@@ -43,7 +43,7 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
     try:
         if folder.is_live() or folder.may_be_resumed():
             return False
-        records, closed = _records(folder), set[str | None]()
+        records, closed = list(readable(folder.lines())), set[str | None]()
         for dead in folder.unclosed():
             totals = {} if dead.client in closed else counted(folder.writers(), dead.client)
             _write_end(folder, dead, records, totals)
@@ -59,16 +59,6 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
         if lock is not None:
             os.close(lock)
     return True
-
-
-def _records(folder: SpoolFolder) -> list[AnyRecord]:
-    found = []
-    for line in folder.lines():
-        try:
-            found.append(decode(line))
-        except RecordError:  # a torn line in the middle, after a power cut
-            continue
-    return found
 
 
 def _write_end(

@@ -7,7 +7,8 @@ the engine takes 0.1 s and 8 MB.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from gramwatt.collectors.common.catalogs import user_catalog
@@ -15,9 +16,9 @@ from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.base import formatting
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError, RecordError
+from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import AnyRecord, decode
+from gramwatt.sci.journal.records import readable
 from gramwatt.sci.score.context import annual_context
 from gramwatt.sci.score.score import score
 
@@ -29,7 +30,8 @@ def job_document(folders: Sequence[SpoolFolder], config: Config) -> JobDoc | Non
     """The document of a job's spool folders; None when their lines make no score."""
     try:
         context = annual_context(user_catalog(config), config.lifetime_years)
-        return score(merge(_records(folders)), context)
+        lines = chain.from_iterable(folder.lines() for folder in folders)
+        return score(merge(readable(lines)), context)  # the store reports what it refuses
     except GramwattError:
         return None
 
@@ -39,21 +41,7 @@ def result_line(document: Mapping[str, Any], see: str) -> str:
     parts = [] if document["state"] == "completed" else [_ended(document)]
     parts += [_energy(document), *_scores(document)]
     grade = (document.get("data_quality") or {}).get("grade") or formatting.UNKNOWN
-    return terminal_text(f"{', '.join(parts)}, grade {grade}; see {see}")
-
-
-def terminal_text(line: str) -> str:
-    """A line without characters that a terminal in an old locale shows as escapes."""
-    return formatting.plain(line).replace("µ", "u")
-
-
-def _records(folders: Iterable[SpoolFolder]) -> Iterable[AnyRecord]:
-    for folder in folders:
-        for line in folder.lines():
-            try:
-                yield decode(line)
-            except RecordError:  # the store refuses it by itself, and says so
-                continue
+    return formatting.ascii_units(f"{', '.join(parts)}, grade {grade}; see {see}")
 
 
 def _ended(document: Mapping[str, Any]) -> str:

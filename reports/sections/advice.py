@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
-from gramwatt.reports.sections.common import cell
+from gramwatt.reports.sections.common import cell, job_cell
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_job, report_lines, software_of
 from gramwatt.sci.base.document import JobDoc, SavingDoc
@@ -53,7 +53,7 @@ def saving_blocks(savings: Sequence[SavingDoc]) -> list[Block]:
         return []
     rows = tuple(
         (
-            Pair(row["name"], row["job_id"] if row["name"] != row["job_id"] else ""),
+            job_cell(row),
             _action(row["action"], row["target"]),
             _ratio(row["carbon_ratio"]),
             cell(row["saved_g"]),

@@ -22,7 +22,15 @@ from gramwatt.reports.model import (
     Table,
     Text,
 )
-from gramwatt.sci.base.document import JobHead, MethodDoc, MonthTotals, QualityDoc
+from gramwatt.sci.base.document import (
+    ExcludedDoc,
+    JobHead,
+    MethodDoc,
+    MonthTotals,
+    PendingJobRow,
+    QualityDoc,
+    SavingDoc,
+)
 from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, text, value_text
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
@@ -93,6 +101,12 @@ def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
 def cell(figure: QuantityDoc | None) -> Cell:
     """A table cell: the value with its unit, the range below it."""
     return Pair(value_text(figure), shown(figure).span if figure else "")
+
+
+def job_cell(row: JobHead | PendingJobRow | ExcludedDoc | SavingDoc) -> Pair:
+    """A table cell: the job's name, its id below it."""
+    name, job_id = row["name"], row["job_id"]
+    return Pair(name, job_id if name != job_id else "")
 
 
 def status(conformance: str) -> str:

@@ -436,12 +436,9 @@ class MonthDoc(TypedDict):
     sources: list[str]
 
 
-def figure(job: JobHead, term: Term, value: QuantityDoc | None = None) -> Quantity | None:
-    """A term of a job, with its uncertainty by inputs; None where it is not known.
-
-    `value` is the term of a part of the job, such as a day, which has the job's uncertainty.
-    """
-    found = value or job[term]
+def figure(job: JobHead, term: Term) -> Quantity | None:
+    """A term of a job, with its uncertainty by inputs; None where it is not known."""
+    found = job[term]
     if found is None:
         return None
     known: Mapping[str, UncertaintyDoc] = job.get("uncertainty", {})  # type: ignore[assignment]

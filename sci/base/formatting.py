@@ -142,6 +142,11 @@ def plain(line: str) -> str:
     return line.replace(NARROW_SPACE, " ").replace("\u00a0", " ")
 
 
+def ascii_units(line: str) -> str:
+    """A plain line without the micro sign, which a terminal in an old locale shows as an escape."""
+    return plain(line).replace("µ", "u")
+
+
 def prefix(reference: float, unit: str) -> tuple[float, str]:
     """The prefixed unit that suits `reference` [unit]: its size [unit] and its name."""
     base, slash, per = unit.partition("/")

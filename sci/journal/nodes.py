@@ -18,7 +18,7 @@ from gramwatt.sci.journal.records import EndRecord, JobRecord
 
 Span = tuple[datetime, datetime]
 NAMED_AT_MOST = 8
-"""Nodes with a bad end that a notice names; the rest it counts."""
+"""Nodes that a notice names; the rest it counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal, get_args
@@ -208,6 +209,13 @@ def decode(line: str | bytes) -> AnyRecord:
     record = _build(cls, {k: v for k, v in values.items() if k not in ("v", "type")})
     _check_meaning(record)
     return record
+
+
+def readable(lines: Iterable[str | bytes]) -> Iterator[AnyRecord]:
+    """The records in journal lines; one that is torn, or that this release refuses, is left out."""
+    for line in lines:
+        with suppress(RecordError):
+            yield decode(line)
 
 
 def _build(cls: type[AnyRecord], values: dict[str, Any]) -> AnyRecord:

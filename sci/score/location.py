@@ -17,6 +17,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Region
 from gramwatt.sci.grid.zones import Supply
 from gramwatt.sci.journal.merge import NodePlace
+from gramwatt.sci.journal.nodes import NAMED_AT_MOST
 
 DATA_CENTRE_PUE = Quantity(
     1.56,
@@ -38,9 +39,6 @@ OFFICE_PUE = Quantity(
 )
 DATA_CENTRE_HOSTS = ("server", "module", "card", "cloud")
 """Classes of hosts that stand in data centres; workstations, computers and edge devices do not."""
-
-NAMED_AT_MOST = 8
-"""Nodes that a message names; of more it gives the number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def report_month(
     output: Folder = Path(),
 ) -> None:
     """Write the report of a month; prints the files' names."""
-    from gramwatt.reports.sections.pending import incomplete
+    from gramwatt.reports.sections.not_summed import incomplete
     from gramwatt.service.usecases import rendering
     from gramwatt.service.usecases.errors import NoDataError
     from gramwatt.service.usecases.month import MONTH, month_report

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import TextWrapper
 
 from gramwatt.reports.printable import clean
+from gramwatt.reports.sections.corrections import value_of
 from gramwatt.sci.analysis.compare import ComparisonDoc
 from gramwatt.sci.base.document import CorrectionDoc, JobDoc, ModelDoc, WindowDoc
 from gramwatt.sci.base.formatting import (
@@ -62,14 +63,8 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
 
 def _correction(row: CorrectionDoc) -> str:
     reason = f" ({row['reason']})" if row["reason"] and row["field"] != "excluded" else ""
-    change = f"{_declared(row['value'])}, was {_declared(row['old'])}"
+    change = f"{value_of(row, 'value')}, was {value_of(row, 'old')}"
     return f"{row['field']} {change}; {row['by']}, {minute_text(row['at'])} UTC{reason}"
-
-
-def _declared(value: str | float | list[str] | None) -> str:
-    if value is None:
-        return "none"
-    return ", ".join(value) if isinstance(value, list) else f"{value}"
 
 
 def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gramwatt.sci.base.formatting import minute_text
+
 
 class UseCaseError(Exception):
     """Root of the refusals; the message is a sentence for people."""
@@ -53,8 +55,8 @@ class DeletedJobError(UseCaseError):
 
     def __init__(self, job_id: str, deleted_at: str, deleted_by: str) -> None:
         self.deleted_at, self.deleted_by = deleted_at, deleted_by
-        when = f"{deleted_at[:10]} {deleted_at[11:16]} UTC"
-        super().__init__(f"job {job_id!r} was deleted on {when} by {deleted_by}")
+        when = minute_text(deleted_at)
+        super().__init__(f"job {job_id!r} was deleted on {when} UTC by {deleted_by}")
 
 
 class CorrectionError(UseCaseError):

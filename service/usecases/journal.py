@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +23,8 @@ from gramwatt.sci.journal.records import (
     EndRecord,
     IntervalRecord,
     JobRecord,
-    decode,
     format_time,
+    readable,
 )
 from gramwatt.service.store import models
 from gramwatt.service.store.documents import to_text
@@ -72,14 +71,9 @@ def _statements(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
     lines = session.scalars(
         sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
     )
-    records: list[AnyRecord] = []
-    refused = 0
-    for line in lines:
-        try:
-            records.append(decode(line))
-        except RecordError:
-            refused += 1
-    return corrected(records, corrections_of(session, job)), refused
+    stored = lines.all()
+    records = list(readable(stored))
+    return corrected(records, corrections_of(session, job)), len(stored) - len(records)
 
 
 def _classes(statements: Sequence[AnyRecord]) -> dict[str, str]:
@@ -131,11 +125,7 @@ def declared_head(session: Session, job: Job) -> JobRecord:
 def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
     """The intervals that meters on this machine have open; only a provisional score uses them."""
     wanted = sa.select(OpenJournal.lines).where(OpenJournal.job == job.id)
-    found: list[AnyRecord] = []
-    for line in "\n".join(session.scalars(wanted)).split("\n"):
-        with suppress(RecordError):
-            found.append(decode(line))
-    return found
+    return list(readable("\n".join(session.scalars(wanted)).split("\n")))
 
 
 def refresh_head(session: Session, job: Job) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.service.usecases.open_journals import (
-    LINES_AT_ONCE,
+    ingest_lines,
     live_folders,
     read_journal,
     read_open_journals,
@@ -134,14 +133,14 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     refused: list[Rejected] = []
     deleted: DeletedJobError | None = None
     try:
-        refused = _ingest_lines(service, folder)
+        refused = ingest_lines(service, folder.job_id, folder.lines())
     except DeletedJobError as error:
         deleted = error
     aside = spool.set_aside(home, folder)
     if aside is None:  # a meter's again, or another process delivers it, or its client lives
         return deleted is None and folder.may_be_resumed() and not folder.is_live()
     if deleted is None and aside.sizes_b() != before:
-        refused = _ingest_lines(service, aside)
+        refused = ingest_lines(service, aside.job_id, aside.lines())
     if refused:
         _reject(home, aside, refused)
     else:
@@ -159,20 +158,10 @@ def _ingest_open(service: Service, home: Path, job_id: str) -> None:
         if folder.server() is not None:
             continue
         if not folder.is_live():
-            _ingest_lines(service, folder)
+            ingest_lines(service, folder.job_id, folder.lines())
             continue
         with suppress(UnknownJobError):  # its meter has written nothing yet
             read_journal(service, folder)
-
-
-def _ingest_lines(service: Service, folder: SpoolFolder) -> list[Rejected]:
-    from gramwatt.service.usecases.ingest import ingest
-
-    refused: list[Rejected] = []
-    lines = folder.lines()
-    while batch := list(islice(lines, LINES_AT_ONCE)):
-        refused += ingest(service, folder.job_id, batch, score=False)["rejected"]
-    return refused
 
 
 def _score(service: Service, job_id: str) -> bool:

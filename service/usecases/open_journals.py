@@ -19,6 +19,7 @@ from gramwatt.collectors.journal.spool import SpoolFolder
 
 if TYPE_CHECKING:
     from gramwatt.service.container import Service
+    from gramwatt.service.usecases.answers import Rejected
 
 LINES_AT_ONCE = 5_000
 """Lines of one transaction, so that a long journal does not keep other writers waiting."""
@@ -60,15 +61,12 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
     Raises UnknownJobError while nothing is known of it, or DeletedJobError.
     """
     from gramwatt.service.store.models import Job, OpenJournal
-    from gramwatt.service.usecases.ingest import ingest
     from gramwatt.service.usecases.jobs import find_job
 
     # The open file first: a line that leaves it has been appended to the final ones before.
     opened = b"\n".join(folder.open_lines()).decode("utf-8", "replace")
     positions = _positions(service, folder)
-    lines = _new_lines(folder, positions)
-    while batch := list(islice(lines, LINES_AT_ONCE)):
-        ingest(service, folder.job_id, batch, score=False)
+    ingest_lines(service, folder.job_id, _new_lines(folder, positions))
     with service.store.write() as session:
         job: Job = find_job(session, folder.job_id, lock=True)
         row = session.get(OpenJournal, (job.id, folder.node))
@@ -79,6 +77,16 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
             job.version += 1
             job.heard_us = service.now_us()
         return job.id
+
+
+def ingest_lines(service: Service, job_id: str, lines: Iterator[bytes]) -> list[Rejected]:
+    """Store journal lines without scoring, so many in one transaction; those that are refused."""
+    from gramwatt.service.usecases.ingest import ingest
+
+    refused: list[Rejected] = []
+    while batch := list(islice(lines, LINES_AT_ONCE)):
+        refused += ingest(service, job_id, batch, score=False)["rejected"]
+    return refused
 
 
 def _positions(service: Service, folder: SpoolFolder) -> dict[str, int]:
