@@ -38,7 +38,7 @@ def test_what_is_set_is_scored_at_once_and_shown_with_who(three):
     code, out, err = gramwatt("job", FIRST, *arguments)
     assert (code, err) == (0, "")
     assert "revision 2" in out
-    assert f"zone DE, was none; {user_id()}, " in out
+    assert f"zone DE, was not declared; {user_id()}, " in out
     found = shown(FIRST)
     assert (found["zone"], found["name"], found["conformance"]) == ("DE", "resnet 50", "conforming")
     assert found["tags"] == {"team": "a=b"}
