@@ -78,11 +78,11 @@ def send(client: FlaskClient, job_id: str, **about: object) -> None:
 
 def test_the_month_says_what_would_help_most(client: FlaskClient) -> None:
     send(client, "served", kind="inference", tags=SERVED)
-    send(client, "trained", kind="training")
+    send(client, "idle", kind="inference")
     address = "/v1/reports/monthly/2026-05"
     saving, other = client.get(f"{address}.json").json["suggestions"]
     assert (saving["job_id"], saving["action"], saving["target"]) == ("served", "batching", None)
-    assert (other["job_id"], other["action"]) == ("trained", "stop-idle")
+    assert (other["job_id"], other["action"]) == ("idle", "stop-idle")
     assert saving["saved_g"]["value"] > other["saved_g"]["value"]
     assert saving["carbon_ratio"]["high"] < 1
     job = client.get("/v1/jobs/served/suggestions").json["suggestions"]
