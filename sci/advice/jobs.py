@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
@@ -125,8 +126,8 @@ def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> Saving
         answer = for_job(document, catalog, own)
     except GramwattError:
         return None
-    for one in answer["suggestions"]:
-        if one["verdict"] == "lower" and one["saved_g"] is not None:
+    for one in certain(answer):
+        if one["saved_g"] is not None:
             return {
                 "job_id": document["job_id"],
                 "name": document["name"],
@@ -142,9 +143,14 @@ def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> Saving
 
 def report_lines(advice: AdviceDoc) -> list[SuggestionDoc]:
     """The suggestions that a report shows: certain savings, else that the job should stay."""
-    lower = [one for one in advice["suggestions"] if one["verdict"] == "lower"]
     keep = [one for one in advice["suggestions"] if one["action"] == "keep"]
-    return lower[:TOP] or keep[:1]
+    return certain(advice)[:TOP] or keep[:1]
+
+
+def certain(advice: AdviceDoc) -> list[SuggestionDoc]:
+    """Certain savings, without those after "keep", whose part the job would not repay."""
+    before = takewhile(lambda one: one["action"] != "keep", advice["suggestions"])
+    return [one for one in before if one["verdict"] == "lower"]
 
 
 def software_of(document: JobDoc) -> dict[str, str]:

@@ -53,7 +53,7 @@ def test_an_aim_that_is_missed_is_named(replay, monkeypatch):
     monkeypatch.setattr(benchmark, "COVERED_MOST", 0.85)
     error, coverage = benchmark.missed_aims(replay)
     assert error == "error 12.7% and 36.5% overall"
-    assert coverage == "coverage 87.6% of 3360 pairs"
+    assert coverage == "coverage 88.8% of 4180 pairs"
 
 
 def test_the_range_of_decoding_holds_four_kept_out_pairs_in_five(replay):
