@@ -73,12 +73,13 @@ def compare(work: Work, target: Hardware) -> Suggestion:
     refusal = _no_ratio(work)
     if refusal:
         return replace(unjudged, reasons=[refusal, *notes])
-    if work.pace.waits or work.classified.name == "small":
-        return _kept_pace(work, work.part, target, unjudged, notes)
     prediction = predict(work.described, work.part, target, work.own)
+    learnt = prediction.basis == "direct" and work.classified.name != "llm-serving"
+    if (work.pace.waits or work.classified.name == "small") and not learnt:
+        return _kept_pace(work, work.part, target, unjudged, notes)
     if prediction.time is None:
         return replace(unjudged, reasons=[*prediction.reasons, *notes])
-    return _judged(work, work.part, target, prediction, notes)
+    return _judged(work, work.part, target, prediction, notes, keeps_pace=learnt)
 
 
 def _no_ratio(work: Work) -> str | None:
@@ -144,20 +145,26 @@ def _kept_pace(
         point="same rate, the host does the same work",
         reasons=(reason,),
     )
-    return _judged(work, now, target, prediction, notes)
+    return _judged(work, now, target, prediction, notes, keeps_pace=True)
 
 
 def _judged(
-    work: Work, now: Hardware, target: Hardware, prediction: Prediction, notes: list[str]
+    work: Work,
+    now: Hardware,
+    target: Hardware,
+    prediction: Prediction,
+    notes: list[str],
+    *,
+    keeps_pace: bool,
 ) -> Suggestion:
+    """The verdict of a prediction; `keeps_pace` where its time is that of the job's own pace."""
     assert prediction.time is not None
     reasons = [*prediction.reasons, *notes]
     time = prediction.time
-    waits = work.pace.waits or work.classified.name == "small"
-    if not waits:
+    if not keeps_pace:
         time = linked(work, target, _doubted(work, target, time, reasons), reasons)
     board = prediction.energy or _board_energy(work, now, target, time, reasons)
-    energy = with_host(work, target, time, board, moves=not waits) if board else None
+    energy = with_host(work, target, time, board, moves=not keeps_pace) if board else None
     judgement = judge(work, target, time, energy, work.count)
     reasons += judgement.reasons
     reasons.append(_verdict_reason(judgement.verdict, judgement.carbon, energy))
