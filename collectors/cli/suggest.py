@@ -142,6 +142,11 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
         figures.append(f"saves {quantity_text(suggestion['saved_g'])}")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
+    by_ownership = suggestion["by_ownership"]
+    if len(set(by_ownership.values())) > 1:
+        shown.append("    " + "; ".join(f"{had}: {said}" for had, said in by_ownership.items()))
+    if suggestion["likely"] and suggestion["verdict"] != "lower":
+        shown.append("    likely lower (4 in 5), not certain")
     reasons = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]
     return shown + [f"    - {reason}" for reason in reasons]
 
