@@ -105,13 +105,13 @@ def test_no_energy_is_claimed_without_data(part):
 
 
 def test_operational_and_embodied_by_hand():
-    said = judged(A100, **TRAINED)
+    said = judged(A100, **TRAINED, pue=1)
     time, energy = said["time_ratio"]["value"], said["energy_ratio"]["value"]
     # Host of 195 W beside a 700 W module, and by the power 0.25 of rated power beside another.
     power, host_w = 400 / 700, 195 * (400 / 700) ** 0.25
     assert energy == pytest.approx(time * (540 * power + host_w) / (540 + 195))
     grid = CATALOG.zone("DE").intensity.value
-    now_g_h = 0.54 * 1.45 * grid  # the estimate's host, PUE 1
+    now_g_h = 0.54 * 1.45 * grid  # the estimate's host, PUE 1 as declared
     made_g = accelerator_te(CATALOG.hardware(H100)).te_g.value + 5_700_000 / 8
     expected = (now_g_h * energy + made_g / 35_040) / (now_g_h + made_g / 35_040)
     assert said["carbon_ratio"]["value"] == pytest.approx(expected, rel=1e-3)

@@ -105,7 +105,7 @@ def test_parts_that_are_not_sold_are_rented():
 
 def test_a_card_for_the_present_host_and_one_that_needs_another():
     card = {"hardware": "nvidia-v100-pcie-32", "kind": "training", "precision": "fp16"}
-    card |= {"mean_power_w": 230, "hours": 200, "zone": "PL", "framework": "pytorch"}
+    card |= {"mean_power_w": 230, "hours": 200, "zone": "PL", "framework": "pytorch", "pue": 1}
     h100 = "nvidia-h100-pcie-80"
     said = judged(h100, **card)
     alone = accelerator_te(CATALOG.hardware(h100)).te_g.value
