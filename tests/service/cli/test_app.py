@@ -103,7 +103,7 @@ def test_every_figure_explains_itself(two_jobs, field):
     method = document["method"]
     assert found["engine_version"] == method["engine_version"]
     assert found["text"].endswith(
-        f"Engine 1, catalog {method['catalog_version']}, {method['standard']}"
+        f"Engine 2, catalog {method['catalog_version']}, {method['standard']}"
     )
     assert found["formula"] in found["text"]
 
@@ -247,7 +247,7 @@ def test_a_run_says_why_its_store_cannot_be_used(newer, home, tmp_path, monkeypa
     line = [sys.executable, "-m", "gramwatt", "run", "--json-summary", summary, "--", "true"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
-    assert f"is not scored yet: {NEWER}" in done.stderr
+    assert f"{summary} was not written: {NEWER}" in done.stderr
     assert "Traceback" not in done.stderr
     assert len(list((home / "spool").iterdir())) == 2
 

@@ -95,7 +95,7 @@ def test_a_job_shows_its_windows_and_what_was_declared(home):
     assert "gramwatt job job-1 --set zone=DE" in out
     gramwatt("job", "job-1", "--set", "zone=DE", "--set", "reason=forgotten")
     out = gramwatt("job", "job-1")[1]
-    assert "Declared       zone DE, was none; u-" in out
+    assert "Declared       zone DE, was not declared; u-" in out
     assert "(forgotten)" in out
     assert "--set zone=DE" not in out
 
