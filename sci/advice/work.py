@@ -24,7 +24,7 @@ from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import host_share_te
 from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
-from gramwatt.sci.score.location import Place, locate
+from gramwatt.sci.score.location import Place, in_data_centre, locate
 
 NO_HOST = Quantity.exact(0.0, "1", "derived", "no host beside the device")
 WHOLE_HOST = Quantity.exact(1.0, "1", "derived", "a host beside the device")
@@ -246,7 +246,8 @@ def resolve(
     if request.full_region:
         catalog.region(request.full_region)
     request.check_one_provider()
-    place = locate(request.zone, request.full_region, request.pue, catalog)
+    served = request.cloud is not None or in_data_centre(part)
+    place = locate(request.zone, request.full_region, request.pue, catalog, data_centre=served)
     grid = catalog.zone(place.zone) if place.zone else catalog.world()
     lifetime = catalog.lifetime(part.id if part else None)
     if request.lifetime_years is not None:

@@ -75,7 +75,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     name = machine.hardware if machine else request.hardware
     hardware = catalog.hardware(name) if name else None
     request = placed(request, machine)
-    served = machine is not None or (hardware is not None and in_data_centre(hardware))
+    served = machine is not None or in_data_centre(hardware)
     place = _place(request, catalog, served)
     grid = _grid(request, place, intensity)
     work = Assumptions(request, hardware, catalog, machine)

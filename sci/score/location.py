@@ -255,9 +255,9 @@ def _pue(
     return figure, (text,)
 
 
-def in_data_centre(part: Hardware) -> bool:
-    """Whether a part is made for data centres."""
-    return part.host_class in DATA_CENTRE_HOSTS
+def in_data_centre(part: Hardware | None) -> bool:
+    """Whether a part is known, and made for data centres."""
+    return part is not None and part.host_class in DATA_CENTRE_HOSTS
 
 
 def undeclared_pue(*, data_centre: bool) -> Quantity:

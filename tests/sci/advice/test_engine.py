@@ -372,3 +372,15 @@ def test_any_meaningful_request_gets_an_answer_whose_verdicts_hold(request):
         ratio = one["carbon_ratio"]
         assert (one["verdict"] == "lower") == (ratio is not None and ratio["high"] < 1)
         assert json.loads(json.dumps(one, allow_nan=False)) == one
+
+
+def test_a_part_made_for_servers_stands_in_a_data_centre_here_as_in_its_estimate() -> None:
+    def elsewhere(**more: object) -> float:
+        asked = {"hardware": H100, "count": 8, "hours": 10, "zone": "DE", "kind": "training"}
+        answer = ask(**asked, provider="aws", **more)
+        found = next(o for o in answer["suggestions"] if o["action"] == "shift-region")
+        assert found["carbon_ratio"] is not None
+        return found["carbon_ratio"]["value"]
+
+    # Undeclared, the PUE of a data centre is 1.56.
+    assert elsewhere() == pytest.approx(elsewhere(pue=1.56))
