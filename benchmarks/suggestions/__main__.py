@@ -84,8 +84,8 @@ def missed_aims(replay: Replay) -> list[str]:
     for coverage in (replay.coverages()[-1], replay.halved()[-1]):
         if not COVERED_LEAST <= coverage.inside <= COVERED_MOST:
             missed.append(f"coverage {coverage.inside:.1%} of {coverage.pairs} pairs")
-    claims = replay.claims()
-    claimed, right = sum(one.claims for one in claims), sum(one.right for one in claims)
+    found = replay.shipped()
+    claimed, right = sum(one.claims for one in found), sum(one.right for one in found)
     if right < PRECISION_LEAST * claimed:
         missed.append(f"precision {right}/{claimed}")
     return missed

@@ -19,18 +19,29 @@ from benchmarks.suggestions.replay import (
     throughput_errors,
     thumb,
 )
+from benchmarks.suggestions.shipped import Shipped, shipped
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
+from gramwatt.sci.advice.prediction.predict import power_exponent
 from gramwatt.sci.advice.prediction.serving import Direct, direct, serving_rows
 from gramwatt.sci.advice.prediction.specs import Specs
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.uncertainty import percentile
+from gramwatt.sci.catalog.catalog import load_catalog
 
 ALL = "all"
+METERED = ("training", "recsys", "decode")
+"""Fitted classes with rows of measured board power."""
+STUDENT = {1: 3.078 / 1.282, 2: 1.886 / 1.282}
+"""Student's over the normal quantile of 90 %, by parts less one, where power was metered on two or
+three parts only: the many workloads on each are not as many witnesses."""
 CROSSING_AIM = 0.98
 """Share held where single precision moves between parts with and without TF32. Half the error is
 the kind of model there, which no request tells, so that the range must hold the kinds."""
+UNKNOWN_AIM = 0.85
+"""The same where the precision is not known, whose middle lies between its rates already; the
+factor of these pairs is used for all whose rates lie apart."""
 
 TIES = 1 + 1e-9
 """A range made of a pair holds it, in both directions, however its logarithm was rounded."""
@@ -87,11 +98,6 @@ class Claims:
     right: int
     true_savings: int
 
-    @property
-    def abstention(self) -> float:
-        """Share of pairs on which nothing was claimed."""
-        return 1 - self.claims / self.pairs
-
 
 @dataclass(frozen=True, slots=True)
 class PowerShare:
@@ -106,10 +112,15 @@ class PowerShare:
 
 @dataclass(frozen=True, slots=True)
 class EnergyPair:
-    """ln of a pair's ratio of board energy, as predicted with the workload kept out, and as is."""
+    """ln of a pair's ratio of board energy, as predicted with the workload kept out, and as is.
+
+    `power_error` is that of the power alone, taken as the same share of rated power.
+    """
 
     predicted: float
     measured: float
+    power_error: float
+    target: str
 
 
 class Replay:
@@ -143,12 +154,17 @@ class Replay:
         for known in SETTINGS:
             inside, across = self._split(self.by_workload[known])
             ranges += time_ranges(known, inside)
-            ranges += time_ranges(f"{known}, crossing", across, CROSSING_AIM)
+            ranges += time_ranges(
+                f"{known}, crossing", across, UNKNOWN_AIM if known == "plain" else CROSSING_AIM
+            )
             ranges += time_ranges(f"{known}, new part", self._split(self.by_part[known])[0])
             ranges += time_ranges(known, self.small)
-        for name in ("training", "recsys"):
-            errors = [pair.predicted - pair.measured for pair in self.energies(name)]
-            ranges.append(Range(name, "energy", "full", factor(errors), len(errors)))
+        for name in METERED:
+            found = self.energies(name)
+            width = factor(pair.power_error for pair in found)
+            parts = {pair.target for pair in found}
+            width **= STUDENT.get(len(parts) - 1, 1.0)
+            ranges.append(Range(name, "power", "full", width, len(found)))
         return sorted(ranges, key=lambda one: (one.workload_class, one.figure, one.known))
 
     def energies(self, name: str) -> list[EnergyPair]:
@@ -162,7 +178,11 @@ class Replay:
             now, target = (self.specs[row.hardware].tdp_w for row in (pair.now, pair.target))
             if not now or not target or (name == "training" and share < SMALL_POWER_SHARE):
                 continue
-            found.append(EnergyPair(residual.predicted + math.log(target / now), measured))
+            rated = power_exponent(name) * math.log(target / now)
+            power_error = rated - (measured - pair.log_time)
+            found.append(
+                EnergyPair(residual.predicted + rated, measured, power_error, pair.target.hardware)
+            )
         return found
 
     def serving(self) -> list[ServingCoverage]:
@@ -179,21 +199,19 @@ class Replay:
             for figure, hits in (("time", time), ("energy", energy))
         ]
 
-    def claims(self) -> list[Claims]:
-        """How often `lower` would be claimed of board energy, and how often it would be true."""
-        found = []
-        for name in ("training", "recsys"):
-            energies = self.energies(name)
-            width = factor(pair.predicted - pair.measured for pair in energies)
-            claimed = [pair.measured for pair in energies if math.exp(pair.predicted) * width < 1]
-            found.append(claims_of(name, [pair.measured for pair in energies], claimed))
+    def claims(self) -> Claims:
+        """How often direct answers to LLM serving would claim less board energy, and are right."""
         measured, claimed = [], []
         for pair, answer in self._served():
             if pair.log_energy is not None:
                 measured.append(pair.log_energy)
                 if answer.energy and answer.energy.high < 1:
                     claimed.append(pair.log_energy)
-        return [*found, claims_of("llm-serving", measured, claimed)]
+        return claims_of("llm-serving", measured, claimed)
+
+    def shipped(self) -> list[Shipped]:
+        """The verdicts as users get them, on measured energy."""
+        return shipped(self.rows, self.fitted, load_catalog())
 
     def coverages(self) -> list[Coverage]:
         """Coverage of the shipped ranges on the residuals of one workload kept out."""

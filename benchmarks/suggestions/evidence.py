@@ -5,14 +5,20 @@ Ranges are the 10th to 90th percentile of the pairs, or all of a handful.
 
 from __future__ import annotations
 
+import csv
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from gramwatt.sci.advice.actions.running import LIMITS
 from gramwatt.sci.advice.prediction.evidence import Evidence
 from gramwatt.sci.advice.prediction.measurements import Measurement
 from gramwatt.sci.advice.prediction.specs import Specs
 from gramwatt.sci.base.uncertainty import percentile
 
+LIMIT_STEP = 0.04
+"""How far a measured limit may lie from the suggested one, of rated power."""
 HANDFUL = 10
 """With fewer pairs than this the range is all of them."""
 
@@ -36,6 +42,7 @@ def measured_effects(rows: Sequence[Measurement], specs: Mapping[str, Specs]) ->
         _batched(timed),
         _fewer_nodes(rows),
         _power_capped(rows),
+        limited(specs),
     ):
         for sample in samples:
             groups.setdefault((sample.key, sample.figure), []).append(sample)
@@ -126,3 +133,65 @@ def _power_capped(rows: Sequence[Measurement]) -> Iterator[Sample]:
         if row.use == "power" and row.point.startswith("MaxQ") and other is not None:
             key = f"power-cap:{row.workload_class}"
             yield Sample(key, "time", other.units_per_s / row.units_per_s, row.source)
+
+
+def limited(specs: Mapping[str, Specs]) -> Iterator[Sample]:
+    """A power limit over the rated power, for training by its share of rated power before."""
+    for one, limit_w in limited_runs(specs):
+        rated = specs[one.hardware].tdp_w or math.inf
+        share = one.before_w / rated
+        least = next((least for least in LIMITS if share >= least), None)
+        if least is not None and abs(limit_w / rated - LIMITS[least]) <= LIMIT_STEP:
+            key = f"power-cap:training:{least:.0%}"
+            yield Sample(key, "time", one.time, "zeus-limits")
+            yield Sample(key, "energy", one.energy, "zeus-limits")
+
+
+class Limited(NamedTuple):
+    """A run under a limit over the same one without: mean power before [W], ratios."""
+
+    hardware: str
+    before_w: float
+    time: float
+    energy: float
+
+
+def limited_runs(specs: Mapping[str, Specs]) -> Iterator[tuple[Limited, float]]:
+    """Runs under a limit [W]: by power limit, and by the clock at which that power is drawn."""
+    series: dict[tuple[str, ...], dict[float, tuple[float, float]]] = {}
+    for row in _rows("power_limits.csv"):
+        same = (row["hardware"], row["workload"], row["batch"], row["optimizer"])
+        run = (float(row["time_s"]), float(row["power_w"]))
+        series.setdefault(same, {})[float(row["limit_w"])] = run
+    for same, runs in series.items():
+        rated = specs[same[0]].tdp_w
+        if rated in runs:
+            time, power = runs[rated]
+            for limit, (longer, less) in runs.items():
+                if limit < rated:
+                    ratio = longer / time
+                    yield Limited(same[0], power, ratio, ratio * less / power), limit
+    yield from _clocked(specs)
+
+
+def _clocked(specs: Mapping[str, Specs]) -> Iterator[tuple[Limited, float]]:
+    """Training stages at the clocks that draw shares of the power at the highest one.
+
+    They draw more than rated power where nothing waits, so that the shares are of what they draw.
+    """
+    series: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for row in _rows("stage_frequencies.csv"):
+        clock = (float(row["frequency_mhz"]), float(row["time_s"]), float(row["energy_j"]))
+        series.setdefault((row["hardware"], row["workload"]), []).append(clock)
+    for (hardware, _), clocks in series.items():
+        rated = specs[hardware].tdp_w or 0.0
+        _, time, energy = max(clocks)
+        for limit in set(LIMITS.values()):
+            power = limit * energy / time
+            _, longer, less = min(clocks, key=lambda one: abs(one[2] / one[1] - power))
+            yield Limited(hardware, rated, longer / time, less / energy), limit * rated
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (Path(__file__).parent / "data" / name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))

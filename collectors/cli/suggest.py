@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from gramwatt.collectors.cli.options import counts, read_document, refuse, refuse_error, with_flags
 from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
+from gramwatt.collectors.common.config import resolve
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import read_own_rows
@@ -62,6 +64,12 @@ def command(
     ] = None,
     constraint: Annotated[str | None, typer.Option(help="none, offline or edge.")] = None,
     lifetime_years: Annotated[float | None, typer.Option(help="Hardware life [years].")] = None,
+    ownership: Annotated[str | None, typer.Option(help="owned, rented or to-buy.")] = None,
+    pace: Annotated[
+        str | None, typer.Option(help="What sets the speed: throughput, requests, input, host.")
+    ] = None,
+    pue: Annotated[float | None, typer.Option(help="PUE of the facility.")] = None,
+    host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together [W].")] = None,
     unit: Annotated[
         list[str] | None, typer.Option(help="UNIT=COUNT, such as token=1e9; may be repeated.")
     ] = None,
@@ -86,9 +94,13 @@ def _answer(
     document: dict[str, Any], own_file: str | None, workload: str | None, *, as_json: bool
 ) -> AdviceDoc:
     try:
-        catalog = user_catalog()
+        config = resolve()
+        catalog = user_catalog(config)
+        request = parse_suggest_request(document)
+        if request.lifetime_years is None:
+            request = replace(request, lifetime_years=config.lifetime_years)
         rows = read_own_rows(_json_lines(own_file), catalog) if own_file else []
-        return suggest(parse_suggest_request(document), catalog, rows, workload)
+        return suggest(request, catalog, rows, workload)
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
 
@@ -130,6 +142,11 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
         figures.append(f"saves {quantity_text(suggestion['saved_g'])}")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
+    by_ownership = suggestion["by_ownership"]
+    if len(set(by_ownership.values())) > 1:
+        shown.append("    " + "; ".join(f"{had}: {said}" for had, said in by_ownership.items()))
+    if suggestion["likely"] and suggestion["verdict"] != "lower":
+        shown.append("    likely lower (4 in 5), not certain")
     reasons = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]
     return shown + [f"    - {reason}" for reason in reasons]
 

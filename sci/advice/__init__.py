@@ -4,6 +4,6 @@
 jobs; `documents.verdict_of` decides the verdict. Layers, lowest first; each may import only earlier
 ones, and `estimate` and lower layers of `sci`:
 
-    request and documents; prediction and constraints; work (the request with everything
+    request; documents; prediction and constraints; work (the request with everything
     resolved); actions; engine; jobs
 """

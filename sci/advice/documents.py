@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal, TypedDict
 
+from gramwatt.sci.advice.request import OWNERSHIPS, Ownership
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.estimate.estimate import EstimateDoc
@@ -30,8 +33,16 @@ Verdict = Literal["lower", "higher", "no-reliable-difference", "not-feasible", "
 Basis = Literal["direct", "calibrated", "class-model", "rule", "none"]
 
 
+LIKELY_DEVIATIONS = NormalDist().inv_cdf(0.8) / NormalDist().inv_cdf(0.9)
+"""Distance of 1 from the value, over that of the range's upper end, at a probability of 0.8."""
+
+
 class SuggestionDoc(TypedDict):
-    """One suggestion. Ratios are new over present, for the same work; null where not known."""
+    """One suggestion. Ratios are new over present, for the same work; null where not known.
+
+    `likely` says that carbon is lower with a probability of 0.8, which is no promise;
+    `by_ownership` has the verdict for hardware that is owned, rented, or would be bought.
+    """
 
     action: str
     target: str | None
@@ -42,6 +53,8 @@ class SuggestionDoc(TypedDict):
     carbon_ratio: QuantityDoc | None
     saved_g: QuantityDoc | None
     break_even_hours: QuantityDoc | None
+    likely: bool
+    by_ownership: dict[Ownership, Verdict]
     basis: str
     operating_point: str
     reasons: list[str]
@@ -58,7 +71,11 @@ class AdviceDoc(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """One suggestion before it is written; see `SuggestionDoc`."""
+    """One suggestion before it is written; see `SuggestionDoc`.
+
+    Without `by_ownership` the verdict is the same however the hardware is had. `board_energy` is
+    the ratio of the devices alone, for further suggestions.
+    """
 
     action: Action
     verdict: Verdict
@@ -70,6 +87,8 @@ class Suggestion:
     carbon_ratio: Quantity | None = None
     saved_g: Quantity | None = None
     break_even_hours: Quantity | None = None
+    by_ownership: Mapping[Ownership, Verdict] | None = None
+    board_energy: Quantity | None = None
     operating_point: str = ""
     reasons: Sequence[str] = ()
     sources: Sequence[str] = ()
@@ -86,6 +105,8 @@ class Suggestion:
             "carbon_ratio": _doc(self.carbon_ratio),
             "saved_g": _doc(self.saved_g),
             "break_even_hours": _doc(self.break_even_hours),
+            "likely": is_likely(self.carbon_ratio),
+            "by_ownership": dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),
             "basis": self.basis,
             "operating_point": self.operating_point,
             "reasons": list(self.reasons),
@@ -102,6 +123,19 @@ def verdict_of(carbon_ratio: Quantity | None) -> Verdict:
     if carbon_ratio.high < 1:
         return "lower"
     return "higher" if carbon_ratio.low > 1 else "no-reliable-difference"
+
+
+def is_likely(carbon_ratio: Quantity | None) -> bool:
+    """Whether the ratio is below 1 with a probability of at least 0.8.
+
+    Logarithms are taken as normal: half the range holds 40 % of it.
+    """
+    if carbon_ratio is None or carbon_ratio.value >= 1:
+        return False
+    if carbon_ratio.high < 1:
+        return True
+    distance = math.log(1 / carbon_ratio.value)
+    return distance >= LIKELY_DEVIATIONS * math.log(carbon_ratio.high / carbon_ratio.value)
 
 
 def _doc(figure: Quantity | None) -> QuantityDoc | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
+from gramwatt.sci.advice.actions.counts import other_counts
 from gramwatt.sci.advice.actions.feasible import best_measured, with_effort
-from gramwatt.sci.advice.actions.present import keep, memory_disagreement
+from gramwatt.sci.advice.actions.present import keep, memory_disagreement, too_short
 from gramwatt.sci.advice.actions.regions import other_regions
 from gramwatt.sci.advice.actions.rules import policies
 from gramwatt.sci.advice.actions.running import checkpoint, fewer_nodes, power_cap, spot
@@ -19,13 +21,14 @@ from gramwatt.sci.advice.constraints.availability import in_house, rented_only
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.calibration import OwnRow
 from gramwatt.sci.advice.request import SuggestRequest
-from gramwatt.sci.advice.work import Work, resolve
+from gramwatt.sci.advice.work import Emitted, Work, resolve
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.request_fields import Span
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.estimate.request import PRECISIONS, EstimateRequest
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 CERTAIN_SHOWN = 10
@@ -59,13 +62,13 @@ def suggest(
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
-    measured: bool = False,
+    measured: JobDoc | None = None,
 ) -> AdviceDoc:
     """The answer to a request.
 
     `own` are the organisation's calibration rows, used before the public table; `workload` names
-    the job's work in them; `measured` says that a meter saw the job run. Raises LookupFailed for
-    unknown names, ScoreError for what means nothing.
+    the job's work in them; `measured` is the document of the job that ran, whose carbon is saved.
+    Raises LookupFailed for unknown names, ScoreError for what means nothing.
     """
     work = resolve(request, catalog, own, workload, measured=measured)
     notices = work.notices
@@ -76,9 +79,13 @@ def suggest(
         notices.append(Notice("estimate-unavailable", error.message, "estimate"))
     if work.hours is None and score is not None and score["device_hours"] is not None:
         work = replace(work, hours=score["device_hours"]["value"] / work.count)
+    if work.emitted is None and score is not None:
+        work = replace(work, emitted=Emitted.of(score))
     compared = [compare(work, part) for part in _candidates(work)]
     shown, shortened = _shown(work, compared)
-    suggestions = sorted([*shown, *_actions(work), *keep(work, compared)], key=_rank)
+    shown = [*shown, *other_counts(work, shown)]
+    every = [*shown, *_actions(work), *keep(work, compared)]
+    suggestions = sorted(every, key=partial(_rank, work))
     notices += [*shortened, *warnings(work), *_class_notices(work), *memory_disagreement(work)]
     notices += policies(work.request)
     return {
@@ -88,14 +95,22 @@ def suggest(
     }
 
 
-def _rank(suggestion: Suggestion) -> tuple[int, float]:
-    """Certain savings first, by expected grams, then by ratio; the rest by verdict."""
+def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
+    """Certain savings first, by expected grams, then by ratio; the rest by verdict.
+
+    Parts that the job does not repay, if they have to be bought, come after "keep".
+    """
     if suggestion.action == "keep" and suggestion.verdict == "not-feasible":
-        return -1, 0.0  # first: there is nothing to compare the rest with
+        return -3, 0.0  # first: there is nothing to compare the rest with
     saved = suggestion.saved_g.value if suggestion.saved_g else 0.0
     gain = 1 - suggestion.carbon_ratio.value if suggestion.carbon_ratio else 0.0
     # Without hours no grams are known, so the ratio alone gives the order.
-    return _ORDER.index(suggestion.verdict), -(saved or gain)
+    order = -(saved or gain)
+    if suggestion.verdict == "lower":
+        return (0 if too_short(work, [suggestion]) else -2), order
+    if suggestion.action == "keep":
+        return -1, 0.0
+    return _ORDER.index(suggestion.verdict), order
 
 
 def _candidates(work: Work) -> list[Hardware]:
@@ -167,6 +182,25 @@ def _class_notices(work: Work) -> list[Notice]:
             "instance) and count of the run you have or plan, hours or tokens, zone or region."
         )
         return [Notice("hardware-unstated", text, "hardware")]
+    return [*_pace_notices(work), *_class_notice(work)]
+
+
+def _pace_notices(work: Work) -> list[Notice]:
+    """A power that cannot be, and a pace that was found."""
+    notices = []
+    if work.impossible:
+        text = f"{work.impossible[0].upper()}{work.impossible[1:]}: nothing is compared with it."
+        notices.append(Notice("power-impossible", text, "mean_power_w"))
+    elif work.pace.waits and not work.pace.declared:
+        text = (
+            f"Taken as paced by {work.pace.name}: {work.pace.reason}. Parts are compared at the "
+            "same rate; give pace where that is wrong."
+        )
+        notices.append(Notice("pace-inferred", text, "pace"))
+    return notices
+
+
+def _class_notice(work: Work) -> list[Notice]:
     classified = work.classified
     if classified.name is None:
         text = f"The class of work is not known ({classified.reason}): ranges cover all classes."
@@ -194,6 +228,7 @@ def _estimate(work: Work) -> EstimateDoc | None:
         units=request.units,
         model_parameters=request.model_parameters if training else None,
         tokens=request.tokens if training else None,
-        precision=None if request.precision == "int4" else request.precision,
+        precision=request.precision if request.precision in PRECISIONS else None,
+        pue=request.pue,
     )
     return estimate(asked, work.catalog, AnnualIntensity(work.catalog))

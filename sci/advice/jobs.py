@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
@@ -58,7 +59,9 @@ def for_job(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow] = ()) -> A
         return {"suggestions": [], "estimate": None, "notices": [notice.to_doc()]}
     if request.region and not _knows(catalog.region, request.region):
         request = replace(request, region=None, zone=document["zone"])
-    return suggest(request, catalog, own, workload_of(document), measured=True)
+    if request.lifetime_years == catalog.lifetime(request.hardware).value:
+        request = replace(request, lifetime_years=None)  # the catalog's has its range
+    return suggest(request, catalog, own, workload_of(document), measured=document)
 
 
 def _knows(find: Callable[[str], object], name: str | None) -> bool:
@@ -82,6 +85,10 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
         "mean_power_w": mean_power_w(document) or None,
         "peak_memory_gb": _peak_memory_gib(document),
         "utilisation": _utilisation(document),
+        "memory_bandwidth_utilisation": _memory_busy(document),
+        "host_power_w": _host_power_w(document),
+        "pue": _pue(document),
+        "lifetime_years": _lifetime_years(document),
         "units": {s["unit"]: s["count"] for s in document["sci"] if s["count"] > 0},
         "zone": document["zone"],
         **_tagged(document),
@@ -119,8 +126,8 @@ def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> Saving
         answer = for_job(document, catalog, own)
     except GramwattError:
         return None
-    for one in answer["suggestions"]:
-        if one["verdict"] == "lower" and one["saved_g"] is not None:
+    for one in certain(answer):
+        if one["saved_g"] is not None:
             return {
                 "job_id": document["job_id"],
                 "name": document["name"],
@@ -136,9 +143,14 @@ def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> Saving
 
 def report_lines(advice: AdviceDoc) -> list[SuggestionDoc]:
     """The suggestions that a report shows: certain savings, else that the job should stay."""
-    lower = [one for one in advice["suggestions"] if one["verdict"] == "lower"]
     keep = [one for one in advice["suggestions"] if one["action"] == "keep"]
-    return lower[:TOP] or keep[:1]
+    return certain(advice)[:TOP] or keep[:1]
+
+
+def certain(advice: AdviceDoc) -> list[SuggestionDoc]:
+    """Certain savings, without those after "keep", whose part the job would not repay."""
+    before = takewhile(lambda one: one["action"] != "keep", advice["suggestions"])
+    return [one for one in before if one["verdict"] == "lower"]
 
 
 def software_of(document: JobDoc) -> dict[str, str]:
@@ -183,6 +195,38 @@ def _peak_memory_gib(document: JobDoc) -> float | None:
     peaks = [device["peak_memory_b"] for device in accelerators_of(document)]
     known = [peak for peak in peaks if peak]
     return gib_from_bytes(max(known)) if known else None
+
+
+def _host_power_w(document: JobDoc) -> float | None:
+    """Mean power of processors and memory of all hosts [W]; None unless every one is known."""
+    hosts = [device for device in document["devices"] if device["class"] in ("cpu", "ram")]
+    energies = [device["energy_j"] for device in hosts]
+    known = [energy["value"] for energy in energies if energy is not None]
+    seconds = document["duration_s"]
+    if not known or not seconds or len(known) != len(energies):
+        return None
+    return sum(known) / seconds or None
+
+
+def _pue(document: JobDoc) -> float | None:
+    """PUE of the score; None where it was assumed, so that its range stays."""
+    pue = document["method"]["pue"]
+    return None if pue["kind"] == "estimated" else pue["value"]
+
+
+def _lifetime_years(document: JobDoc) -> float | None:
+    """EL that the score took for the accelerators [years]; None where unknown, or several."""
+    ids = {device["device_id"] for device in accelerators_of(document)}
+    terms = (term for term in document["embodied_terms"] if term["device_id"] in ids)
+    lives = {term["lifetime_years"] for term in terms}
+    return lives.pop() if len(lives) == 1 else None
+
+
+def _memory_busy(document: JobDoc) -> float | None:
+    """Share of the time that the devices' memory controllers were busy; None where not known."""
+    shares = [device["profile"].get("memory_busy") for device in accelerators_of(document)]
+    known = [share for share in shares if share is not None]
+    return min(1.0, sum(known) / len(known)) if known and len(known) == len(shares) else None
 
 
 def _utilisation(document: JobDoc) -> float | None:

@@ -27,7 +27,11 @@ WorkloadClass = Literal[
 ]
 CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
 METHODS = ("full", "lora", "qlora")
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
+Ownership = Literal["owned", "rented", "to-buy"]
+OWNERSHIPS: tuple[Ownership, ...] = get_args(Ownership)
+PaceName = Literal["throughput", "requests", "input", "host"]
+PACES: tuple[PaceName, ...] = get_args(PaceName)
+PRECISIONS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
 CONSTRAINTS = ("none", "offline", "edge")
 PROVIDERS: Mapping[str, str] = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
 """Other names of providers."""
@@ -41,7 +45,8 @@ class SuggestRequest:
 
     `count` counts devices as the driver lists them, `mean_power_w` [W] and `peak_memory_gb` [GiB]
     are per device, `hours` [h] is wall time, `utilisation` and `memory_bandwidth_utilisation` are
-    shares 0 to 1.
+    shares 0 to 1. `host_power_w` [W] is the mean power of all hosts of the job together, without
+    its devices. `ownership` says how the hardware is had, `pace` what sets the speed of the job.
     """
 
     hardware: str | None = ruled(Text())
@@ -67,6 +72,10 @@ class SuggestRequest:
     candidates: tuple[str, ...] | None = ruled(Names(most=500))
     constraint: str = ruled(Choice(CONSTRAINTS), default="none")
     lifetime_years: float | None = ruled(YEARS)
+    ownership: Ownership | None = ruled(Choice(OWNERSHIPS))
+    pace: PaceName | None = ruled(Choice(PACES))
+    pue: float | None = ruled(Number(low=1, high=5, low_included=True))
+    host_power_w: float | None = ruled(AMOUNT)
 
     @property
     def trains(self) -> bool:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
+from gramwatt.sci.advice.constraints.support import lacks_fp8
 from gramwatt.sci.advice.prediction.calibration import OwnRow, Run, recognised
+from gramwatt.sci.advice.prediction.pace import Pace, find_pace, impossible_power
 from gramwatt.sci.advice.prediction.predict import Workload
 from gramwatt.sci.advice.prediction.workload import Classified, classify, power_share
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.request import Ownership, SuggestRequest
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import HOURS_PER_YEAR, s_from_h
+from gramwatt.sci.base.units import HOURS_PER_YEAR, kwh_from_j, s_from_h
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
-from gramwatt.sci.catalog.parameters import lifetime_years
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import host_share_te
+from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
 from gramwatt.sci.score.location import Place, locate
 
@@ -34,13 +38,30 @@ MODULE_HOST = Quantity(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What the present run emits [gCO2e], as its score or its estimate says."""
+
+    operational_g: Quantity
+    embodied_g: Quantity
+    total_g: Quantity
+
+    @staticmethod
+    def of(document: JobDoc | EstimateDoc) -> Emitted | None:
+        """The terms of a score or an estimate; None where one is not known or nothing ran."""
+        found = document["operational_g"], document["embodied_g"], document["total_g"]
+        if any(figure is None or figure["low"] <= 0 for figure in found):
+            return None
+        return Emitted(*(Quantity.from_doc(figure) for figure in found if figure))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """One job, its part and its place; None where not known.
 
     `hours` is wall time [h], `need` the memory that it takes, `offered` the parts that its provider
     rents out, `workload` the name of its work in the organisation's `own` rows. `measured` says
-    that a meter saw the job run.
+    that a meter saw the job run; `emitted` is the carbon of its score, else of its estimate.
     """
 
     request: SuggestRequest
@@ -57,6 +78,12 @@ class Work:
     workload: str | None
     need: Need | None
     measured: bool
+    emitted: Emitted | None = None
+
+    @property
+    def ownership(self) -> Ownership:
+        """How the hardware is had; owned where the request does not say."""
+        return self.request.ownership or "owned"
 
     @property
     def device_hours(self) -> float:
@@ -91,13 +118,28 @@ class Work:
         )
 
     @cached_property
+    def pace(self) -> Pace:
+        """What sets the speed of the job."""
+        return find_pace(self.request, self.part)
+
+    @cached_property
+    def impossible(self) -> str | None:
+        """Why the mean power cannot be that of the part; None where it can."""
+        return impossible_power(self.request.mean_power_w, self.part) if self.part else None
+
+    @cached_property
     def misfit(self) -> list[str]:
-        """Why the present part cannot hold the job, with the arithmetic; empty where it may.
+        """Why the present part cannot hold or run the job, with the arithmetic; empty where it may.
 
         A measured peak within its memory shows that it does, margin or not; so does a job that ran.
         """
         part, peak = self.part, self.request.peak_memory_gb
-        if part is None or part.memory_gb is None or self.measured:
+        if part is None or self.measured:
+            return []
+        lacks = lacks_fp8(self.request, part)
+        if lacks:
+            return [f"{lacks}: check precision and hardware"]
+        if part.memory_gb is None:
             return []
         if peak is None:
             return shortfall(self.need, part, self.count)
@@ -110,8 +152,14 @@ class Work:
 
     @cached_property
     def host_share(self) -> Quantity:
-        """Host power over device power; zero for whole systems."""
-        return HOST_SHARE.times(host_beside(self.part), "1") if self.part else NO_HOST
+        """Host power over device power: measured or declared, else usual; 0 for whole systems."""
+        if self.part is None:
+            return NO_HOST
+        declared = self.request.host_power_w
+        if declared is None or self.power_w is None:
+            return HOST_SHARE.times(host_beside(self.part), "1")
+        beside = Quantity.exact(declared / self.count, "W", "declared", f"host power {DECLARED}")
+        return beside.over(self.power_w, "1")
 
     @cached_property
     def power_w(self) -> Quantity | None:
@@ -126,38 +174,56 @@ class Work:
         )
 
     @cached_property
+    def grid_g_per_wh(self) -> Quantity:
+        """Operational carbon of IT energy [gCO2e/Wh], PUE included."""
+        facility = self.intensity.times(self.place.pue, "gCO2e/kWh")
+        return facility.scaled(kwh_from_j(s_from_h(1.0)), "gCO2e/Wh")
+
+    @cached_property
     def operational_g_h(self) -> Quantity | None:
         """Operational carbon of a device and its host share, an hour [gCO2e/h]."""
+        if self.emitted is not None and self.hours:
+            return self.emitted.operational_g.scaled(1 / self.device_hours, "gCO2e/h")
         if self.power_w is None:
             return None
-        device = self.power_w.scaled(1e-3, "kW")
-        both = device + device.times(self.host_share, "kW")
-        return both.times(self.intensity, "gCO2e/h").times(self.place.pue, "gCO2e/h")
+        both = self.power_w + self.power_w.times(self.host_share, "W")
+        return both.times(self.grid_g_per_wh, "gCO2e/h")
 
     @cached_property
     def embodied_g_h(self) -> Quantity | None:
         """Embodied carbon of a device of the present part and its host share, an hour [gCO2e/h]."""
+        if self.emitted is not None and self.hours:
+            return self.emitted.embodied_g.scaled(1 / self.device_hours, "gCO2e/h")
         te = te_g(self.part) if self.part else None
         return te.over(self.lifetime.scaled(HOURS_PER_YEAR, "h"), "gCO2e/h") if te else None
 
-    @cached_property
-    def run_g(self) -> Quantity | None:
-        """All carbon of the present run [gCO2e]; None without hours, power or embodied carbon."""
-        operational, embodied = self.operational_g_h, self.embodied_g_h
-        if operational is None or embodied is None or self.hours is None:
-            return None
-        return (operational + embodied).scaled(self.count).scaled(self.hours, "gCO2e")
+    def lifetime_of(self, part: Hardware) -> Quantity:
+        """EL of a part [years]: declared for the job, else the catalog's with its overlay."""
+        return self.lifetime if self.request.lifetime_years else self.catalog.lifetime(part.id)
 
     def saved_g(self, carbon_ratio: Quantity | None) -> Quantity | None:
-        """What a ratio saves over the whole run [gCO2e]; None without hours or carbon."""
-        whole = self.run_g
-        if carbon_ratio is None or whole is None:
+        """What a ratio saves of the run's carbon [gCO2e]: never more than was emitted.
+
+        None without hours or carbon. The errors of both add as roots of sums of squares.
+        """
+        if carbon_ratio is None or self.emitted is None:
             return None
-        shares = [1 - end for end in (carbon_ratio.low, carbon_ratio.high)]
-        ends = [total * share for total in (whole.low, whole.high) for share in shares]
-        middle = whole.value * (1 - carbon_ratio.value)
+        whole, ratio = self.emitted.total_g, carbon_ratio
+        left = 1 - ratio.value
+        saved = whole.value * left
+        below = math.hypot(
+            (whole.value - whole.low) * left, whole.value * (ratio.high - ratio.value)
+        )
+        above = math.hypot(
+            (whole.high - whole.value) * left, whole.value * (ratio.value - ratio.low)
+        )
+        # No end lies beyond the worst combination of both, so that a certain ratio saves for sure.
+        worst, best = 1 - ratio.high, 1 - ratio.low
+        low = max(saved - below, min(whole.low * worst, whole.high * worst))
+        high = min(saved + above, max(whole.low * best, whole.high * best))
         source = f"present carbon of the run ({whole.source}) x (1 - carbon ratio)"
-        return Quantity(middle, min(ends), max(ends), "gCO2e", carbon_ratio.kind, source)
+        low, high = min(low, saved), max(high, saved)
+        return Quantity(saved, low, high, "gCO2e", carbon_ratio.kind, source)
 
 
 def resolve(
@@ -166,9 +232,9 @@ def resolve(
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
-    measured: bool = False,
+    measured: JobDoc | None = None,
 ) -> Work:
-    """The job behind a request; raises LookupFailed for unknown names."""
+    """The job behind a request, with its score if it ran. Raises LookupFailed."""
     name, count = request.hardware, request.count or 1.0
     if request.instance:
         instance = catalog.instance(request.instance)
@@ -180,9 +246,9 @@ def resolve(
     if request.full_region:
         catalog.region(request.full_region)
     request.check_one_provider()
-    place = locate(request.zone, request.full_region, None, catalog)
+    place = locate(request.zone, request.full_region, request.pue, catalog)
     grid = catalog.zone(place.zone) if place.zone else catalog.world()
-    lifetime = lifetime_years()
+    lifetime = catalog.lifetime(part.id if part else None)
     if request.lifetime_years is not None:
         lifetime = Quantity.exact(request.lifetime_years, "years", "declared", DECLARED)
     classified = classify(request, part)
@@ -201,8 +267,9 @@ def resolve(
         offered=offered_parts(catalog, request.cloud),
         own=own,
         workload=workload,
-        need=_need(request, part, count, measured=measured),
-        measured=measured,
+        need=_need(request, part, count, measured=measured is not None),
+        measured=measured is not None,
+        emitted=Emitted.of(measured) if measured else None,
     )
 
 

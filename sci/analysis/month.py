@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import fsum
 from typing import get_args
 
@@ -136,7 +137,7 @@ def previous_month(month: str) -> str:
     return f"{year - 1:04d}-12" if number == 1 else f"{year:04d}-{number - 1:02d}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Member:
     """A job of the month, with its days that lie in it."""
 
@@ -148,7 +149,12 @@ class _Member:
         """Whether the job's last day lies in the month."""
         return self.days[-1]["day"] == self.job["days"][-1]["day"]
 
-    def term(self, term: Term) -> Quantity | None:
+    @cached_property
+    def sums(self) -> _Sums:
+        """The terms of the job over these days."""
+        return _Sums(*(self._term(term) for term in TERMS))
+
+    def _term(self, term: Term) -> Quantity | None:
         """A term of the job over these days, with the job's uncertainty by inputs."""
         known = [of_day for of_day in (day[term] for day in self.days) if of_day is not None]
         whole = figure(self.job, term)
@@ -178,7 +184,7 @@ def _members(
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Sums:
     """E [kWh], O and M [gCO2e] over days, of the figures that are known; None where none is."""
 
@@ -188,13 +194,14 @@ class _Sums:
 
     @classmethod
     def of(cls, parts: Iterable[_Member]) -> _Sums:
-        rows = list(parts)
-        energy, operational, embodied = (
-            total(known for known in (row.term(term) for row in rows) if known) for term in TERMS
+        rows = [part.sums for part in parts]
+        return cls(
+            total(row.energy_kwh for row in rows if row.energy_kwh),
+            total(row.operational_g for row in rows if row.operational_g),
+            total(row.embodied_g for row in rows if row.embodied_g),
         )
-        return cls(energy, operational, embodied)
 
-    @property
+    @cached_property
     def total_g(self) -> Quantity | None:
         """C = O + M [gCO2e]."""
         operational, embodied = self.operational_g, self.embodied_g
@@ -301,7 +308,7 @@ def _count(member: _Member, unit: str) -> float:
 
 def _top(members: Iterable[_Member]) -> list[JobHead]:
     """Heads of the jobs with the most carbon in the month, with their part's figures and R."""
-    parts = [(member, _Sums.of([member])) for member in members]
+    parts = [(member, member.sums) for member in members]
 
     def total_g(part: tuple[_Member, _Sums]) -> float:
         carbon = part[1].total_g
@@ -357,7 +364,7 @@ def _quality(members: Iterable[_Member]) -> QualityDoc:
     """Shares over the month: those of each job, weighted by its energy or embodied carbon."""
     energy, intensity, embodied = (defaultdict[str, float](float) for _ in range(3))
     for member in members:
-        sums, known = _Sums.of([member]), member.job["data_quality"]
+        sums, known = member.sums, member.job["data_quality"]
         for amounts, shares_of, weight in (
             (energy, known["energy"], sums.energy_kwh),
             (intensity, known["intensity"], sums.energy_kwh),

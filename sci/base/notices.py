@@ -61,6 +61,8 @@ CODES: dict[str, str] = {
     "advice-not-applicable": "The job gives no ground for suggestions.",
     "candidates-shortened": "More parts were compared than are shown.",
     "class-inferred": "The class of work was inferred from the job.",
+    "pace-inferred": "Something else than the devices seems to set the speed of the job.",
+    "power-impossible": "The mean power cannot be that of the named part.",
     "provider-unlisted": "The catalog lists no instances of the provider.",
     "class-unknown": "The class of work is not known, so ranges cover all classes.",
     "estimate-unavailable": "The question does not say enough for an estimate.",

@@ -48,9 +48,10 @@ _MOST_FOLDS = 12
 _STORED_MOST = 16
 _STORED_FROM = 0.01
 """What is stored of an uncertainty: so many inputs, and none below this share of the largest."""
+_STEP = 2 / 3
 _SIMPSON = tuple(
-    (0.5 * n, weight * math.exp(-((0.5 * n) ** 2) / 2))
-    for n, weight in enumerate((1, 4, 2, 4, 2, 4, 2, 4, 1))
+    (_STEP * n, weight * math.exp(-((_STEP * n) ** 2) / 2))
+    for n, weight in enumerate((1, 4, 2, 4, 2, 4, 1))
 )
 """Nodes [standard deviations] and weights of Simpson's rule over half a normal distribution."""
 

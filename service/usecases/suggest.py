@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import sqlalchemy as sa
 
@@ -22,7 +23,12 @@ JOBS_READ = 200
 
 
 def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
-    """Suggestions for a request; raises GramwattError for what the engine refuses."""
+    """Suggestions for a request; raises GramwattError for what the engine refuses.
+
+    The configured lifetime of hardware applies where the request names none.
+    """
+    if request.lifetime_years is None:
+        request = replace(request, lifetime_years=service.config.lifetime_years)
     return suggest(request, service.catalog, calibration_rows(service))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from gramwatt.sci.advice.constraints.availability import discontinued, rented_only
 from gramwatt.sci.advice.work import Work, te_g
@@ -14,62 +14,74 @@ from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.embodied.accelerators import accelerator_te
 
 
-class BreakEven(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BreakEven:
     """Hours of the present work [h], None where there is none, and what was counted or why not."""
 
-    hours: Quantity | None
-    reasons: list[str]
+    hours: Quantity | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    def repaid(self, work: Work, life: Quantity) -> bool:
+        """Whether it is certainly repaid within the planned hours and the part's life [years]."""
+        if self.hours is None or work.hours is None:
+            return False
+        return self.hours.high <= min(work.hours, life.value * HOURS_PER_YEAR)
 
 
-def break_even(work: Work, target: Hardware, energy: Quantity | None) -> BreakEven:
-    """Hours of the present work after which a bought part has saved its embodied carbon [h].
+def bought_g(work: Work, target: Hardware) -> Quantity | None:
+    """Embodied carbon of what is bought for one device [gCO2e]; None where the catalog has none.
 
     A card that fits the host of the present card counts without a host; every other part counts
     with its share of a new host.
     """
-    if work.rented or rented_only(target):
-        return BreakEven(None, ["rented: nothing is bought, so there is no break-even"])
-    if energy is None or work.operational_g_h is None or energy.value >= 1:
-        return BreakEven(None, [])
-    if energy.high >= 1:
-        text = (
-            "bought, it may never pay its embodied carbon back in electricity: the range of energy "
-            "holds no saving"
-        )
-        return BreakEven(None, [text])
-    saving = work.operational_g_h.times(_saved_share(energy), "gCO2e/h")
     alone, whole = accelerator_te(target), te_g(target)
     if alone is None or whole is None:
-        return BreakEven(None, [])
-    in_place = work.part is not None and _is_card(work.part) and _is_card(target)
-    made = alone.te_g if in_place else whole
+        return None
+    return alone.te_g if _in_place(work, target) else whole
+
+
+def break_even(
+    work: Work, target: Hardware, energy: Quantity | None, devices: float | None = None
+) -> BreakEven:
+    """Hours of the present work after which bought parts have saved their embodied carbon [h]."""
+    if work.ownership == "rented" or rented_only(target) or work.rented:
+        return BreakEven(reasons=["rented: nothing is bought, so there is no break-even"])
+    if work.request.ownership == "owned" or energy is None or energy.value >= 1:
+        return BreakEven()
+    made, hourly = bought_g(work, target), work.operational_g_h
+    if made is None or hourly is None:
+        return BreakEven()
+    if energy.high >= 1:
+        text = "if bought, electricity may not repay its making: the energy range holds no saving"
+        return BreakEven(reasons=[text])
+    made = made.scaled((devices or work.count) / work.count)
+    saving = hourly.times(_saved_share(energy), "gCO2e/h")
     hours = _payback_h(made, saving)
     if hours is None or not math.isfinite(hours.high):
-        return BreakEven(None, [])
-    text = "bought used (no longer made)" if discontinued(target) else "bought new"
-    if in_place:
-        text += f" for the present host, its {_kg(made)} are paid back in"
-        source = f"embodied carbon of {target.id} alone, for the present host,"
-        longer = _payback_h(whole, saving)
-    else:
-        text += f" with its share of a host, {_kg(made)} are paid back in"
-        source = f"embodied carbon of {target.id} with its share of a new host"
-        longer = None
-    text += f" {hours.value:.0f} h of the present work"
-    if longer:
-        text += f"; with a share of a new host, {_kg(whole)}, in {longer.value:.0f} h"
-    text += _too_long(work, hours)
-    return BreakEven(hours.sourced(f"{source} over operational carbon saved an hour"), [text])
+        return BreakEven()
+    found = "bought used (no longer made)" if discontinued(target) else "bought new"
+    where = "for the present host" if _in_place(work, target) else "with its share of a host"
+    text = (
+        f"{found} {where}, {made.value / G_PER_KG:.0f} kg CO2e are paid back in {hours.value:.0f} h"
+        f" of the present work ({hours.low:.0f} to {hours.high:.0f})"
+    )
+    text += _against(work, target, hours)
+    source = f"embodied carbon of {target.id} {where} over operational carbon saved an hour"
+    return BreakEven(hours.sourced(source), [text])
 
 
-def _too_long(work: Work, hours: Quantity) -> str:
-    """What stands against it: the life of the hardware, else the length of this run."""
-    life = work.lifetime.value
+def _against(work: Work, target: Hardware, hours: Quantity) -> str:
+    """What stands against buying: the life of the hardware, else the length of this run."""
+    life = work.lifetime_of(target).value
     if hours.value > life * HOURS_PER_YEAR:
-        return f"; that is longer than a life of {life:g} years: do not buy it for this"
-    if work.hours is not None and work.hours < hours.value:
-        return f"; this run of {work.hours:g} h alone does not"
+        return f", longer than a life of {life:g} years"
+    if work.hours is not None and work.hours < hours.high:
+        return f": not certainly within this run of {work.hours:g} h"
     return ""
+
+
+def _in_place(work: Work, target: Hardware) -> bool:
+    return work.part is not None and _is_card(work.part) and _is_card(target)
 
 
 def _is_card(part: Hardware) -> bool:
@@ -83,10 +95,6 @@ def _payback_h(made: Quantity, saving: Quantity) -> Quantity | None:
         return made.over(saving, "h")
     except QuantityError:
         return None
-
-
-def _kg(made: Quantity) -> str:
-    return f"{made.value / G_PER_KG:.0f} kg CO2e"
 
 
 def _saved_share(energy: Quantity) -> Quantity:

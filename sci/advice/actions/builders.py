@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gramwatt.sci.advice.actions.host_power import with_host
+from gramwatt.sci.advice.actions.ownership import kept
 from gramwatt.sci.advice.documents import Action, Suggestion, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of
 from gramwatt.sci.advice.work import Work
@@ -17,9 +19,15 @@ def with_ratios(
     reasons: list[str],
     point: str,
     count: float | None = None,
+    board: bool = False,
 ) -> Suggestion:
-    """A suggestion on the present part with known time and energy ratios."""
+    """A suggestion on the present part with known time and energy ratios.
+
+    `board` says that the energy is that of the devices alone, and the host's follows from the time.
+    """
     devices = work.count if count is None else count
+    if board and work.part is not None:
+        energy = with_host(work, work.part, time, energy, moves=False)
     carbon = _carbon_ratio(work, time, energy, devices / work.count)
     return Suggestion(
         action=action,
@@ -49,10 +57,12 @@ def without_ratios(work: Work, action: Action, reasons: list[str], *sources: str
 
 
 def _carbon_ratio(work: Work, time: Quantity, energy: Quantity, devices: float) -> Quantity | None:
-    """(O e + M t n) / (O + M) with n the ratio of device counts."""
+    """(O e + M t n) / (O + M) with n the ratio of device counts; M stays for owned devices."""
     operational, embodied = work.operational_g_h, work.embodied_g_h
     if operational is None or embodied is None:
         return None
+    if work.ownership != "rented":
+        return kept(work, energy)
     inputs = {"time": time, "energy": energy, "O": operational, "M": embodied}
 
     def formula(at: Values) -> float:

@@ -19,7 +19,7 @@ from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import G_PER_KG
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.estimate.request import PRECISIONS, EstimateRequest
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 SHOWN = 8
@@ -89,7 +89,8 @@ def _effort(work: Work, one: Suggestion) -> list[str]:
         lifetime_years=request.lifetime_years,
         model_parameters=request.model_parameters,
         tokens=request.tokens,
-        precision=None if request.precision == "int4" else request.precision,
+        precision=request.precision if request.precision in PRECISIONS else None,
+        pue=request.pue,
     )
     try:
         answer = estimate(asked, work.catalog, AnnualIntensity(work.catalog))

@@ -42,8 +42,9 @@ def memory_disagreement(work: Work) -> list[Notice]:
 def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
     """The answer "keep what you have", where no other part's saving is certain.
 
-    It is not given where nothing was compared, or nothing is known of all that would be feasible. A
-    part that cannot hold the job is not to be kept, with the arithmetic.
+    Also where others save, but would have to be bought and none certainly repays that within the
+    job. It is not given where nothing was compared, or nothing is known of all that would be
+    feasible. A part that cannot hold the job is not to be kept, with the arithmetic.
     """
     if work.part is None:
         return []
@@ -51,7 +52,8 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
         return [_not_kept(work, work.part.id)]
     others = [one for one in compared if one.target != work.part.id]
     unjudged = sum(one.verdict == "unknown" for one in others)
-    if not others or any(one.verdict == "lower" for one in others):
+    lower = [one for one in others if one.verdict == "lower"]
+    if not others or (lower and not too_short(work, lower)):
         return []
     if unjudged and not any(one.carbon_ratio for one in others):
         return []
@@ -59,6 +61,11 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
     apart = f" ({unjudged} could not be judged)" if unjudged else ""
     count = f"{len(others)} other part{'s' if len(others) > 1 else ''}"
     reason = f"of {count} compared{apart}, none saves carbon for certain: keep {work.part.id}"
+    if lower:
+        reason = (
+            f"of {count} compared{apart}, none certainly repays its making within this job of "
+            f"{work.hours:g} h: keep {work.part.id}, unless one is already there or rented"
+        )
     return [
         Suggestion(
             action="keep",
@@ -73,6 +80,18 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
             reasons=[reason],
         )
     ]
+
+
+def too_short(work: Work, lower: Sequence[Suggestion]) -> bool:
+    """Whether parts that save would have to be bought, and the job repays none of them."""
+    if work.rented or work.request.ownership in ("owned", "rented") or work.hours is None:
+        return False
+    return not any(needs_no_purchase(one) for one in lower)
+
+
+def needs_no_purchase(one: Suggestion) -> bool:
+    """Whether a saving holds for hardware that is bought for it, or needs none."""
+    return one.by_ownership is None or one.by_ownership["to-buy"] == "lower"
 
 
 def _not_kept(work: Work, part: str) -> Suggestion:

@@ -57,6 +57,8 @@ def _moved(work: Work, region: Region, grid: Quantity) -> Suggestion:
     reasons = [
         f"{region.id}: {grid.value:.0f} instead of {work.intensity.value:.0f} gCO2e/kWh, annual "
         "means of the grid zones",
+        f"the catalog does not say whether {work.request.instance or 'the hardware'} is offered "
+        "there: check that first",
         LIMITS,
     ]
     return Suggestion(

@@ -84,6 +84,8 @@ def stop_idle(work: Work) -> Suggestion | None:
     counted. No device idles at more than its mean power, so at most the idle share of the time can
     be saved: the ratio is never below the busy share.
     """
+    if work.request.trains or work.pace.name in ("input", "host"):
+        return None  # the gaps lie between the steps of one run, which nobody can release
     part, busy = work.part, work.request.utilisation
     power, embodied = work.power_w, work.embodied_g_h
     if part is None or part.idle_w is None or busy is None or busy >= RELEASED_BUSY:
@@ -94,7 +96,7 @@ def stop_idle(work: Work) -> Suggestion | None:
         "idle": part.idle_w,
         "power": power,
         "host": work.host_share,
-        "g per W": work.intensity.times(work.place.pue, "gCO2e/kWh").scaled(1e-3, "gCO2e/Wh"),
+        "g per W": work.grid_g_per_wh,
         "embodied": embodied,
     }
 

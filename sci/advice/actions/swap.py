@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
-from gramwatt.sci.advice.actions.break_even import break_even
 from gramwatt.sci.advice.actions.feasible import fewest_devices
+from gramwatt.sci.advice.actions.host_power import with_host
+from gramwatt.sci.advice.actions.links import linked
+from gramwatt.sci.advice.actions.ownership import judge
 from gramwatt.sci.advice.constraints.availability import availability_notes, rental_notes
 from gramwatt.sci.advice.constraints.memory import fit_notes, shortfall
 from gramwatt.sci.advice.constraints.support import porting_notes, refusals
-from gramwatt.sci.advice.documents import Suggestion, Verdict, verdict_of
-from gramwatt.sci.advice.prediction.predict import Prediction, energy_factor, predict
-from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged, within
-from gramwatt.sci.advice.work import Work, host_beside, te_g
+from gramwatt.sci.advice.documents import Suggestion, Verdict
+from gramwatt.sci.advice.prediction.pace import same_rate
+from gramwatt.sci.advice.prediction.predict import (
+    Prediction,
+    power_exponent,
+    power_factor,
+    predict,
+    steady_factor,
+)
+from gramwatt.sci.advice.prediction.ratio_range import ratio_of, unchanged, within
+from gramwatt.sci.advice.prediction.workload import (
+    SMALL_POWER_SHARE,
+    mean_power_share,
+    speed_class,
+)
+from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Hardware
 
 POWERED_VENDORS = ("NVIDIA", "AMD", "Intel")
@@ -25,14 +37,10 @@ METERED_VENDORS = ("NVIDIA",)
 """Vendors with parts whose board power was measured by class of work."""
 UNMETERED = 1.25
 """Further x/÷ factor of energy where no part of the vendor was metered (an estimate)."""
-PLACEMENT = Quantity(
-    0.5,
-    0.0,
-    1.0,
-    "1",
-    "estimated",
-    "host power of the target: between that of the present part and the same share of the target's",
-)
+UNMEASURED_KINDS = ("other", "data-prep")
+"""Kinds of jobs that may be anything."""
+USUALLY_LOW = ("recsys", "small")
+"""Classes that were measured at little power."""
 
 
 def compare(work: Work, target: Hardware) -> Suggestion:
@@ -62,10 +70,34 @@ def compare(work: Work, target: Hardware) -> Suggestion:
     if work.misfit:
         text = f"no verdict: the job as asked does not fit {work.count:g} x {work.part.id}"
         return replace(unjudged, reasons=[*notes, text])
+    refusal = _no_ratio(work)
+    if refusal:
+        return replace(unjudged, reasons=[refusal, *notes])
     prediction = predict(work.described, work.part, target, work.own)
+    learnt = prediction.basis == "direct" and work.classified.name != "llm-serving"
+    if (work.pace.waits or work.classified.name == "small") and not learnt:
+        return _kept_pace(work, work.part, target, unjudged, notes)
     if prediction.time is None:
         return replace(unjudged, reasons=[*prediction.reasons, *notes])
-    return _judged(work, work.part, target, prediction, prediction.time, notes)
+    return _judged(work, work.part, target, prediction, notes, keeps_pace=learnt)
+
+
+def _no_ratio(work: Work) -> str | None:
+    """Why no measurement of models speaks for this job; None where some may."""
+    request = work.request
+    if work.impossible:
+        return f"no verdict: {work.impossible}; check mean_power_w (of one device) and hardware"
+    if request.precision == "fp64":
+        return (
+            "no measurement of FP64 work on several parts was found, and time ratios of models do "
+            "not hold for it"
+        )
+    if request.kind in UNMEASURED_KINDS and request.workload_class is None:
+        return (
+            f"kind {request.kind} may be any work: time ratios of models do not hold for it. Give "
+            "workload_class where it is one of these classes"
+        )
+    return None
 
 
 def _present(work: Work, target: Hardware) -> Suggestion:
@@ -86,38 +118,101 @@ def _present(work: Work, target: Hardware) -> Suggestion:
     )
 
 
+def _kept_pace(
+    work: Work, now: Hardware, target: Hardware, unjudged: Suggestion, notes: list[str]
+) -> Suggestion:
+    """The target at the rate that something else than the devices sets."""
+    speed = replace(work.described, workload_class=speed_class(work.request, work.classified.name))
+    full = predict(speed, now, target, work.own)
+    if full.time is None:
+        return replace(unjudged, reasons=[*full.reasons, *notes])
+    power = work.power_w
+    same = power and same_rate(power.value, work.request.utilisation, now, target, full.time)
+    if not same:
+        return replace(unjudged, reasons=["power at the same rate is not known", *notes])
+    why = work.pace.reason if work.pace.waits else work.classified.reason
+    enough = same.needed.value <= 1
+    reason = (
+        f"{why}, so the devices do not set the pace: compared at the same rate, of which the work "
+        f"takes {same.needed.value:.0%} ({same.needed.low:.0%} to {same.needed.high:.0%}) of the "
+        f"target's time{'' if enough else ': too slow to keep up'}"
+    )
+    prediction = replace(
+        full,
+        time=same.time,
+        energy=same.energy,
+        basis="class-model",
+        point="same rate, the host does the same work",
+        reasons=(reason,),
+    )
+    return _judged(work, now, target, prediction, notes, keeps_pace=True)
+
+
 def _judged(
     work: Work,
     now: Hardware,
     target: Hardware,
     prediction: Prediction,
-    time: Quantity,
     notes: list[str],
+    *,
+    keeps_pace: bool,
 ) -> Suggestion:
+    """The verdict of a prediction; `keeps_pace` where its time is that of the job's own pace."""
+    assert prediction.time is not None
     reasons = [*prediction.reasons, *notes]
+    time = prediction.time
+    if not keeps_pace:
+        time = linked(work, target, _doubted(work, target, time, reasons), reasons)
     board = prediction.energy or _board_energy(work, now, target, time, reasons)
-    energy = _with_host(work, target, time, board) if board else None
-    carbon = _carbon(work, now, target, time, energy, reasons) if energy else None
-    verdict = verdict_of(carbon)
-    reasons.append(_verdict_reason(verdict, carbon))
+    energy = with_host(work, target, time, board, moves=not keeps_pace) if board else None
+    judgement = judge(work, target, time, energy, work.count)
+    reasons += judgement.reasons
+    reasons.append(_verdict_reason(judgement.verdict, judgement.carbon, energy))
     if work.request.cloud is not None:
         reasons += rental_notes(work.catalog, work.request.cloud, target, work.count)
-    payback = break_even(work, target, energy)
     return Suggestion(
         action="change-hardware",
         target=target.id,
         count=work.count,
-        verdict=verdict,
+        verdict=judgement.verdict,
+        by_ownership=judgement.by_ownership,
+        board_energy=board,
         basis=prediction.basis,
         time_ratio=time,
         energy_ratio=energy,
-        carbon_ratio=carbon,
-        saved_g=work.saved_g(carbon),
-        break_even_hours=payback.hours,
+        carbon_ratio=judgement.carbon,
+        saved_g=work.saved_g(judgement.carbon),
+        break_even_hours=judgement.break_even.hours,
         operating_point=prediction.point,
-        reasons=[_ratios_reason(time, energy), *reasons, *payback.reasons],
+        reasons=[_ratios_reason(time, energy), *reasons, *judgement.break_even.reasons],
         sources=(*prediction.sources, _cited(now), _cited(target)),
     )
+
+
+def _doubted(work: Work, target: Hardware, time: Quantity, reasons: list[str]) -> Quantity:
+    """The time ratio, with 1 in its range where it is in doubt that time follows the parts.
+
+    That is so at little power for the class, and where the target idles at more than the present
+    part draws: then a part that would have to be fed faster may wait instead.
+    """
+    power, share = work.request.mean_power_w, mean_power_share(work.request, work.part)
+    if power is None or share is None or work.pace.declared:
+        return time
+    idles_higher = target.idle_w is not None and target.idle_w.value > power
+    if idles_higher and target.idle_w:
+        reasons.append(
+            f"{target.id} idles at {target.idle_w.value:g} W, more than the whole mean power now: "
+            "nothing is promised unless the job keeps it busy"
+        )
+    elif share >= SMALL_POWER_SHARE or work.classified.name in USUALLY_LOW:
+        return time
+    else:
+        reasons.append(
+            f"mean power is {share:.0%} of rated power: how far time follows the parts is in "
+            "doubt. Say pace (throughput, requests, input or host)"
+        )
+    low, high = min(time.low, 1 / steady_factor()), max(time.high, steady_factor())
+    return replace(time, low=low, high=high)
 
 
 def _board_energy(
@@ -133,95 +228,19 @@ def _board_energy(
         names = ", ".join(dict.fromkeys(unknown))
         reasons.append(f"no published measurement of the power of {names} under load was found")
         return None
-    factor = energy_factor(work.classified.name)
+    factor = power_factor(work.classified.name)
     if any(part.vendor not in METERED_VENDORS for part in (now, target)):
         factor *= UNMETERED
         reasons.append("no part of one vendor was metered under load: its range is wider")
-    # The energy can never be known better than the time it rests on.
-    factor = max(factor, time.high / time.value)
-    power = target.tdp_w / now.tdp_w
+    power = math.pow(target.tdp_w / now.tdp_w, power_exponent(work.classified.name))
     if target.idle_w and work.power_w:  # a part never draws less than when idle
         power = max(power, target.idle_w.low / work.power_w.value)
     source = (
-        f"time ratio x rated powers {target.tdp_w:g}/{now.tdp_w:g} W at the same share; 80 % "
-        f"within x/÷ {factor:.2f} on measured board energy"
+        f"time ratio x power ratio {power:.2f} by rated powers, 80 % "
+        f"within x/÷ {factor:.2f} on measured board power"
     )
-    return within(time.value * power, factor, source)
-
-
-def _with_host(work: Work, target: Hardware, time: Quantity, board: Quantity) -> Quantity:
-    """Energy ratio of all IT equipment: t (P' + H') / (P + H).
-
-    H is the host's share s of P; H' lies between s P, a host that stays, and s P', one that shrinks
-    with the part. A 72 W card in the same server is not a tenth of a 700 W one.
-    """
-    power_ratio = board.value / time.value
-
-    def formula(at: Values) -> float:
-        beside = at["beside"] * at["host"] * at["time"] * math.pow(power_ratio, at["placement"])
-        return (at["board"] + beside) / (1 + at["host"])
-
-    inputs = {
-        "board": board,
-        "time": time,
-        "host": work.host_share,
-        "placement": PLACEMENT,
-        "beside": host_beside(target),
-    }
-    return ratio_of(formula, inputs, f"{board.source}; host power {work.host_share.source}")
-
-
-def _carbon(
-    work: Work,
-    now: Hardware,
-    target: Hardware,
-    time: Quantity,
-    energy: Quantity,
-    reasons: list[str],
-) -> Quantity | None:
-    """(O e + M' t) / (O + M), operational and embodied at the job's own intensity.
-
-    `reasons` gets what the making of the parts counts for, or why it is None.
-    """
-    operational, te_now, te_target = work.operational_g_h, te_g(now), te_g(target)
-    if operational is None or te_now is None or te_target is None:
-        lacks = [part.id for part, te in ((now, te_now), (target, te_target)) if te is None]
-        reasons.append(
-            f"embodied carbon of {', '.join(lacks)} is not in the catalog"
-            if lacks
-            else "the power of the present part is not known: give mean_power_w"
-        )
-        return None
-    inputs = {
-        "time": time,
-        "energy": energy,
-        "operational": operational,
-        "now": te_now,
-        "target": te_target,
-        "hours": work.lifetime.scaled(HOURS_PER_YEAR, "h"),
-    }
-
-    def formula(at: Values) -> float:
-        new = at["operational"] * at["energy"] + at["target"] / at["hours"] * at["time"]
-        return new / (at["operational"] + at["now"] / at["hours"])
-
-    reasons.append(_embodied_reason(inputs))
-    grid = work.intensity
-    source = f"operational and embodied at {grid.value:.0f} gCO2e/kWh ({grid.source})"
-    return ratio_of(formula, inputs, source)
-
-
-def _embodied_reason(inputs: Mapping[str, Quantity]) -> str:
-    """Embodied carbon beside the electricity, in words."""
-    hours, electricity = inputs["hours"].value, inputs["operational"].value
-    te = [inputs[name].value for name in ("now", "target")]
-    now, then = (f"{grams / G_PER_KG:.0f} kg" for grams in te)
-    rates = " and ".join(f"{grams / hours:.3g}" for grams in te)
-    return (
-        f"making counts too: {now} CO2e a device with its share of a host now, {then} then. Over a "
-        f"life of {hours / HOURS_PER_YEAR:g} years that is {rates} g an hour, beside "
-        f"{electricity:.3g} g an hour for electricity now"
-    )
+    inputs = {"time": time, "power": within(power, factor, source)}
+    return ratio_of(lambda at: at["time"] * at["power"], inputs, source)
 
 
 def _ratios_reason(time: Quantity, energy: Quantity | None) -> str:
@@ -232,12 +251,14 @@ def _ratios_reason(time: Quantity, energy: Quantity | None) -> str:
     return f"{text}, {energy.value:.2g} times the energy ({energy.low:.2g} to {energy.high:.2g})"
 
 
-def _verdict_reason(verdict: Verdict, carbon: Quantity | None) -> str:
+def _verdict_reason(verdict: Verdict, carbon: Quantity | None, energy: Quantity | None) -> str:
+    if energy is None:
+        return "without an energy figure there is no carbon verdict"
     if carbon is None:
-        return "without an energy or embodied figure there is no carbon verdict"
+        return "without carbon of the present run, or its hours, there is no verdict"
     ends = f"{_end(carbon.low)} to {_end(carbon.high)}"
     if verdict == "no-reliable-difference":
-        return f"the 80 % range of the carbon ratio, {ends}, holds 1: no saving can be promised"
+        return f"the 80 % range of the carbon ratio, {ends}: no saving can be promised"
     side = "below" if verdict == "lower" else "above"
     return f"the whole 80 % range of the carbon ratio, {ends}, lies {side} 1"
 

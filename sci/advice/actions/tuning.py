@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from gramwatt.sci.advice.actions.builders import with_ratios, without_ratios
+from gramwatt.sci.advice.actions.host_power import faster
 from gramwatt.sci.advice.constraints.memory import estimated_need
 from gramwatt.sci.advice.documents import Action, Suggestion
 from gramwatt.sci.advice.prediction.evidence import Evidence, evidence
-from gramwatt.sci.advice.prediction.ratio_range import ratio_of
 from gramwatt.sci.advice.prediction.workload import power_share
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 
 SERVING_LEVELS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
@@ -75,19 +73,24 @@ def batching(work: Work) -> Suggestion | None:
 
 
 def _more_sequences(work: Work, part: Hardware, batch: float) -> Suggestion | None:
-    reached = [level for level in SERVING_LEVELS if level <= batch]
-    if batch >= SERVING_LEVELS[-1] or not reached:
-        return None
-    few = reached[-1]
-    many = SERVING_LEVELS[min(len(reached) - 1 + BATCH_STEPS, len(SERVING_LEVELS) - 1)]
+    """The most further sequences, up to two steps, that the memory holds."""
+    reached = [at for at, level in enumerate(SERVING_LEVELS) if level <= batch]
+    first = reached[-1] if reached else 0
+    steps = range(min(first + BATCH_STEPS, len(SERVING_LEVELS) - 1), first, -1)
+    many = next(
+        (SERVING_LEVELS[at] for at in steps if _has_room(work, part, SERVING_LEVELS[at])), 0
+    )
+    few = SERVING_LEVELS[first]
     key = f"batching:llm-serving:{few:g}:{many:g}"
     time, energy = evidence(key, "time"), evidence(key, "energy")
-    if time is None or energy is None or not _has_room(work, part, many):
+    if time is None or energy is None:
         return None
     reasons = [
-        f"{many:g} concurrent sequences instead of {few:g}, as far as latency allows (rule 43)",
+        f"{many:g} concurrent sequences instead of {batch:g}, as far as latency allows (rule 43)",
         f"measured on {energy.pairs} pairs of model, task and part; memory for them must be free",
     ]
+    if batch < few:
+        reasons.append(f"measured from {few:g} sequences on; from {batch:g} it saves more")
     return with_ratios(
         work,
         "batching",
@@ -95,28 +98,26 @@ def _more_sequences(work: Work, part: Hardware, batch: float) -> Suggestion | No
         energy=energy.ratio(),
         reasons=reasons,
         point=f"{many:g} sequences",
+        board=True,
     )
 
 
 def _faster(
     work: Work, action: Action, measured: Evidence, reasons: list[str], point: str
 ) -> Suggestion:
-    """A measured time ratio; energy between no change of power and a rise to the rated one."""
+    """A measured time ratio; power rises, if at all, by as much as the job gets faster."""
     time = measured.ratio()
-    inputs = {"time": time, "power": _power_rise(work)}
-    energy = ratio_of(lambda at: at["time"] * at["power"], inputs)
+    energy = faster(work, time, _rated_over_mean(work))
     reasons.append(f"measured on {measured.pairs} pairs of runs on the same part")
     return with_ratios(work, action, time=time, energy=energy, reasons=reasons, point=point)
 
 
-def _power_rise(work: Work) -> Quantity:
-    """Power then over power now: from no change to the rated power."""
+def _rated_over_mean(work: Work) -> float:
+    """Rated over mean power of the device, at least 1."""
     part, power = work.part, work.power_w
-    most = 1 / power_share(work.classified.name).value
     if part is not None and part.tdp_w and power is not None:
-        most = max(1.0, part.tdp_w / power.value)
-    text = "power between that of now and the rated power"
-    return Quantity(math.sqrt(most), 1.0, most, "1", "estimated", text)
+        return max(1.0, part.tdp_w / power.value)
+    return 1 / power_share(work.classified.name).value
 
 
 def _has_room(work: Work, part: Hardware, batch: float) -> bool:

@@ -87,16 +87,22 @@ def _price(instances: list[Instance]) -> str | None:
     )
 
 
-def _whole_machines(instances: list[Instance], provider: str, count: float) -> str | None:
-    def devices(instance: Instance) -> float:
-        return instance.count or instance.count_low or 1
+def smallest_rental(catalog: Catalog, provider: str | None, part: Hardware) -> float | None:
+    """Devices of the smallest instance with the part; None where the catalog lists none."""
+    return min(map(_devices, _instances(catalog, provider=provider, part=part)), default=None)
 
-    smallest = min(instances, key=devices, default=None)
-    if smallest is None or devices(smallest) <= count:
+
+def _devices(instance: Instance) -> float:
+    return instance.count or instance.count_low or 1
+
+
+def _whole_machines(instances: list[Instance], provider: str, count: float) -> str | None:
+    smallest = min(instances, key=_devices, default=None)
+    if smallest is None or _devices(smallest) <= count:
         return None
     return (
-        f"{provider} rents it out {devices(smallest)} at a time ({smallest.id}): the figures hold "
-        "where all of them are used"
+        f"{provider} rents it out {_devices(smallest)} at a time ({smallest.id}): rented, the "
+        "making and idle power of the unused ones count too"
     )
 
 

@@ -13,7 +13,16 @@ from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.base.units import BYTES_PER_GIB
 from gramwatt.sci.catalog.catalog import Hardware
 
-BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+BYTES = {
+    "fp64": 8.0,
+    "fp32": 4.0,
+    "tf32": 4.0,
+    "fp16": 2.0,
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "int4": 0.5,
+}
 """Bytes of one weight by precision."""
 TRAINING_BYTES = 16.0
 """Full training with Adam: weights, gradients, two moments and, in mixed precision, a 32-bit copy
@@ -22,6 +31,10 @@ ADAPTER_SHARE = 0.01
 """Trained share of weights in low-rank adaptation, an upper value (arXiv:2106.09685)."""
 MARGIN = 1.1
 """On measured peaks and on sums: what the framework holds besides (an estimate)."""
+STREAMED_BELOW_GB = 0.1
+"""On-chip memory below which a part reads weights from its host while it runs (Coral Edge TPU)."""
+STREAMED_GIB = 1.0
+"""Largest model that is read so: its link takes seconds for more (a choice)."""
 CONTEXT_TOKENS = 2048.0
 """Context taken for the attention cache where none is known."""
 CACHE_BYTES_PER_LAYER_WIDTH = 4.0
@@ -74,6 +87,8 @@ def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:
     """The arithmetic of a refusal, empty where the memory suffices or nothing is known."""
     if need is None or target.memory_gb is None or need.fits(target.memory_gb, count):
         return []
+    if _streams(need, target):
+        return []
     has = f"{count:g} x {target.memory_gb:g} GiB of {target.id}"
     text = f"memory: {need.arithmetic}, more than {has}"
     if need.each_gib is None:
@@ -87,7 +102,15 @@ def fit_notes(need: Need | None, target: Hardware, count: float) -> list[str]:
         return ["whether the job fits its memory is not known: give peak_memory_gb"]
     if target.memory_gb is None:
         return [f"the memory of {target.id} is not in the catalog"]
+    if _streams(need, target):
+        return [f"{target.id} reads weights beyond its {target.memory_gb:g} GiB from its host"]
     return [f"memory: {need.arithmetic}, within {count:g} x {target.memory_gb:g} GiB"]
+
+
+def _streams(need: Need, target: Hardware) -> bool:
+    """Whether the part reads a model of this size from its host while it runs."""
+    small = (need.each_gib or need.total_gib or 0.0) <= STREAMED_GIB
+    return small and target.memory_gb is not None and target.memory_gb < STREAMED_BELOW_GB
 
 
 def _training(request: SuggestRequest, parameters: float) -> Need:

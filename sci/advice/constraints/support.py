@@ -70,10 +70,17 @@ def _framework(request: SuggestRequest, part: Hardware) -> str | None:
     )
 
 
-def _precision(request: SuggestRequest, part: Hardware) -> str | None:
-    rates = part.peak
-    if request.precision == "fp8" and rates.fp8 is None and rates.fp16_tensor is not None:
+def lacks_fp8(request: SuggestRequest, part: Hardware) -> str | None:
+    """Why the part cannot run the job's FP8; None where it can, or another precision is used."""
+    if request.precision == "fp8" and part.peak.fp8 is None and part.peak.fp16_tensor is not None:
         return f"{part.id} has no FP8 units"
+    return None
+
+
+def _precision(request: SuggestRequest, part: Hardware) -> str | None:
+    rates, lacks = part.peak, lacks_fp8(request, part)
+    if lacks:
+        return lacks
     if request.precision == "bf16" and rates.bf16_tensor is None and rates.fp16_tensor is not None:
         return f"{part.id} has no BF16 units; FP16 would need loss scaling"
     return None

@@ -43,6 +43,9 @@ UNKNOWN_CLASS = 1.6
 """Least x/÷ factor where the class is not known (an estimate)."""
 UNKNOWN_VENDOR = 1.25
 """Further x/÷ factor for a vendor without any row in the class (an estimate)."""
+MEMORY_BOUND_POWER = 0.5
+"""Power of decoding follows rated power less than that of computing: measured pairs of parts show
+exponents of -0.5 (ML.ENERGY 2023) and 0.3 (ML.ENERGY), against 1.3 for training (Zeus)."""
 UNKNOWN_CLASSES: tuple[WorkloadClass, ...] = ("training", "batch-inference", "decode")
 MODEL_SOURCE = "time model fitted to published measurements (docs/suggestions-accuracy.md)"
 
@@ -88,18 +91,31 @@ def predict(
     return _modelled(workload, workload.workload_class, now, target)
 
 
-def energy_factor(name: WorkloadClass | None) -> float:
-    """x/÷ factor of board energy: of its own class where measured, else of training.
+def power_exponent(name: WorkloadClass | None) -> float:
+    """Exponent of the ratio of rated powers that gives the ratio of mean powers."""
+    return MEMORY_BOUND_POWER if name in ("decode", "llm-serving") else 1.0
 
-    Small jobs take that of recommender training, which runs at as small a share of rated power.
+
+def power_factor(name: WorkloadClass | None) -> float:
+    """x/÷ factor of board power that follows from rated powers by `power_exponent`.
+
+    Of its own class where that was measured, else of training. Small jobs take that of recommender
+    training, which runs at as small a share of rated power.
     """
-    measured = "recsys" if name in ("recsys", "small") else "training"
-    return _factors()[measured, "energy", "full"]
+    measured = "recsys" if name == "small" else name
+    factors = _factors()
+    return factors.get((measured or "", "power", "full"), factors["training", "power", "full"])
+
+
+def steady_factor() -> float:
+    """x/÷ factor of the time of work that is overhead, or that another part keeps up with."""
+    return _factors()["small", "time", "plain"]
 
 
 def families_measured(name: WorkloadClass | None) -> Mapping[str, int]:
     """Workloads of that class, of training where it is not known, measured on each part."""
-    return _families()[name if name in FITTED_CLASSES else "training"]
+    parts = _families()[name if name in FITTED_CLASSES else "training"]
+    return {part: len(set().union(*stacks.values())) for part, stacks in parts.items()}
 
 
 def _refusal(reason: str) -> Prediction:
@@ -123,7 +139,7 @@ def _small(now: Hardware, target: Hardware) -> Prediction:
     if "gpu" not in (now.device_class, target.device_class):
         return _refusal("small jobs were measured on GPUs only")
     text = "small jobs take about as long on every part: their time is overhead"
-    time = within(1.0, _factors()["small", "time", "plain"], f"{text} (ResNet-50, batch 1 to 8)")
+    time = within(1.0, steady_factor(), f"{text} (ResNet-50, batch 1 to 8)")
     return Prediction(time, None, "class-model", "batch as now", (text,), (MODEL_SOURCE,))
 
 
@@ -147,28 +163,38 @@ def _unclassified(workload: Workload, now: Hardware, target: Hardware) -> Predic
 def _modelled(
     workload: Workload, name: WorkloadClass, now: Hardware, target: Hardware
 ) -> Prediction:
-    measured = [(part, _families()[name].get(part.id, 0)) for part in (now, target)]
-    for part, count in measured:
-        if part.device_class != "gpu" and not count:
-            return _refusal(f"nothing comparable was measured on {part.id} or parts of its kind")
     setting = _setting(workload, name)
+    counts = [(part, _counted(setting, part)) for part in (now, target)]
+    for part, _ in counts:
+        if part.device_class != "gpu" and part.id not in _families()[name]:
+            return _refusal(f"nothing comparable was measured on {part.id} or parts of its kind")
     specs_now, specs_target = specs_of(now), specs_of(target)
-    ratio = shipped_model().log_time_ratio(setting, specs_now, specs_target)
-    if ratio is None:
+    ratios = shipped_model().log_time_ratios(setting, specs_now, specs_target)
+    if not ratios:
         return _refusal("the catalog lacks a peak rate or the bandwidth of one of the parts")
-    in_table = min(count for _, count in measured) >= FAMILIES_MEASURED
+    in_table = min(count for _, count in counts) >= FAMILIES_MEASURED
     factor = _range_factor(setting, specs_now, specs_target, in_table=in_table)
+    if setting.precision is not None:  # the range of an unknown one holds all rates already
+        factor = math.exp(math.hypot(math.log(factor), (max(ratios) - min(ratios)) / 2))
     if any(part.vendor not in _vendors()[name] for part in (now, target)):
         factor *= UNKNOWN_VENDOR
     source = f"{MODEL_SOURCE}, class {name}, 80 % within x/÷ {factor:.2f}"
     return Prediction(
-        time=within(math.exp(ratio), factor, source),
+        time=within(math.exp(sum(ratios) / len(ratios)), factor, source),
         energy=None,
         basis="calibrated" if in_table else "class-model",
         point="same settings on each device, batch as large as now or as memory allows",
-        reasons=tuple(_reasons(workload, setting, measured)),
+        reasons=tuple(_reasons(setting, counts)),
         sources=(MODEL_SOURCE,),
     )
+
+
+def _counted(setting: Setting, part: Hardware) -> int:
+    """Workloads measured on a part in the class and, where the stack is known, with that stack."""
+    found = _families()[setting.workload_class].get(part.id, {})
+    if setting.known == "full":
+        return len(found.get(setting.stack or "", ()))
+    return len(set().union(*found.values()))
 
 
 def _setting(workload: Workload, name: WorkloadClass) -> Setting:
@@ -189,15 +215,14 @@ def _range_factor(setting: Setting, now: Specs, target: Specs, *, in_table: bool
     return factor
 
 
-def _reasons(
-    workload: Workload, setting: Setting, measured: Iterable[tuple[Hardware, int]]
-) -> list[str]:
+def _reasons(setting: Setting, counts: Iterable[tuple[Hardware, int]]) -> list[str]:
     reasons = []
-    for part, count in measured:
+    software = f" on {setting.stack}" if setting.known == "full" else ""
+    for part, count in counts:
         if count < FAMILIES_MEASURED:
             reasons.append(
                 f"{part.id} was measured with {count} workload{'' if count == 1 else 's'} of class "
-                f"{setting.workload_class}: the range is that of a part not in the table"
+                f"{setting.workload_class}{software}: the range is that of a part not in the table"
             )
     unknown = {
         "plain": "precision is not known or not measured in this class: the range covers all",
@@ -205,8 +230,10 @@ def _reasons(
     }
     if setting.known in unknown:
         reasons.append(unknown[setting.known])
-    if workload.precision == "fp32":
-        reasons.append("fp32 is taken to run on TF32 units where the part has them")
+    if setting.precision == "fp32":
+        reasons.append(
+            "fp32 may run on TF32 units or plain cores: give precision tf32 if they are switched on"
+        )
     return reasons
 
 
@@ -220,15 +247,19 @@ def _factors() -> Mapping[tuple[str, str, str], float]:
 
 
 @cache
-def _families() -> Mapping[str, Mapping[str, int]]:
-    """How many workload families were measured, by fitted class and part."""
-    families: dict[str, dict[str, set[str]]] = {name: {} for name in FITTED_CLASSES}
+def _families() -> Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]:
+    """Workload families that were measured, by fitted class, part and software stack."""
+    found: dict[str, dict[str, dict[str, set[str]]]] = {name: {} for name in FITTED_CLASSES}
     for row in measurements():
-        if row.use == "time" and row.workload_class in families:
-            families[row.workload_class].setdefault(row.hardware, set()).add(row.family)
+        if row.use == "time" and row.workload_class in found:
+            stacks = found[row.workload_class].setdefault(row.hardware, {})
+            stacks.setdefault(row.stack, set()).add(row.family)
     return {
-        name: {part: len(names) for part, names in parts.items()}
-        for name, parts in families.items()
+        name: {
+            part: {stack: frozenset(names) for stack, names in stacks.items()}
+            for part, stacks in parts.items()
+        }
+        for name, parts in found.items()
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from gramwatt.sci.base.quantity import Quantity, join_sources, weakest
 
@@ -32,9 +33,24 @@ def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "")
     return Quantity(middle, min(low, middle), max(high, middle), "1", kind, text)
 
 
+def parted(product: Quantity, factor: Quantity) -> Quantity:
+    """The other factor of a product, with what is left of the product's range [1]."""
+    value = product.value / factor.value
+    ends = []
+    for whole, part in ((product.low, factor.low), (product.high, factor.high)):
+        squares = math.log(whole / product.value) ** 2 - math.log(part / factor.value) ** 2
+        ends.append(math.exp(math.sqrt(max(0.0, squares))))
+    return Quantity(value, value / ends[0], value * ends[1], "1", product.kind, product.source)
+
+
 def within(value: float, factor: float, source: str) -> Quantity:
     """A ratio with a range of x/÷ `factor`."""
     return Quantity(value, value / factor, value * factor, "1", "estimated", source)
+
+
+def widened(ratio: Quantity, factor: float) -> Quantity:
+    """A ratio whose range is wider by x/÷ `factor`."""
+    return replace(ratio, low=ratio.low / factor, high=ratio.high * factor)
 
 
 def unchanged(source: str) -> Quantity:

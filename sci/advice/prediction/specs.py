@@ -17,8 +17,15 @@ RATES: Mapping[str, str] = {
     **dict.fromkeys(("tf32", "fp32", "unstated"), "single"),
 }
 """Which peak rate a precision runs at. Four-bit weights compute in half precision; FP4 results are
-few and count with the 8-bit rate. FP32 counts with TF32 where the part has it, as frameworks do;
-so do rows whose source does not state the precision (the Zeus trace)."""
+few and count with the 8-bit rate. FP32 of measurements counts with TF32 where the part has it, as
+in the containers that they ran in; so do rows that do not state it (the Zeus trace)."""
+POSSIBLE: Mapping[str | None, tuple[str, ...]] = {
+    None: ("half", "single", "plain"),
+    "fp32": ("single", "plain"),
+}
+"""Rates that a request may run at where its precision does not say which: FP32 runs on TF32 units
+only where the framework switches them on, as vendors' containers do and PyTorch by default does for
+convolutions, not for matrix products (PyTorch, CUDA semantics, TensorFloat-32)."""
 TENSOR_ONLY = 4.0
 """Half over single peak rate above which the single rate is that of plain cores: TF32 is half."""
 
@@ -33,6 +40,8 @@ class Specs:
     single: float | None
     bandwidth_gbs: float | None
     tdp_w: float | None
+    plain: float | None = None
+    """FP32 on plain cores, which is `single` on parts without TF32."""
 
     @property
     def has_tf32(self) -> bool:
@@ -41,12 +50,17 @@ class Specs:
 
     def peak(self, precision: str) -> float | None:
         """The peak rate [TFLOPS] at which a precision runs, the next wider one where it lacks."""
+        return self.rate(RATES[precision])
+
+    def rate(self, name: str) -> float | None:
+        """A peak rate [TFLOPS] by its name in `RATES`, the next wider one where it lacks."""
         order = {
             "half": (self.half, self.single),
             "eighth": (self.eighth, self.half, self.single),
             "single": (self.single, self.half),
+            "plain": (self.plain, self.single, self.half),
         }
-        return next((rate for rate in order[RATES[precision]] if rate), None)
+        return next((rate for rate in order[name] if rate), None)
 
 
 def specs_of(part: Hardware) -> Specs:
@@ -59,6 +73,7 @@ def specs_of(part: Hardware) -> Specs:
         rates.tf32 or rates.fp32,
         part.memory_bandwidth_gbs,
         part.tdp_w,
+        rates.fp32,
     )
 
 

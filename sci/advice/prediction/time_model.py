@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from gramwatt.sci.advice.prediction.measurements import table
-from gramwatt.sci.advice.prediction.specs import RATES, Specs
+from gramwatt.sci.advice.prediction.specs import POSSIBLE, RATES, Specs
 from gramwatt.sci.advice.request import WorkloadClass
 
 FITTED_CLASSES = frozenset(("training", "batch-inference", "decode", "prefill", "recsys"))
 """Small jobs do not follow specifications; LLM serving follows its software (direct rows only)."""
-ASSUMED_PRECISION = "fp16"
-"""What a job of unknown precision is taken to run at; its range is that of unknown precision."""
+APART = math.log(1.25)
+"""Distance of the ratios at two possible rates from which on it matters which one runs."""
 
 
 class Term(NamedTuple):
@@ -55,13 +55,32 @@ class Setting:
             return "plain"
         return "full" if self.stack else "precision"
 
-    def crosses(self, now: Specs, target: Specs) -> bool:
-        """Whether single precision moves between a part with TF32 units and one without.
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """The peak rates at which the work may run."""
+        if self.precision in POSSIBLE:
+            return POSSIBLE[self.precision]
+        return (RATES[self.precision or ""],)
 
-        How much TF32 brings depends on the kind of model more than on the part.
+    def crosses(self, now: Specs, target: Specs) -> bool:
+        """Whether the rates of the work move between a part with matrix units and one without.
+
+        How much TF32 brings depends on the kind of model more than on the part, and at an unknown
+        precision so does half precision.
         """
-        single = self.precision is not None and RATES[self.precision] == "single"
-        return single and now.has_tf32 != target.has_tf32
+        if self.precision is None:
+            return apart([_log_peaks(rate, now, target) for rate in self.rates])
+        return RATES[self.precision] == "single" and now.has_tf32 != target.has_tf32
+
+
+def apart(logs: Sequence[float]) -> bool:
+    """Whether logarithms lie so far apart that it matters which one holds."""
+    return max(logs) - min(logs) > APART
+
+
+def _log_peaks(rate: str, now: Specs, target: Specs) -> float:
+    peaks = now.rate(rate), target.rate(rate)
+    return math.log(peaks[0] / peaks[1]) if peaks[0] and peaks[1] else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +90,34 @@ class TimeModel:
     terms: Mapping[Term, float]
 
     def log_time_ratio(self, setting: Setting, now: Specs, target: Specs) -> float | None:
-        """ln(time on target / time now) for the same work; None where a figure is missing."""
-        rate_now, rate_target = self._log_rate(setting, now), self._log_rate(setting, target)
-        if rate_now is None or rate_target is None:
-            return None
-        return rate_now - rate_target
+        """ln(time on target / time now) for the same work; None where a figure is missing.
 
-    def _log_rate(self, setting: Setting, part: Specs) -> float | None:
+        Where the rate is not known it is the mean over the possible ones.
+        """
+        logs = self.log_time_ratios(setting, now, target)
+        return sum(logs) / len(logs) if logs else None
+
+    def log_time_ratios(self, setting: Setting, now: Specs, target: Specs) -> list[float]:
+        """ln(time on target / time now) at each rate that the work may run at."""
+        found = []
+        for rate in setting.rates:
+            logs = [self._log_rate(setting, rate, part) for part in (now, target)]
+            if logs[0] is not None and logs[1] is not None:
+                found.append(logs[0] - logs[1])
+        return found
+
+    def _log_rate(self, setting: Setting, rate: str, part: Specs) -> float | None:
         """ln(rate) of a part but for the level of the work, which a ratio does not need."""
-        name, precision = setting.workload_class, setting.precision
-        peak = part.peak(precision or ASSUMED_PRECISION)
+        name, peak = setting.workload_class, part.rate(rate)
         slope = self.terms.get(Term("peak", name))
         if not peak or not part.bandwidth_gbs or slope is None:
             return None
         level = slope * math.log(peak)
         level += self.terms[Term("bandwidth", name)] * math.log(part.bandwidth_gbs)
-        rate = RATES[precision] if precision else None
+        known = rate if len(setting.rates) == 1 else None
         stack = setting.stack if setting.known == "full" else None
         return level + sum(
-            self.terms.get(term, 0.0) for term in departures(name, stack, rate, part.id)
+            self.terms.get(term, 0.0) for term in departures(name, stack, known, part.id)
         )
 
 

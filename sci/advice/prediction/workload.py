@@ -48,7 +48,8 @@ def classify(request: SuggestRequest, part: Hardware | None) -> Classified:
         return Classified(request.workload_class, "class declared")
     share = mean_power_share(request, part)
     busy = request.utilisation
-    if share is not None and share < SMALL_POWER_SHARE and (busy or 0.0) < SMALL_UTILISATION:
+    little = share is not None and share < SMALL_POWER_SHARE and (busy or 0.0) < SMALL_UTILISATION
+    if share is not None and little and not request.pace:
         text = f"mean power is {share:.0%} of rated power, below {SMALL_POWER_SHARE:.0%}"
         if busy is not None:
             text += f", and the device was busy {busy:.0%} of the time"
@@ -58,6 +59,13 @@ def classify(request: SuggestRequest, part: Hardware | None) -> Classified:
     if request.kind in ("inference", "evaluation"):
         return _inference(request)
     return Classified(None, "neither kind nor workload_class is known")
+
+
+def speed_class(request: SuggestRequest, name: WorkloadClass | None) -> WorkloadClass | None:
+    """The class whose time ratios say whether another part keeps up with a job that waits."""
+    if name == "small":
+        return "training" if request.trains else "batch-inference"
+    return "decode" if name == "llm-serving" else name
 
 
 def mean_power_share(request: SuggestRequest, part: Hardware | None) -> float | None:

@@ -44,7 +44,10 @@ def test_flags_and_document_give_the_same_answer(ask):
 def test_people_get_verdict_figures_and_reasons(ask):
     shown = ask("--input", "-", "--candidate", "nvidia-l4", stdin=json.dumps(QUESTION)).stdout
     assert ": change hardware to nvidia-l4, 1 device\n    time x " in shown
-    assert "    - making counts too: " in shown
+    assert "    - making: " in shown
+    old = {**QUESTION, "precision": "fp16", "mean_power_w": 280, "framework": "pytorch"}
+    bought = ask("--input", "-", "--candidate", "nvidia-h100-pcie-80", stdin=json.dumps(old)).stdout
+    assert "\n    owned: lower; rented: lower; to-buy: higher\n" in bought
     assert "Notice: Taken for class training" in shown
 
 

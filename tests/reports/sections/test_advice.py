@@ -10,7 +10,7 @@ from tests.documents import steady_job, unread_job
 
 
 def test_a_job_without_a_certain_saving_should_stay():
-    heading, text = advice_blocks(steady_job(kind="training"))
+    heading, text = advice_blocks(steady_job(kind="training", watts=300))
     assert heading == Heading("Suggestions")
     assert isinstance(text, Text)
     assert text.text.startswith("Of ")
@@ -37,7 +37,8 @@ def test_a_job_without_accelerator_has_no_section():
 
 
 def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_reference():
-    document = steady_job("train", kind="training")
+    document = steady_job("train", kind="training", region="aws:eu-central-1", watts=300)
+    document["region"] = "aws:eu-north-1"  # which has no cleaner one beside it
     base = {"workload": "vision/train", "workload_class": "training", "count": 1, "unit": "image"}
     rows = [
         {**base, "job_id": "1", "hardware": "nvidia-h100-sxm5-80", "units_per_s": 10},
@@ -47,7 +48,7 @@ def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_referenc
     own = read_own_rows([{**row, "power_w": 500} for row in rows], catalog)
     answer = for_job(document, catalog, own)
     table = advice_blocks(document, answer)[-1]
-    assert table.rows[0][0] == "Change hardware to nvidia-b200"
+    assert "Change hardware to nvidia-b200" in [row[0] for row in table.rows]
     assert build(document, answer).reference != build(document).reference
     assert build(document, answer) == build(document, answer)
 

@@ -79,6 +79,7 @@ def test_no_promise_between_an_h100_and_a_b200():
 
 def test_keep_is_not_said_beside_a_certain_saving():
     old = {"hardware": "nvidia-p100-pcie-16", "kind": "training", "zone": "PL", "hours": 100}
+    old |= {"ownership": "owned", "precision": "fp16"}
     actions = {one["action"] for one in ask(**old)["suggestions"] if one["verdict"] == "lower"}
     assert "change-hardware" in actions
     assert "keep" not in {one["action"] for one in ask(**old)["suggestions"]}
@@ -104,25 +105,23 @@ def test_no_energy_is_claimed_without_data(part):
 
 
 def test_operational_and_embodied_by_hand():
-    said = judged(A100, **TRAINED)
+    said = judged(A100, **TRAINED, pue=1)
     time, energy = said["time_ratio"]["value"], said["energy_ratio"]["value"]
-    # Host 0.45 of the device's power, moved by the square root of the power ratio to the target.
-    power = 400 / 700
-    assert energy == pytest.approx(time * (power + 0.45 * power**0.5) / 1.45)
+    # Host of 195 W beside a 700 W module, and by the power 0.25 of rated power beside another.
+    power, host_w = 400 / 700, 195 * (400 / 700) ** 0.25
+    assert energy == pytest.approx(time * (540 * power + host_w) / (540 + 195))
     grid = CATALOG.zone("DE").intensity.value
-    now_g_h = 0.54 * 1.45 * grid  # PUE 1
-    host = 5_700_000 / 8
-    made = {
-        p: (accelerator_te(CATALOG.hardware(p)).te_g.value + host) / 35_040 for p in (H100, A100)
-    }
-    expected = (now_g_h * energy + made[A100] * time) / (now_g_h + made[H100])
-    assert said["carbon_ratio"]["value"] == pytest.approx(expected)
-    saved = (now_g_h + made[H100]) * 8 * 24 * (1 - expected)
-    assert said["saved_g"]["value"] == pytest.approx(saved)
+    now_g_h = 0.54 * 1.45 * grid  # the estimate's host, PUE 1 as declared
+    made_g = accelerator_te(CATALOG.hardware(H100)).te_g.value + 5_700_000 / 8
+    expected = (now_g_h * energy + made_g / 35_040) / (now_g_h + made_g / 35_040)
+    assert said["carbon_ratio"]["value"] == pytest.approx(expected, rel=1e-3)
+    saved = (now_g_h + made_g / 35_040) * 8 * 24 * (1 - expected)
+    assert said["saved_g"]["value"] == pytest.approx(saved, rel=1e-2)
 
 
 def test_clean_power_lets_embodied_carbon_decide():
-    ratios = [judged(L4, **{**TRAINED, "zone": zone})["carbon_ratio"] for zone in ("PL", "SE")]
+    rented = {**TRAINED, "ownership": "rented"}
+    ratios = [judged(L4, **{**rented, "zone": zone})["carbon_ratio"] for zone in ("PL", "SE")]
     # Five times the hours on an L4 and its host cost more where energy costs little.
     assert ratios[1]["value"] > ratios[0]["value"]
 

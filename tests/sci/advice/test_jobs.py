@@ -77,7 +77,7 @@ def test_tags_that_mean_nothing_here_do_not_cost_the_advice():
 def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
     for region in ("aws:moon-1", "eu-west-1"):
         answer = for_job({**steady_job(kind="training"), "region": region}, CATALOG)
-        assert [one["action"] for one in report_lines(answer)] == ["keep"]
+        assert [one["action"] for one in report_lines(answer)] == ["power-cap"]
         assert answer["estimate"]["intensity_g_per_kwh"]["source"].count("DE") >= 1
     gone = steady_job()
     for device in gone["devices"][:4]:
@@ -88,7 +88,9 @@ def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
 def test_a_job_gets_advice_and_the_report_its_lines():
     answer = for_job(steady_job(kind="training"), CATALOG)
     shown = report_lines(answer)
-    assert [one["action"] for one in shown] == ["keep"]
+    assert [one["action"] for one in shown] == ["power-cap"]
+    lighter = for_job(steady_job(kind="training", watts=300), CATALOG)
+    assert [one["action"] for one in report_lines(lighter)] == ["keep"]
     assert answer["estimate"]["energy_kwh"]["value"] == pytest.approx(4 * 2 * 0.5 * 1.45)
 
 
@@ -105,8 +107,8 @@ def test_a_month_shows_the_largest_certain_savings_first(monkeypatch):
         steady_job("kept", hours=3, kind="training"),
     ]
     found = for_month(measured, CATALOG)
-    assert [saving["job_id"] for saving in found] == ["long", "short"]
-    assert {saving["action"] for saving in found} == {"batching"}
+    assert [saving["job_id"] for saving in found] == ["long", "short", "kept"]
+    assert [saving["action"] for saving in found] == ["batching", "batching", "power-cap"]
     assert all(saving["carbon_ratio"]["high"] < 1 for saving in found)
     assert found[0]["reason"].startswith("32 concurrent sequences instead of 8")
     saved = [saving["saved_g"]["value"] for saving in found]
@@ -218,8 +220,9 @@ def test_rows_survive_export_and_import():
 
 def test_a_job_that_ran_did_fit_whatever_its_tags_say():
     tags = {"model_parameters": "400e9", "method": "full"}
-    request = replace(request_of(steady_job(kind="training", tags=tags)), candidates=(A100, H100))
-    answer = suggest(request, CATALOG, measured=True)
+    job = steady_job(kind="training", tags=tags)
+    request = replace(request_of(job), candidates=(A100, H100))
+    answer = suggest(request, CATALOG, measured=job)
     told = [n["message"] for n in answer["notices"] if n["code"] == "memory-disagrees"]
     present = [one for one in answer["suggestions"] if one["target"] == H100]
     assert present[0]["time_ratio"]["value"] == 1

@@ -148,7 +148,7 @@ def test_documents_have_the_documented_shape(client, light):
     import jsonschema
 
     described = client.get("/openapi.json").json
-    ingest(light, "job-1", lines(journal()))
+    ingest(light, "job-1", lines(journal(kind="inference")))
     report = client.get("/v1/jobs/job-1/report").json
     month = client.get("/v1/reports/monthly/2026-05").json
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)

@@ -17,7 +17,7 @@ from gramwatt.service.api.request_bodies import body_of
 
 VALUES: tuple[Any, ...] = (
     *(-1.0, 0.0, 0.5, 1.0, 2.0, 5.0, 6.0, 50.0, 51.0, 1e6, 2e6, 1e30, 1e31),
-    *("", "fp16", "training", "lora", "none", "x" * 200, "x" * 201),
+    *("", "fp16", "training", "lora", "none", "owned", "input", "x" * 200, "x" * 201),
     *(True, {}, {"token": 1.0}, {"token": "1"}, [], ["a"], ["a"] * 501),
 )
 

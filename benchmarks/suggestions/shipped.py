@@ -1,0 +1,163 @@
+"""The verdict `lower` as users get it, on pairs whose energy was measured.
+
+Each pair is asked as a request of its own, through the engine, with the workload of both rows kept
+out of the fit of the time model. Board energy is compared with the hosts' usual power added to both
+sides, wall energy of whole systems as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from benchmarks.suggestions.regression import Observation, fit
+from gramwatt.sci.advice.actions.host_power import HOST_RATED_W, HOST_SIZE, HOST_W
+from gramwatt.sci.advice.documents import SuggestionDoc
+from gramwatt.sci.advice.engine import suggest
+from gramwatt.sci.advice.prediction import predict
+from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
+from gramwatt.sci.advice.prediction.time_model import TimeModel
+from gramwatt.sci.advice.request import PRECISIONS, parse_suggest_request
+from gramwatt.sci.catalog.catalog import Catalog
+
+FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp"}
+BOARD = ("zeus", "ml-energy-2023")
+WALL = ("mlperf-inference-earlier",)
+CLASSES = ("training", "recsys", "decode", "batch-inference")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One answer: what was measured, of board or wall energy, and whether `lower` was said."""
+
+    source: str
+    workload_class: str
+    measured: float
+    lower: bool
+    likely: bool
+    inside: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Answers of one source and class: pairs, answered ones inside their range, claims."""
+
+    source: str
+    workload_class: str
+    pairs: int
+    answered: int
+    inside: int
+    savings: int
+    claims: int
+    right: int
+    likely: int
+    likely_right: int
+
+
+def shipped(
+    rows: Sequence[Measurement], fitted: Sequence[Observation], catalog: Catalog
+) -> list[Shipped]:
+    """The sums by source and class, in the order of their names."""
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts(rows, fitted, catalog):
+        groups.setdefault((verdict.source, verdict.workload_class), []).append(verdict)
+    return [_sum(*key, group) for key, group in sorted(groups.items())]
+
+
+def verdicts(
+    rows: Sequence[Measurement], fitted: Sequence[Observation], catalog: Catalog
+) -> Iterator[Verdict]:
+    """An answer for each pair of measured energy."""
+    by_family: dict[str, list[Pair]] = {}
+    for pair in pairs(row for row in rows if _is_measured(row)):
+        by_family.setdefault(pair.now.family, []).append(pair)
+    for family, found in by_family.items():
+        model = TimeModel(fit([one for one in fitted if one.row.family != family]))
+        with mock.patch.object(predict, "shipped_model", lambda model=model: model):
+            for pair in found:
+                yield _verdict(pair, catalog)
+
+
+def _is_measured(row: Measurement) -> bool:
+    if row.power_w is None or row.workload_class not in CLASSES:
+        return False
+    return row.source in BOARD or (row.source in WALL and row.use == "power")
+
+
+def _verdict(pair: Pair, catalog: Catalog) -> Verdict:
+    now, target = pair.now, pair.target
+    board = now.source in BOARD
+    asked: dict[str, Any] = {
+        "hardware": now.hardware,
+        "count": now.count,
+        "workload_class": now.workload_class,
+        "kind": "training" if now.workload_class == "training" else None,
+        "framework": FRAMEWORKS[now.stack],
+        "precision": now.precision if now.precision in PRECISIONS else None,
+        "mean_power_w": now.power_w if board else None,
+        "hours": 1000.0,
+        "zone": "DE",
+        "candidates": [target.hardware],
+    }
+    found = suggest(parse_suggest_request(asked), catalog)["suggestions"]
+    [answer] = [one for one in found if _is_of(one, target.hardware, now.count)]
+    measured = math.exp(pair.log_energy or 0.0)
+    whole = _with_hosts(pair, catalog) if board else measured
+    ratio = answer["energy_ratio"]
+    inside = ratio["low"] <= whole <= ratio["high"] if ratio else None
+    lower = answer["verdict"] == "lower"
+    return Verdict(now.source, now.workload_class, measured, lower, answer["likely"], inside)
+
+
+def _is_of(one: SuggestionDoc, target: str, count: int) -> bool:
+    return one["action"] == "change-hardware" and (one["target"], one["count"]) == (target, count)
+
+
+def _with_hosts(pair: Pair, catalog: Catalog) -> float:
+    """Measured board energy with the usual power of each part's host on both sides."""
+    powers = []
+    for row in (pair.now, pair.target):
+        rated = catalog.hardware(row.hardware).tdp_w or 0.0
+        host = HOST_W.value * math.pow(rated / HOST_RATED_W, HOST_SIZE.value)
+        powers.append((row.power_w or 0.0) + host)
+    return math.exp(pair.log_time) * powers[1] / powers[0]
+
+
+def _sum(source: str, name: str, found: Sequence[Verdict]) -> Shipped:
+    answered = [one for one in found if one.inside is not None]
+    claims = [one for one in found if one.lower]
+    likely = [one for one in found if one.likely]
+    return Shipped(
+        source,
+        name,
+        len(found),
+        len(answered),
+        sum(one.inside is True for one in answered),
+        sum(one.measured < 1 for one in found),
+        len(claims),
+        sum(one.measured < 1 for one in claims),
+        len(likely),
+        sum(one.measured < 1 for one in likely),
+    )
+
+
+def as_cells(one: Shipped) -> tuple[object, ...]:
+    """One line of the report's table."""
+    inside = f"{one.inside / one.answered:.0%}" if one.answered else "-"
+    recall = f"{one.right / one.savings:.0%}" if one.savings else "-"
+    precision = f"{one.right / one.claims:.0%}" if one.claims else "-"
+    return (
+        one.source,
+        one.workload_class,
+        one.pairs,
+        one.answered,
+        inside,
+        one.savings,
+        f"{one.right} of {one.claims}",
+        precision,
+        recall,
+        f"{one.likely_right} of {one.likely}",
+    )

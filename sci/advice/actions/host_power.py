@@ -1,0 +1,104 @@
+"""Power of the host beside a device, and what a change does to the energy of both together.
+
+A host does not follow its device: a 72 W card in a server is not a tenth of a 700 W one.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gramwatt.sci.advice.prediction.ratio_range import Values, parted, ratio_of
+from gramwatt.sci.advice.work import Work, host_beside
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.catalog import Hardware
+
+HOST_RATED_W = 700.0
+"""Rated power of the device whose host `HOST_W` is."""
+HOST_W = Quantity(
+    195.0,
+    130.0,
+    280.0,
+    "W",
+    "derived",
+    "wall power of MLPerf systems less rated power of their devices: 8 x H100 7.16 kW less 5.6 kW",
+)
+HOST_SIZE = Quantity(
+    0.25,
+    -0.4,
+    0.8,
+    "1",
+    "estimated",
+    "exponent of host power over rated power of a device: MLPerf systems show 26 to 52 W beside a "
+    "75 W card in some servers and 195 to 570 W beside a 72 W card in others, 93 to 175 W beside "
+    "450 W cards, 157 to 200 W beside 700 W modules",
+)
+SHARED_HOST = Quantity(
+    0.5,
+    0.0,
+    1.0,
+    "1",
+    "estimated",
+    "exponent of host power over the number of devices: from one host for all to one for each",
+)
+RISE = Quantity(
+    0.5, 0.0, 1.0, "1", "estimated", "power between that of now and a rise with speed to the rated"
+)
+"""How far power rises towards the rated one, times the share of time saved."""
+
+
+def faster(work: Work, time: Quantity, most: float) -> Quantity:
+    """Energy ratio of a change that makes the job faster on the same devices.
+
+    `most` is rated over mean power; power rises, if at all, by as much as the job gets faster.
+    """
+    share = work.host_share
+
+    def formula(at: Values) -> float:
+        power = 1 + (most - 1) * at["rise"] * max(0.0, 1 - at["time"])
+        return at["time"] * (power + at["host"]) / (1 + at["host"])
+
+    inputs = {"time": time, "rise": RISE, "host": share}
+    return ratio_of(formula, inputs, f"{time.source}; {RISE.source}")
+
+
+def with_host(
+    work: Work,
+    target: Hardware,
+    time: Quantity,
+    board: Quantity,
+    *,
+    moves: bool = True,
+    devices: float = 1.0,
+) -> Quantity:
+    """Energy ratio of all IT equipment: t (P p + H') / (P + H), with p the ratio of board power.
+
+    H is the measured or declared host power of a device, else the usual one of its rated power. H'
+    is that of a host for the target's rated power, or with `moves` False the same H. `board` is the
+    ratio of board energy t p, whose range holds that of time. `devices` is the ratio of device
+    counts, which the host follows in part.
+    """
+    now, power = work.part, work.power_w
+    rated = now.tdp_w if now else None
+    if now is None or power is None or not rated or not target.tdp_w:
+        return board.sourced(f"{board.source}; host power not known")
+    growth = target.tdp_w / rated if moves else 1.0
+    declared = work.request.host_power_w
+
+    def formula(at: Values) -> float:
+        usual = at["host"] * math.pow(rated / HOST_RATED_W, at["size"])
+        beside = at["beside now"] * usual if declared is None else declared / work.count
+        base = usual * at["beside then"] if declared is None else beside
+        then = base * math.pow(growth, at["size"]) * math.pow(devices, at["shared"])
+        return at["time"] * (power.value * at["power"] + then) / (power.value + beside)
+
+    inputs = {
+        "power": parted(board, time),
+        "time": time,
+        "host": HOST_W,
+        "size": HOST_SIZE,
+        "beside now": host_beside(now),
+        "beside then": host_beside(target),
+        "shared": SHARED_HOST,
+    }
+    source = HOST_W.source if declared is None else "declared or measured"
+    return ratio_of(formula, inputs, f"{board.source}; host power: {source}")

@@ -1,0 +1,125 @@
+"""Power limits, fewer devices, links, batches that fit, and parts that read from their host."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sci.advice.requests import A100, CATALOG, H100, V100, action, ask, codes, judged
+
+WELL_USED = {
+    "hardware": A100,
+    "kind": "training",
+    "framework": "pytorch",
+    "precision": "bf16",
+    "mean_power_w": 350,
+    "peak_memory_gb": 60,
+    "count": 4,
+    "hours": 30,
+    "zone": "PL",
+}
+
+
+def test_a_power_limit_saves_what_was_measured_with_the_host_longer():
+    said = action("power-cap", **WELL_USED)
+    # 0.789 (0.777 to 0.817) of the board's energy in 1.107 (1.046 to 1.164) times the time.
+    host_w = 195 * (400 / 700) ** 0.25
+    energy = (350 * 0.78859 + host_w * 1.1072) / (350 + host_w)
+    assert said["energy_ratio"]["value"] == pytest.approx(energy, rel=1e-3)
+    assert (said["verdict"], said["operating_point"]) == ("lower", "280 W a device")
+    assert "nvidia-smi -pl 280" in said["reasons"][0]
+    newer = action("power-cap", **{**WELL_USED, "hardware": H100, "mean_power_w": 612})
+    assert newer["time_ratio"]["high"] == pytest.approx(1.05 * said["time_ratio"]["high"])
+    assert any("was not measured" in reason for reason in newer["reasons"])
+
+
+@pytest.mark.parametrize("watts", [200, None])
+def test_no_saving_is_claimed_of_a_limit_where_power_is_low_or_unknown(watts):
+    said = action("power-cap", **{**WELL_USED, "mean_power_w": watts})
+    assert (said["verdict"], said["energy_ratio"]) == ("unknown", None)
+
+
+def entries(target, **request):
+    found = ask(candidates=[target], **request)["suggestions"]
+    return {one["count"]: one for one in found if one["action"] == "change-hardware"}
+
+
+def test_fewer_larger_devices_are_an_entry_of_their_own():
+    old = {"hardware": V100, "kind": "training", "framework": "pytorch", "precision": "fp16"}
+    old |= {"mean_power_w": 255, "peak_memory_gb": 14, "count": 8, "hours": 90, "zone": "DE"}
+    found = entries("nvidia-h100-pcie-80", **old)
+    same, fewer = found[8], found[min(found)]
+    assert len(found) == 2
+    # Together they are as fast as their number, but for what scaling costs: 0.95 of it.
+    expected = same["time_ratio"]["value"] * 8 / fewer["count"] * 0.95
+    assert fewer["time_ratio"]["value"] == pytest.approx(expected)
+    assert fewer["operating_point"] == f"{fewer['count']} instead of 8 devices"
+
+
+def test_layers_in_turn_need_one_device_that_holds_them():
+    pair = {"hardware": "nvidia-rtx-4090", "kind": "inference", "framework": "llama.cpp"}
+    pair |= {"batch_size": 1, "model_parameters": 34e9, "precision": "int8", "mean_power_w": 200}
+    found = entries("nvidia-rtx-pro-6000-server", **pair, count=2, hours=9, zone="DE")
+    assert sorted(found) == [1, 2]
+    assert found[1]["time_ratio"]["value"] == pytest.approx(found[2]["time_ratio"]["value"])
+    assert found[1]["energy_ratio"]["value"] < found[2]["energy_ratio"]["value"]
+
+
+def test_slower_links_are_named_and_widen_the_range():
+    linked = {**WELL_USED, "peak_memory_gb": 30}
+    one, four = (judged("nvidia-l40s", **{**linked, "count": count}) for count in (1, 4))
+    assert not any("NVLink" in reason for reason in one["reasons"])
+    assert any("600 GB/s (NVLink" in reason for reason in four["reasons"])
+    assert four["time_ratio"]["high"] == pytest.approx(1.3 * one["time_ratio"]["high"])
+    split = {**WELL_USED, "peak_memory_gb": None, "model_parameters": 13e9, "count": 8}
+    wide = judged("nvidia-l40s", **split)["time_ratio"]
+    assert wide["high"] / wide["value"] > 3
+
+
+@pytest.mark.parametrize(("batch", "few", "many"), [(3, "8", 32), (8, "8", 32), (100, "64", 256)])
+def test_batching_from_any_number_of_sequences(batch, few, many):
+    served = {"hardware": H100, "workload_class": "llm-serving", "zone": "DE", "hours": 9}
+    said = action("batching", **served, batch_size=batch)
+    assert (said["verdict"], said["operating_point"]) == ("lower", f"{many} sequences")
+    assert f"({'batching:llm-serving:' + few}" in said["time_ratio"]["source"]
+
+
+def test_an_edge_chip_streams_small_models_and_no_large_one():
+    asked = {"hardware": "nvidia-t4", "kind": "inference", "framework": "tflite", "hours": 9}
+    asked |= {"precision": "int8", "constraint": "edge", "zone": "DE"}
+    assert judged("google-coral-edge-tpu", **asked, model_parameters=5e6)["verdict"] == "unknown"
+    large = judged("google-coral-edge-tpu", **asked, model_parameters=7e9)
+    assert large["verdict"] == "not-feasible"
+
+
+def test_fp8_on_a_part_without_it_is_no_present_run():
+    asked = {"hardware": A100, "kind": "training", "precision": "fp8", "zone": "DE", "hours": 9}
+    first = ask(**asked, candidates=[H100])["suggestions"][0]
+    assert (first["action"], first["verdict"]) == ("keep", "not-feasible")
+    assert any("no FP8 units" in reason for reason in first["reasons"])
+
+
+def test_fp32_may_run_on_either_rate_and_tf32_on_one():
+    asked = {"hardware": V100, "kind": "training", "framework": "pytorch", "zone": "DE"}
+    tf32, fp32, unknown = (
+        judged(A100, **asked, precision=name)["time_ratio"] for name in ("tf32", "fp32", None)
+    )
+    # V100 15.7, A100 19.5 or with TF32 156 TFLOPS: the middle of the two on a scale of factors.
+    assert tf32["value"] < fp32["value"] < 1
+    assert fp32["high"] > 0.75  # as measured without TF32
+    assert unknown["high"] / unknown["low"] > tf32["high"] / tf32["low"] / 2
+
+
+def test_whether_a_region_has_the_instance_is_said_to_be_unknown():
+    moved = action(
+        "shift-region",
+        instance="aws:p4d.24xlarge",
+        kind="training",
+        hours=9,
+        region="aws:us-east-1",
+    )
+    assert any("does not say whether aws:p4d.24xlarge is offered" in r for r in moved["reasons"])
+
+
+def test_own_notices_are_in_the_catalog_of_notices():
+    assert "pace-inferred" in codes(hardware=A100, kind="training", utilisation=0.2, zone="DE")
+    assert CATALOG.hardware(A100).interconnect_gbs == 600
