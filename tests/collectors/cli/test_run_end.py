@@ -242,7 +242,17 @@ def test_without_the_store_the_line_has_the_figures_and_the_journals_place(
     assert ", SCI " in line
     assert line.endswith(f"grade D; see {spool / document['job_id']}")
     assert f"journals wait in {spool}: set GRAMWATT_SERVER, or score them here after `" in hint
-    assert len(ran(bare, "run", "--", "true", line=BASE)[1]) == 1
+    # Once a day, also where the interpreter goes by another name.
+    alias = tmp_path / "another-python"
+    alias.symlink_to(Path(BASE[0]).resolve())
+    assert len(ran(bare, "run", "--", "true", line=[str(alias), *BASE[1:]])[1]) == 1
+
+
+def test_doctor_does_not_promise_a_score_where_nothing_scores(bare: dict[str, str]) -> None:
+    done = subprocess.run([*BASE, "doctor", "--json"], capture_output=True, env=bare, timeout=60)
+    found = {row["what"]: row["detail"] for row in json.loads(done.stdout)["findings"]}
+    assert found["service extra"] == "not installed: jobs are spooled but not scored here"
+    assert found["server"] == "none is set: jobs are spooled on this machine"
 
 
 FULL_B = 64 * 1024
