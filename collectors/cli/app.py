@@ -153,13 +153,20 @@ def _prepare_end() -> None:
 
 
 def _report_end(done: Run, config: Config, json_summary: Path | None, verbose: bool) -> None:
+    if not verbose:
+        _print_line(done, config)
+    if json_summary or verbose or config.server:
+        scored = _await_score(done.job_id, config, json_summary, verbose)
+        if verbose and not scored:
+            _print_line(done, config)
+
+
+def _print_line(done: Run, config: Config) -> None:
     from gramwatt.collectors.journal.ending import Ended, lines
 
-    if done.home is not None and not (verbose or quiet()):
+    if done.home is not None and not quiet():
         for text in lines(Ended(done.job_id, config, done.home, done.unwritten)):
             print_message(text)
-    if json_summary or verbose or config.server:
-        _await_score(done.job_id, config, json_summary, verbose)
 
 
 def _unmeasured(command: list[str], strict: bool, why: str) -> int:
@@ -197,8 +204,11 @@ def _unwritable(summary: Path) -> str | None:
     return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
 
-def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose: bool) -> None:
-    """Wait until the server or the store has the job; write and print what was asked for."""
+def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose: bool) -> bool:
+    """Wait until the server or the store has the job; write and print what was asked for.
+
+    Returns whether it has.
+    """
     settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
     wait_s = SCORE_TIMEOUT_S if json_summary or verbose else SENT_TIMEOUT_S
     document, problem = score_with_sync(job_id, wait_s, settings)
@@ -214,6 +224,7 @@ def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose
         sys.stderr.flush()
     if document is None:
         _report_unscored(job_id, config, problem, json_summary)
+    return document is not None
 
 
 def _report_unscored(
@@ -229,7 +240,8 @@ def _report_unscored(
     elif problem is None:
         problem = "it is part of a job that still runs, or its scoring goes on"
     if first_today(config.home, problem.replace(job_id, "")):
-        print_message(f"{job_id} is not scored yet: {problem}")
+        state = "not on its server" if config.server else "not scored"
+        print_message(f"{job_id} is {state} yet: {problem}")
 
 
 def _replace(path: Path, text: str) -> None:

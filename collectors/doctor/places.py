@@ -86,7 +86,8 @@ def service(config: Config) -> Finding:
 def server(config: Config, ask: Ask | None = None) -> Finding:
     """Whether the server that jobs are sent to answers."""
     if not config.server:
-        return Finding("server", "absent", "none is set: jobs are scored and kept on this machine")
+        here = "scored and kept on this machine" if has_service() else "spooled on this machine"
+        return Finding("server", "absent", f"none is set: jobs are {here}")
     shown = plain_address(config.server)
     try:
         status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)

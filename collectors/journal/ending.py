@@ -90,7 +90,7 @@ def _remedies(ended: Ended, document: JobDoc) -> list[str]:
         if first_today(home, ZONE_HINT):
             found.append(ZONE_HINT + (here if has_service() and not config.server else ""))
     if not (config.server or has_service()):
-        text = f"journals wait in {spool.spool_root(home)}: set GRAMWATT_SERVER, or score them "
-        text += f"here after `{install_command('service')}`"
-        found += [text] if first_today(home, text) else []
+        waits = f"journals wait in {spool.spool_root(home)}"
+        how = f"set GRAMWATT_SERVER, or score them here after `{install_command('service')}`"
+        found += [f"{waits}: {how}"] if first_today(home, waits) else []
     return found

@@ -136,8 +136,10 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
             reserved_s = job.reserved_s(device.nodes)
             shares.append(_accelerator(device.record, device.te, reserved_s, own_life))
             notices += _accelerator_notices(device, device.te)
-    for name in (node.name for node in job.nodes):
-        host = _host(name, by_node[name], job.reserved_s([name]), usual_life)
+    hosted = _on_host_of(devices)
+    for name in (node.name for node in job.nodes if node.name not in hosted):
+        machine = [name, *(node for node, host in hosted.items() if host == name)]
+        host = _host(name, by_node[name], job.reserved_s(machine), usual_life)
         if host is not None:
             shares.append(host)
             notices.append(Notice("host-modelled", CODES["host-modelled"], "embodied_g"))
@@ -169,6 +171,13 @@ class _Device:
     @property
     def part(self) -> Hardware | None:
         return self.row if isinstance(self.row, Hardware) else None
+
+
+def _on_host_of(devices: Sequence[_Device]) -> dict[str, str]:
+    """Nodes with no device but boards counted for another node, by whose host is theirs too."""
+    seen = ((node, device.record.node) for device in devices for node in device.nodes)
+    with_devices = {device.record.node for device in devices}
+    return {node: other for node, other in seen if node not in with_devices}
 
 
 def _identified(job: MergedJob, catalog: Catalog) -> list[_Device]:

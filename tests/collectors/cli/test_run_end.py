@@ -133,6 +133,19 @@ def test_verbose_prints_every_notice_and_the_whole_summary(environ: dict[str, st
     assert labels == [*wanted, "Data quality", "Conformance", "Notices", "Report"]
 
 
+def test_a_job_whose_server_is_down_ends_with_its_line_however_often_it_is_run(
+    environ: dict[str, str],
+) -> None:
+    nobody = {**environ, "GRAMWATT_SERVER": "http://127.0.0.1:9"}
+    see = r"see http://127\.0\.0\.1:9/jobs/([\w-]+)"
+    line = re.compile(LINE.pattern.split("see ")[0] + see)
+    ended = [ran(nobody, *words)[1] for words in (["--", "true"], ["-v", "--", "true"])]
+    assert [sum(bool(line.fullmatch(text)) for text in lines) for lines in ended] == [1, 1]
+    (first,) = (found[1] for text in ended[0] if (found := line.fullmatch(text)))
+    assert ended[0][-1].startswith(f"gramwatt: {first} is not on its server yet: http://")
+    assert len(ended[0]) == 2
+
+
 def test_quiet_prints_nothing_at_the_end(environ: dict[str, str]) -> None:
     assert ran({**environ, "GRAMWATT_QUIET": "1"}, "--", "true") == (0, [])
 
@@ -229,7 +242,17 @@ def test_without_the_store_the_line_has_the_figures_and_the_journals_place(
     assert ", SCI " in line
     assert line.endswith(f"grade D; see {spool / document['job_id']}")
     assert f"journals wait in {spool}: set GRAMWATT_SERVER, or score them here after `" in hint
-    assert len(ran(bare, "run", "--", "true", line=BASE)[1]) == 1
+    # Once a day, also where the interpreter goes by another name.
+    alias = tmp_path / "another-python"
+    alias.symlink_to(Path(BASE[0]).resolve())
+    assert len(ran(bare, "run", "--", "true", line=[str(alias), *BASE[1:]])[1]) == 1
+
+
+def test_doctor_does_not_promise_a_score_where_nothing_scores(bare: dict[str, str]) -> None:
+    done = subprocess.run([*BASE, "doctor", "--json"], capture_output=True, env=bare, timeout=60)
+    found = {row["what"]: row["detail"] for row in json.loads(done.stdout)["findings"]}
+    assert found["service extra"] == "not installed: jobs are spooled but not scored here"
+    assert found["server"] == "none is set: jobs are spooled on this machine"
 
 
 FULL_B = 64 * 1024

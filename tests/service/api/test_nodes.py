@@ -320,6 +320,17 @@ def test_a_device_with_a_uuid_counts_once_whoever_sees_it(client, uuid):
     assert sum(row["class"] == "gpu" for row in final["devices"]) == 1
 
 
+def test_nodes_that_see_one_board_only_share_its_host(client):
+    # Two containers of one machine: one H100 on one eighth of one host, for as long as either ran.
+    for node, seconds in (("n-a", 1200), ("n-b", 600)):
+        writer = Node(node)
+        writer.gpu = "GPU-5a1c1e2c-6f3b-4c52-9d58-0d7a3f1c9b11"
+        post(client, [*writer.opens(), *writer.draws(seconds), writer.end(seconds)])
+    terms = report(client)["embodied_terms"]
+    assert [term["time_reserved_s"] for term in terms] == [1200, 1200]
+    assert terms[1]["label"] == "host, the share of 1 of 8 accelerators"
+
+
 def test_a_device_that_moves_to_a_new_node_is_reserved_for_both_times(client):
     # A container that is started anew is a new node with the same GPU.
     uuid = "GPU-5a1c1e2c-6f3b-4c52-9d58-0d7a3f1c9b11"
