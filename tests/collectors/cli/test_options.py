@@ -9,7 +9,12 @@ from gramwatt.collectors.cli import estimate, suggest
 from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.estimate.request import EstimateRequest
 
-FLAGS = {"units": "unit", "candidates": "candidate", "intensity_g_per_kwh": "intensity"}
+FLAGS = {
+    "units": "unit",
+    "candidates": "candidate",
+    "intensity_g_per_kwh": "intensity",
+    "power_w": "power",
+}
 """Parameters of commands that are named otherwise than their field."""
 
 

@@ -203,16 +203,19 @@ def test_killing_the_meter_loses_nothing(connect: Connect, home: Path) -> None:
 
 
 def test_killing_both_loses_at_most_ten_seconds_and_is_closed_later(
-    connect: Connect, home: Path
+    connect: Connect, home: Path, holder: subprocess.Popen[bytes]
 ) -> None:
     began = time.monotonic()
-    client = connect()
+    client = connect(parent_pid=holder.pid)
     client.send(cmd="count", unit=None, total=3)
     time.sleep(2.0)
     client.kill()
     lived_s = time.monotonic() - began
     client.hang_up()
     wait_until_dead(home)
+    assert not close_dead(folder(home))  # the client lives, and may start another meter
+    holder.kill()
+    holder.wait()
     assert close_dead(folder(home))
     assert merged(home).state == "lost"
     assert POWER_W * (lived_s - 10) <= gpu_energy_j(home) <= POWER_W * lived_s
