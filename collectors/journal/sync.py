@@ -107,7 +107,7 @@ def score_behind(config: Config, store: Store) -> None:
         return
     at_work = os.open(home / "sync.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(at_work, fcntl.LOCK_EX)
-    os.close(next_in_line)  # whoever comes now may find what this one has looked past
+    os.close(next_in_line)  # the next one may find what this one has looked past
     time.sleep(GRACE_S)
     for folder in spool.folders(home)[-NEIGHBOURS:]:
         if folder.server() is None and folder.unclosed():

@@ -247,7 +247,7 @@ def main() -> int:
     loop.run()
     ended = Ended(meter.job_id, meter.config, meter.home, meter.unwritten)
     closed = {"reply": "closed", "home": str(meter.home), "unwritten": meter.unwritten}
-    meter.release()  # before the reply: whoever has it finds a folder that nobody writes to
+    meter.release()  # before the reply: its reader finds a folder that nobody writes to
     channel.reply({**closed, "see": see(ended), "notices": meter.new_notices()})
     if meter.wants_lines:
         channel.reply({"reply": "ended", "lines": _end_lines(ended, meter.log)})

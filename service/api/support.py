@@ -14,7 +14,7 @@ EXTENSION = "gramwatt"
 ABSENT = "unknown-job", "deleted-job"
 """Problems of a job that is not there."""
 CALLER = "api"
-"""Who changes something over HTTP; without API keys callers are not told apart."""
+"""The author of changes over HTTP: without API keys callers are not told apart."""
 
 
 class JobPath(Strict):
