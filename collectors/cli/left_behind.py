@@ -21,7 +21,7 @@ def orphans(job_id: str, proc: Path = Path("/proc")) -> list[str]:
     for folder in proc.glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
-            if mark not in variables or int(folder.name) == own:
+            if mark not in variables or int(folder.name) == own or _is_ours(folder):
                 continue
             name, parent = _name_and_parent(folder)
             if parent == 1 or _name_and_parent(proc / str(parent))[0] in REAPERS:
@@ -29,6 +29,12 @@ def orphans(job_id: str, proc: Path = Path("/proc")) -> list[str]:
         except (OSError, ValueError):  # ended meanwhile, or another user's
             continue
     return sorted(found)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a meter or a command of gramwatt runs here: they inherit an id that was exported."""
+    words = (folder / "cmdline").read_bytes().split(b"\0")
+    return b"-m" in words and any(word.startswith(b"gramwatt") for word in words)
 
 
 def _name_and_parent(folder: Path) -> tuple[str, int]:

@@ -125,6 +125,15 @@ def test_a_daemon_that_outlives_the_command_leaves_a_notice(
     assert [n["code"] for n in notices].count("processes-left") == 1
 
 
+def test_an_exported_job_id_does_not_make_the_meter_a_process_left_behind(
+    environ: dict[str, str],
+) -> None:
+    names = {**environ, "GRAMWATT_JOB_ID": "given"}
+    code, said = ran(names, "--zone", "DE", "--", "sleep", "1")
+    assert code == 0
+    assert [line for line in said if "processes-left" in line] == []
+
+
 def test_verbose_prints_every_notice_and_the_whole_summary(environ: dict[str, str]) -> None:
     _, lines = ran(environ, "-v", "--", "true")
     assert any("[meter-source-absent]" in line for line in lines)
