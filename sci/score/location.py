@@ -250,7 +250,8 @@ def _pue(
         return Quantity.exact(declared, "1", "declared", "PUE declared by the user"), ()
     if region is not None and region.pue is not None:
         return region.pue, ()
-    figure = undeclared_pue(data_centre=data_centre or region is not None)
+    # Never the least possible for a data centre, and a cloud region is one.
+    figure = DATA_CENTRE_PUE if data_centre or region is not None else OFFICE_PUE
     text = f"PUE not declared: {figure.value:g} ({figure.low:g} to {figure.high:g}) is used"
     return figure, (text,)
 
@@ -258,11 +259,6 @@ def _pue(
 def in_data_centre(part: Hardware | None) -> bool:
     """Whether a part is known, and made for data centres."""
     return part is not None and part.host_class in DATA_CENTRE_HOSTS
-
-
-def undeclared_pue(*, data_centre: bool) -> Quantity:
-    """PUE by what is known of the site: that of data centres, never the least possible for one."""
-    return DATA_CENTRE_PUE if data_centre else OFFICE_PUE
 
 
 def _known_region(name: str | None, catalog: Catalog, notices: list[Notice]) -> Region | None:

@@ -131,7 +131,7 @@ def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) ->
         "notices": 0,
     }
     upsert(session, Job, [row])
-    # Only now: whoever deletes the job has either finished, or waits for this lock.
+    # Only now: a deletion of the job has either finished, or waits for this lock.
     job = find_job(session, job_id, lock=True)
     require_not_deleted(session, job_id)
     if not job.head:
