@@ -9,7 +9,16 @@ from typing import Any
 
 from flask import Flask, Response, request
 
-from gramwatt.service.api import estimates, health, jobs, openapi, problems, reports, suggestions
+from gramwatt.service.api import (
+    estimates,
+    health,
+    jobs,
+    openapi,
+    problems,
+    reports,
+    schedules,
+    suggestions,
+)
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.routing import Routes, json_response
 from gramwatt.service.api.support import EXTENSION
@@ -19,12 +28,14 @@ from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.tasks.heartbeat import Heartbeat
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
     reports.routes,
     estimates.routes,
     suggestions.routes,
+    schedules.routes,
     health.routes,
 )
 
@@ -40,11 +51,14 @@ SECURITY_HEADERS = {
 def create_app(config: ServiceConfig | None = None, *, service: Service | None = None) -> Flask:
     """The application over the given service, or the one of these settings.
 
-    Without either, settings come from the environment, as a WSGI server needs it. The tables are
-    brought up to date first.
+    Without either, settings come from the environment, as a WSGI server needs it, and the process
+    says in the store that it listens. The tables are brought up to date first.
     """
+    is_server = config is None and service is None
     service = service or Service.open(config or from_environment())
     upgrade(service.store)
+    if is_server:
+        Heartbeat(service).start()
     app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service

@@ -6,17 +6,20 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli import corrections, export, jobs, report
-from gramwatt.service.cli.common import database_errors, open_service, service_config, stop
-
-DatabaseUrl = Annotated[
-    str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... [default: home]")
-]
+from gramwatt.service.cli import corrections, export, jobs, report, schedules
+from gramwatt.service.cli.common import (
+    DatabaseUrl,
+    database_errors,
+    open_service,
+    service_config,
+    stop,
+)
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the service's commands to the product's command."""
     app.command()(serve)
+    app.command()(schedules.scheduler)
     app.command()(jobs.jobs)
     app.command()(jobs.job)
     app.command()(corrections.rm)

@@ -20,6 +20,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdou
 JobId = Annotated[
     str, typer.Argument(metavar="ID", help="The job's id, the beginning of one, or last.")
 ]
+DatabaseUrl = Annotated[
+    str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... [default: home]")
+]
 Project = Annotated[str | None, typer.Option(help="Only this project.")]
 
 

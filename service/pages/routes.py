@@ -14,7 +14,10 @@ from gramwatt.sci.base.formatting import duration, span_text, value_text
 from gramwatt.service.api import problems
 from gramwatt.service.api.reports import job_response, month_response
 from gramwatt.service.api.routing import Model, from_strings
+from gramwatt.service.api.schedules import SchedulesQuery
 from gramwatt.service.api.support import JobPath, MonthPath, ProjectQuery, service
+from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.table import period
 from gramwatt.service.usecases.answers import JOB_STATES, JobState
 from gramwatt.service.usecases.lists import list_jobs, project_names
 from gramwatt.service.usecases.month import months_with_data
@@ -38,6 +41,9 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "duration": duration,
     "month_name": month_name,
     "clean": clean,
+    "period": period,
+    "day": lambda text: text[:10],
+    "clock": lambda text: text[11:19],
 }
 
 
@@ -57,6 +63,7 @@ def install(app: Flask) -> None:
         ("/jobs/<job_id>", job),
         ("/months", months),
         ("/months/<month_name>", month),
+        ("/schedules", schedules),
         ("/docs", docs),
     ):
         app.add_url_rule(rule, f"page.{view.__name__}", view)
@@ -104,6 +111,14 @@ def month(month_name: str) -> Response:
     here = f"/v1/reports/monthly/{month_name}"
     links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "csv", "json")}
     return _report(month_response(month_name, project, "html"), links)
+
+
+def schedules() -> Response:
+    """The periodic tasks and their runs."""
+    query = _query(SchedulesQuery)
+    before = int(query.cursor) if query.cursor else None
+    found = runs.schedules(service(), PER_PAGE, before, query.task)
+    return _page("schedules.html", found=found, chosen=query)
 
 
 def docs() -> Response:

@@ -262,3 +262,43 @@ class MonthlyReport(Base):
     project: Mapped[Label]
     made_us: Mapped[Timestamp]
     doc: Mapped[Document]
+
+
+class TaskRun(Base):
+    """One run of a periodic task; of each task only the newest are kept.
+
+    `outcome` is running, done, failed, or interrupted when its process died or lost the lead.
+    """
+
+    __tablename__ = "task_runs"
+    __table_args__ = (Index(None, "task", "id"),)
+
+    id: Mapped[AutoKey]
+    task: Mapped[Word]
+    host: Mapped[Identifier]
+    started_us: Mapped[Timestamp]
+    ended_us: Mapped[Timestamp | None]
+    outcome: Mapped[Word]
+    error: Mapped[Label | None]
+
+
+class Listening(Base):
+    """Since when some server has listened without a break, and when one last said so; one row."""
+
+    __tablename__ = "listening"
+    __table_args__ = {"info": {"transient": True}}
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    since_us: Mapped[Timestamp]
+    beat_us: Mapped[Timestamp]
+
+
+class Lease(Base):
+    """Which process leads, and until when unless prolonged; one row, by PostgreSQL's clock."""
+
+    __tablename__ = "leases"
+    __table_args__ = {"info": {"transient": True}}
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    holder: Mapped[Identifier]
+    until_us: Mapped[Timestamp]

@@ -4,37 +4,54 @@ from __future__ import annotations
 
 import fcntl
 import os
+import uuid
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from gramwatt.service.store.database import Store
+from gramwatt.service.store.models import Lease
+from gramwatt.service.store.timestamps import span_us
 
-_ADVISORY_KEY = 0x67726C6561
-"""Key of the PostgreSQL lock that the leader holds ("grlea" in ASCII)."""
+RENEW = timedelta(seconds=2)
+"""How often the leader prolongs its lead, and the others ask for it."""
+LEASE = timedelta(seconds=6)
+"""A leader that was not heard for so long has lost the lead: another leads within 8 s."""
+_TAKE = sa.text(
+    """
+    WITH clock AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now_us)
+    INSERT INTO leases AS held (id, holder, until_us)
+    SELECT 1, :holder, now_us + :span_us FROM clock
+    ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, until_us = excluded.until_us
+    WHERE held.holder = excluded.holder OR held.until_us < excluded.until_us - :span_us
+    RETURNING id
+    """
+)
+"""Takes the lease unless another holds it."""
 
 
 class Leader(Protocol):
-    """A lock that at most one process holds, and that ends with the process."""
+    """The lead, which at most one process has, and which it loses with its life."""
 
     def leads(self) -> bool:
-        """Whether this process leads now; acquires the lock when it is free."""
+        """Whether this process leads now; takes the lead when it is free."""
         ...
 
     def resign(self) -> None:
-        """Release the lock."""
+        """Give up the lead."""
         ...
 
 
-def leader_of(store: Store) -> Leader:
-    """The lock that fits the store: a file beside SQLite, else an advisory lock."""
+def leader_of(store: Store, holder: str = "") -> Leader:
+    """The lead that fits the store: a lock on a file beside SQLite, else a lease in PostgreSQL."""
     if store.path is not None:
         return FileLeader(store.path.with_name(store.path.name + ".leader"))
-    return AdvisoryLeader(store)
+    return LeaseLeader(store, holder)
 
 
 class FileLeader:
@@ -69,44 +86,27 @@ class FileLeader:
                 self._descriptor = None
 
 
-class AdvisoryLeader:
-    """Holds an advisory lock on a separate connection; PostgreSQL frees it when that ends."""
+class LeaseLeader:
+    """Holds a row for a while, by the database's clock, and says so again before that has passed.
 
-    def __init__(self, store: Store) -> None:
+    Unlike an advisory lock, a process that was stopped loses the lead though its connection stays.
+    """
+
+    def __init__(self, store: Store, holder: str) -> None:
+        # Every statement commits by itself: a process stopped in between locks no row.
         self._engine = store.engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._connection: Connection | None = None
-        self._mutex = Lock()
+        self._holder = f"{holder}/{uuid.uuid4().hex[:12]}"[-128:]
 
     def leads(self) -> bool:
-        """Whether this process holds the lock; tries to acquire it, or to acquire it again."""
-        with self._mutex:
-            try:
-                if self._connection is None:
-                    self._acquire()
-                else:
-                    self._connection.execute(sa.select(1))
-            except SQLAlchemyError:
-                self._disconnect()
-            return self._connection is not None
-
-    def _acquire(self) -> None:
-        connection = self._engine.connect()
-        # Detached, so that the pool never hands the lock's connection to a request.
-        connection.detach()
-        if connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_KEY))):
-            self._connection = connection
-        else:
-            connection.close()
+        """Whether this process holds the lease; acquires it when free, else prolongs it."""
+        wanted = {"holder": self._holder, "span_us": span_us(LEASE)}
+        try:
+            with self._engine.connect() as connection:
+                return connection.execute(_TAKE, wanted).first() is not None
+        except SQLAlchemyError:
+            return False
 
     def resign(self) -> None:
-        """Release the lock by closing its connection."""
-        with self._mutex:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                connection.close()
-            except SQLAlchemyError:
-                connection.invalidate()
+        """Release the lease."""
+        with suppress(SQLAlchemyError), self._engine.connect() as connection:
+            connection.execute(sa.delete(Lease).where(Lease.holder == self._holder))

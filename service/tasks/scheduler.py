@@ -1,42 +1,34 @@
-"""The periodic work: ingest spools, close silent jobs, score what is left over, report months.
+"""Runs the periodic tasks in the process that leads, and records every run.
 
-APScheduler decides when, the leader's lock whether this process does it. Every task is safe to
-repeat, also while another process does the same.
+APScheduler decides when; of the processes that share a store, only the leader does the work.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, timedelta
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC
+from threading import Thread
 
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
+from sqlalchemy.exc import SQLAlchemyError
 
+from gramwatt.collectors.common.config import resolve
+from gramwatt.collectors.common.identity import node_id
 from gramwatt.service.container import Service
-from gramwatt.service.tasks.leader import leader_of
-from gramwatt.service.usecases.local_spool import take_in
-from gramwatt.service.usecases.month import make_missing_reports
-from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
+from gramwatt.service.store.database import failure_text
+from gramwatt.service.store.timestamps import from_us
+from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.leader import RENEW, leader_of
+from gramwatt.service.tasks.table import TASKS, Task
+from gramwatt.service.usecases.listening import expect
 
 _log = logging.getLogger("gramwatt.service")
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What to do, and how often."""
-
-    every: timedelta
-    action: Callable[[Service], object]
-
-
-TASKS: Mapping[str, Task] = {
-    "ingest-spool": Task(timedelta(seconds=5), take_in),
-    "close-silent": Task(timedelta(minutes=1), close_silent),
-    "score-pending": Task(timedelta(minutes=1), score_pending),
-    "refresh-running": Task(timedelta(minutes=5), refresh_running),
-    "monthly-reports": Task(timedelta(hours=1), make_missing_reports),
-}
+_LEAD = "lead"
 
 
 class Scheduler:
@@ -44,40 +36,113 @@ class Scheduler:
 
     def __init__(self, service: Service, tasks: Mapping[str, Task] = TASKS) -> None:
         self._service = service
-        self._leader = leader_of(service.store)
+        self._host = f"{node_id(resolve().allow_host_names)[:100]}:{os.getpid()}"
+        self._leader = leader_of(service.store, self._host)
         self._tasks = tasks
         self._background: BackgroundScheduler | None = None
+        self._leads = False
 
     def run(self, name: str) -> bool:
-        """Run a task now; False when another process leads."""
+        """Run a task now and record the run; False when another process leads."""
         if not self._leader.leads():
             return False
         try:
-            self._tasks[name].action(self._service)
-        except Exception:  # a failing task must not end the others
-            _log.exception("task %s failed", name)
+            key = runs.begin(self._service, name, self._host)
+            error = self._done(name)
+            runs.end(self._service, key, error)
+        except SQLAlchemyError as failure:
+            _log.error("task %s: %s", name, failure_text(failure))
+            error = "database"
+        if error is not None:
+            self._try_again(name)
         return True
 
+    def _done(self, name: str) -> str | None:
+        """Do the task; what went wrong in one line, None for nothing."""
+        try:
+            self._tasks[name].action(self._service)
+        except SQLAlchemyError as error:  # its text says enough, and it may come every 5 s
+            _log.error("task %s failed: %s", name, failure_text(error))
+            return failure_text(error)
+        except Exception as error:  # a failing task must not end the others
+            _log.exception("task %s failed", name)
+            return " ".join(f"{type(error).__name__}: {error}".split())
+        return None
+
     def start(self) -> None:
-        """Start running the tasks in the background, each at once and then by its period."""
+        """Run the tasks in the background while this process leads, each when it is due."""
         self._background = BackgroundScheduler(
             timezone=UTC,
+            executors={
+                "default": ThreadPoolExecutor(len(self._tasks)),
+                _LEAD: ThreadPoolExecutor(1),
+            },
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
+        self._background.start()
+        self._background.add_job(
+            self._follow_lead,
+            "interval",
+            id=_LEAD,
+            executor=_LEAD,
+            seconds=RENEW.total_seconds(),
+            next_run_time=self._service.now(),
+        )
+
+    def _follow_lead(self) -> None:
+        """Begin the tasks when this process has become the leader, end them when it lost that."""
+        background = self._background
+        if background is None or (leads := self._leader.leads()) == self._leads:
+            return
+        if leads:
+            try:
+                self._begin(background)
+            except SQLAlchemyError as error:  # asked again in a moment
+                _log.error("the periodic work cannot begin: %s", failure_text(error))
+                return
+        else:
+            _log.warning("this process no longer leads; it leaves the periodic work to the next")
+            for name in self._tasks:
+                with suppress(JobLookupError):
+                    background.remove_job(name)
+        self._leads = leads
+
+    def _begin(self, background: BackgroundScheduler) -> None:
+        expect(self._service)
+        runs.interrupt(self._service)
+        due_us = runs.due_us(self._service, self._tasks)
+        _log.info("this process leads: %s", self._host)
         for name, task in self._tasks.items():
-            self._background.add_job(
+            background.add_job(
                 self.run,
                 "interval",
                 args=(name,),
                 id=name,
                 seconds=task.every.total_seconds(),
-                next_run_time=self._service.now(),
+                next_run_time=max(self._service.now(), from_us(due_us[name])),
+                replace_existing=True,
             )
-        self._background.start()
 
-    def stop(self) -> None:
-        """Stop after the task that runs now, and let another process lead."""
-        if self._background is not None:
-            self._background.shutdown(wait=True)
-            self._background = None
+    def _try_again(self, name: str) -> None:
+        """Let a task that failed run again sooner than by its period, if that is long."""
+        background = self._background
+        if background is not None and self._tasks[name].every > runs.RETRY:
+            with suppress(JobLookupError):
+                background.modify_job(name, next_run_time=self._service.now() + runs.RETRY)
+
+    def stop(self, within_s: float | None = None) -> bool:
+        """Stop after the tasks that run now, and let another process lead.
+
+        False when a task still ran after `within_s` [s]; its thread goes on.
+        """
+        finished = True
+        background, self._background = self._background, None
+        if background is not None:
+            waiting = Thread(target=background.shutdown, daemon=True)
+            waiting.start()
+            waiting.join(within_s)
+            finished = not waiting.is_alive()
+            if not finished:
+                _log.warning("a task still runs and is left; the next leader does it again")
         self._leader.resign()
+        return finished

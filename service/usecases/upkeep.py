@@ -12,21 +12,23 @@ import sqlalchemy as sa
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Job
-from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.usecases.journal import refresh_head
+from gramwatt.service.usecases.listening import silent_limit_us
 from gramwatt.service.usecases.score_job import score_provisionally, score_when_closed
 
 _log = logging.getLogger("gramwatt.service")
 
 
 def close_silent(service: Service) -> list[str]:
-    """Close and score the jobs without a line for `silent_after`; their ids.
+    """Close and score the jobs without a line for `silent_after` of a server's time; their ids.
 
     They count as lost until a later line opens them again.
     """
-    limit_us = service.now_us() - span_us(service.config.silent_after)
-    silent = (Job.state == "running", Job.heard_us <= limit_us)
     with service.store.read() as session:
+        limit_us = silent_limit_us(service, session)
+        if limit_us is None:
+            return []
+        silent = (Job.state == "running", Job.heard_us <= limit_us)
         keys = list(session.scalars(sa.select(Job.id).where(*silent)))
     closed = []
     for key in keys:

@@ -14,7 +14,8 @@ from gramwatt.service.config import utc_now
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import MonthlyReport, Score
 from gramwatt.service.tasks.leader import leader_of
-from gramwatt.service.tasks.scheduler import TASKS, Scheduler, Task
+from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.tasks.table import TASKS, Task
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import find_job, job_document, rescore
 from gramwatt.service.usecases.month import month_report
@@ -62,9 +63,10 @@ def test_the_death_of_a_leader_frees_the_lead(service):
         leader = leader_of(service.store)
         assert leader.leads() is False
         child.kill()
-    deadline = datetime.now(UTC) + timedelta(seconds=10)
+    deadline = datetime.now(UTC) + timedelta(seconds=15)
     while not leader.leads():
-        assert datetime.now(UTC) < deadline, "the lead was not freed within 10 s"
+        assert datetime.now(UTC) < deadline, "the lead was not freed within 15 s"
+        time.sleep(0.2)
     leader.resign()
 
 

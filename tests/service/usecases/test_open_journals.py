@@ -21,7 +21,8 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.tasks.scheduler import TASKS, Scheduler
+from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.deletion import delete_job
 from gramwatt.service.usecases.errors import UnknownJobError
 from gramwatt.service.usecases.jobs import job_document

@@ -1,0 +1,33 @@
+"""The periodic tasks and their runs."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.support import service
+from gramwatt.service.tasks.runs import SchedulesAnswer, schedules
+
+routes = Routes("schedules")
+
+
+class SchedulesQuery(Strict):
+    """Which runs are wanted."""
+
+    limit: int = Field(50, ge=1, le=500, description="How many runs, at most.")
+    cursor: str | None = Field(
+        None, pattern=r"^[1-9]\d{0,17}$", description="`next_cursor` of the page before."
+    )
+    task: str | None = Field(
+        None, min_length=1, max_length=64, pattern=r"^[^\x00]+$", description="Runs of this task."
+    )
+
+
+@routes.get("/v1/schedules")
+def list_schedules(query: SchedulesQuery) -> SchedulesAnswer:
+    """Every periodic task with its period and its next run, and the runs, newest first.
+
+    A run is `running`, `done`, `failed` with its error, or `interrupted` when its process died.
+    """
+    before = int(query.cursor) if query.cursor else None
+    return schedules(service(), query.limit, before, query.task)

@@ -1,0 +1,83 @@
+"""The command `gramwatt scheduler`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gramwatt.service.cli.common import (
+    AsJson,
+    DatabaseUrl,
+    database_errors,
+    open_service,
+    print_json,
+    service_config,
+    stop,
+)
+
+if TYPE_CHECKING:
+    from gramwatt.service.tasks.runs import RunAnswer, ScheduleAnswer, SchedulesAnswer
+
+SHOWN = 20
+"""Runs that the command lists."""
+
+
+def scheduler(
+    show: Annotated[
+        bool, typer.Option("--list", help="Only show the tasks and their newest runs.")
+    ] = False,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Do the periodic work beside other servers' processes, without serving pages or the API.
+
+    Of all processes that share a store one does it; the others wait to take over.
+    """
+    if show or as_json:
+        _show(database_url, as_json)
+        return
+    from gramwatt.service.server import run_scheduler
+
+    try:
+        with database_errors():
+            run_scheduler(service_config(database_url))
+    except ValueError as error:
+        stop(2, str(error))
+
+
+def _show(database_url: str | None, as_json: bool) -> None:
+    from gramwatt.service.store.migrate import is_current, require_known
+    from gramwatt.service.tasks.runs import schedules
+
+    with open_service(database_url) as service:
+        require_known(service.store)
+        if not is_current(service.store):
+            stop(1, "the database is not up to date; run: gramwatt db upgrade")
+        found = schedules(service, SHOWN)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _print(found: SchedulesAnswer) -> None:
+    from gramwatt.service.tasks.table import period
+
+    for row in found["schedules"]:
+        every = period(row["every_s"])
+        print(f"{row['task']:<16} every {every:<6} {_state(row)}\n{'':<17}{row['what']}")
+    print("\nnewest runs" if found["runs"] else "\nno run yet")
+    for run in found["runs"]:
+        print(f"{run['started_at'][:19]}Z  {run['task']:<16} {_outcome(run)}")
+
+
+def _state(row: ScheduleAnswer) -> str:
+    last = row["last_run"]
+    if last is None:
+        return "never ran"
+    return f"{_outcome(last)}, last started {last['started_at'][:19]}Z"
+
+
+def _outcome(run: RunAnswer) -> str:
+    return f"{run['outcome']}: {run['error']}" if run["error"] else run["outcome"]

@@ -1,0 +1,54 @@
+"""How a process of the service ends: what is under way is finished within a limit.
+
+SIGTERM or Ctrl-C asks for that; a second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from threading import Event
+from types import FrameType
+
+LIMIT_S = 20.0
+"""How long a stopping process waits for requests and tasks [s]; Kubernetes kills after 30 s."""
+
+
+class Stop:
+    """Whether this process was asked to stop, and how long it may still take."""
+
+    def __init__(self) -> None:
+        self._asked = Event()
+        self._until_s = 0.0
+        self._wake: Callable[[], None] | None = None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    @property
+    def asked(self) -> bool:
+        """Whether a signal has come."""
+        return self._asked.is_set()
+
+    @property
+    def left_s(self) -> float:
+        """How long the process may still take [s]."""
+        return max(0.0, self._until_s - time.monotonic())
+
+    def wake(self, call: Callable[[], None]) -> None:
+        """Call this when a signal comes, to end a wait."""
+        self._wake = call
+
+    def wait(self) -> None:
+        """Wait for a signal."""
+        while not self._asked.wait(3600):
+            continue
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        if self.asked:
+            os._exit(128 + number)
+        self._until_s = time.monotonic() + LIMIT_S
+        self._asked.set()
+        if self._wake is not None:
+            self._wake()

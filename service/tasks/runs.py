@@ -1,0 +1,168 @@
+"""The runs of periodic tasks: recorded as they start and end, and shown to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TypedDict
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import TaskRun
+from gramwatt.service.store.timestamps import span_us, text_from_us
+from gramwatt.service.tasks.table import TASKS, Task
+
+KEPT = 100
+"""Runs kept of each task."""
+RETRY = timedelta(minutes=5)
+"""When a task that failed is tried again, unless its next run comes sooner."""
+
+
+class RunAnswer(TypedDict):
+    """One run of a task; `outcome` is running, done, failed or interrupted."""
+
+    task: str
+    started_at: str
+    ended_at: str | None
+    outcome: str
+    error: str | None
+    host: str
+
+
+class ScheduleAnswer(TypedDict):
+    """A task, how often it runs [s], and how its newest run and its newest success went."""
+
+    task: str
+    what: str
+    every_s: float
+    next_at: str | None
+    last_success_at: str | None
+    last_run: RunAnswer | None
+
+
+class SchedulesAnswer(TypedDict):
+    """Every task, and a page of the runs, newest first."""
+
+    schedules: list[ScheduleAnswer]
+    runs: list[RunAnswer]
+    next_cursor: str | None
+
+
+def begin(service: Service, task: str, host: str) -> int:
+    """Record that a run starts now, and forget the oldest runs of the task; the run's key."""
+    with service.store.write() as session:
+        run = TaskRun(task=task, host=host, started_us=service.now_us(), outcome="running")
+        session.add(run)
+        session.flush()
+        kept = sa.select(TaskRun.id).where(TaskRun.task == task).order_by(TaskRun.id.desc())
+        oldest = session.scalar(kept.offset(KEPT).limit(1))
+        if oldest is not None:
+            old = (TaskRun.task == task, TaskRun.id <= oldest)
+            session.execute(sa.delete(TaskRun).where(*old))
+        return run.id
+
+
+def end(service: Service, key: int, error: str | None) -> None:
+    """Record that a run ended now; one that a new leader called interrupted stays that."""
+    values = {
+        "ended_us": service.now_us(),
+        "outcome": "failed" if error else "done",
+        "error": error[:512] if error else None,
+    }
+    going = (TaskRun.id == key, TaskRun.outcome == "running")
+    with service.store.write() as session:
+        session.execute(sa.update(TaskRun).where(*going).values(values))
+
+
+def interrupt(service: Service) -> None:
+    """Call interrupted what still runs: its process died, or no longer leads."""
+    going = sa.update(TaskRun).where(TaskRun.outcome == "running")
+    values = {
+        "outcome": "interrupted",
+        "error": "its process ended, or another took over the lead",
+    }
+    with service.store.write() as session:
+        session.execute(going.values(values))
+
+
+def due_us(service: Service, tasks: Mapping[str, Task]) -> dict[str, int]:
+    """When each task is to run next [us]: by its last run, now for one that has none."""
+    with service.store.read() as session:
+        newest = _newest(session)
+    return {
+        name: _due_us(task, newest[name]) if name in newest else service.now_us()
+        for name, task in tasks.items()
+    }
+
+
+def schedules(
+    service: Service, limit: int = 50, before: int | None = None, task: str | None = None
+) -> SchedulesAnswer:
+    """Every task, and `limit` runs, newest first: those older than the run `before`."""
+    wanted = sa.select(TaskRun).order_by(TaskRun.id.desc()).limit(limit + 1)
+    if before is not None:
+        wanted = wanted.where(TaskRun.id < before)
+    if task is not None:
+        wanted = wanted.where(TaskRun.task == task)
+    with service.store.read() as session:
+        newest, succeeded = _newest(session), _succeeded(session)
+        found = session.scalars(wanted).all()
+    return {
+        "schedules": [
+            _schedule(name, known, newest.get(name), succeeded.get(name))
+            for name, known in TASKS.items()
+        ],
+        "runs": [_run(run) for run in found[:limit]],
+        "next_cursor": str(found[limit - 1].id) if len(found) > limit else None,
+    }
+
+
+def last_successes(service: Service) -> dict[str, int]:
+    """When each task last succeeded [us]; without those that never have."""
+    with service.store.read() as session:
+        return _succeeded(session)
+
+
+def _newest(session: Session) -> dict[str, TaskRun]:
+    keys = sa.select(sa.func.max(TaskRun.id)).group_by(TaskRun.task)
+    return {
+        run.task: run for run in session.scalars(sa.select(TaskRun).where(TaskRun.id.in_(keys)))
+    }
+
+
+def _succeeded(session: Session) -> dict[str, int]:
+    """When each task last succeeded [us]."""
+    done = sa.select(TaskRun.task, sa.func.max(TaskRun.ended_us)).where(TaskRun.outcome == "done")
+    found = session.execute(done.group_by(TaskRun.task))
+    return {name: at_us for name, at_us in found if at_us is not None}
+
+
+def _due_us(task: Task, last: TaskRun) -> int:
+    failed = last.outcome in ("failed", "interrupted")
+    return last.started_us + span_us(min(task.every, RETRY) if failed else task.every)
+
+
+def _schedule(
+    name: str, task: Task, last: TaskRun | None, succeeded_us: int | None
+) -> ScheduleAnswer:
+    return {
+        "task": name,
+        "what": task.what,
+        "every_s": task.every.total_seconds(),
+        "next_at": None if last is None else text_from_us(_due_us(task, last)),
+        "last_success_at": None if succeeded_us is None else text_from_us(succeeded_us),
+        "last_run": None if last is None else _run(last),
+    }
+
+
+def _run(run: TaskRun) -> RunAnswer:
+    return {
+        "task": run.task,
+        "started_at": text_from_us(run.started_us),
+        "ended_at": None if run.ended_us is None else text_from_us(run.ended_us),
+        "outcome": run.outcome,
+        "error": run.error,
+        "host": run.host,
+    }

@@ -1,0 +1,54 @@
+"""Every periodic task: what it does, how often, and the function that does it.
+
+A task is one line of TASKS. It may run twice without harm, also on two hosts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gramwatt.service.container import Service
+from gramwatt.service.usecases.local_spool import take_in
+from gramwatt.service.usecases.month import make_missing_reports
+from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """How often, what to do, and what that is in words."""
+
+    every: timedelta
+    action: Callable[[Service], object]
+    what: str = ""
+
+
+def period(every_s: float) -> str:
+    """A period in words: 5 s, 1 min, 1 h or 1 day."""
+    sizes = ((86_400, "day"), (3600, "h"), (60, "min"))
+    for size, unit in sizes:
+        if every_s >= size and every_s % size == 0:
+            return f"{every_s / size:g} {unit}"
+    return f"{every_s:g} s"
+
+
+TASKS: Mapping[str, Task] = {
+    "ingest-spool": Task(
+        timedelta(seconds=5), take_in, "take in this machine's journals, of running jobs too"
+    ),
+    "close-silent": Task(
+        timedelta(minutes=1), close_silent, "close jobs that fell silent as lost, and score them"
+    ),
+    "score-pending": Task(
+        timedelta(minutes=1), score_pending, "score ended jobs that a crash left unscored"
+    ),
+    "refresh-running": Task(
+        timedelta(minutes=5), refresh_running, "bring the scores of running jobs up to date"
+    ),
+    "monthly-reports": Task(
+        timedelta(hours=1),
+        make_missing_reports,
+        "make the reports of ended months, missed ones too",
+    ),
+}

@@ -1,0 +1,62 @@
+"""Since when a server listens: only that time counts when a job is silent.
+
+While no server listens nothing can arrive, so a job that could not be heard is not lost. Servers
+say in one row of the store that they listen; a break in that starts every job's silence anew.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.service.config import ServiceConfig
+from gramwatt.service.container import Service
+from gramwatt.service.store.database import upsert
+from gramwatt.service.store.models import Listening
+from gramwatt.service.store.timestamps import span_us
+
+_ROW = 1
+
+
+def beat_period(config: ServiceConfig) -> timedelta:
+    """How often a server says that it listens: every 10 s, sooner for a short `silent_after`."""
+    return min(timedelta(seconds=10), config.silent_after / 6)
+
+
+def beat(service: Service) -> None:
+    """Record that a server listens now; after two periods without a beat, that it does anew."""
+    now_us = service.now_us()
+    broken = Listening.beat_us < now_us - 2 * span_us(beat_period(service.config))
+    values = {
+        "since_us": sa.case((broken, now_us), else_=Listening.since_us),
+        "beat_us": sa.case((Listening.beat_us < now_us, now_us), else_=Listening.beat_us),
+    }
+    with service.store.write() as session:
+        known = sa.select(sa.literal(1)).where(Listening.id == _ROW)
+        if session.scalar(known) is None:
+            upsert(session, Listening, [{"id": _ROW, "since_us": now_us, "beat_us": now_us}])
+        else:
+            session.execute(sa.update(Listening).where(Listening.id == _ROW).values(values))
+
+
+def expect(service: Service) -> None:
+    """Count no silence from before now unless a server has already said that it listened."""
+    now_us = service.now_us()
+    with service.store.write() as session:
+        upsert(session, Listening, [{"id": _ROW, "since_us": now_us, "beat_us": now_us}])
+
+
+def silent_limit_us(service: Service, session: Session) -> int | None:
+    """A running job last heard at this time or before is silent [us]; None: no job can be.
+
+    Silence is counted up to the last beat, from the start of the present listening at the earliest.
+    A store that no server or scheduler ever used has no beats, and all time counts.
+    """
+    known = session.get(Listening, _ROW)
+    now_us, silent_us = service.now_us(), span_us(service.config.silent_after)
+    if known is None:
+        return now_us - silent_us
+    limit_us = min(now_us, known.beat_us) - silent_us
+    return limit_us if known.since_us <= limit_us else None

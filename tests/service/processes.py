@@ -1,0 +1,93 @@
+"""Commands of the service as processes: started, waited for, and ended with the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Process:
+    """A `gramwatt` command that runs until the test ends it."""
+
+    def __init__(self, folder: Path, *command: str, **settings: str) -> None:
+        self.log = folder / f"log-{time.monotonic_ns()}"
+        surroundings = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        surroundings |= {"GRAMWATT_HOME": str(folder / "home"), **settings}
+        with self.log.open("w") as stream:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", *command], cwd=folder, env=surroundings, stderr=stream
+            )
+
+    @property
+    def text(self) -> str:
+        """What it has printed on stderr."""
+        return self.log.read_text()
+
+    def says(self, pattern: str, within_s: float = 60) -> re.Match[str]:
+        """Wait for a text on stderr."""
+
+        def found() -> re.Match[str] | None:
+            assert self.popen.poll() is None, self.text
+            return re.search(pattern, self.text)
+
+        return eventually(found, within_s, lambda: f"{pattern!r} not in\n{self.text}")
+
+    def end(self, within_s: float = 30) -> int:
+        """Ask it to stop; its exit code."""
+        self.popen.terminate()
+        return self.popen.wait(within_s)
+
+
+@contextmanager
+def running(folder: Path, *command: str, **settings: str) -> Iterator[Process]:
+    """A `gramwatt` command, or another module, that is killed at the end if it still runs."""
+    process = Process(folder, *command, **settings)
+    try:
+        yield process
+    finally:
+        process.popen.kill()
+        process.popen.wait()
+
+
+@contextmanager
+def serving(folder: Path, **settings: str) -> Iterator[tuple[Process, str]]:
+    """`gramwatt serve` on a free port, and its address."""
+    with running(folder, "gramwatt", "serve", "--port", "0", **settings) as process:
+        yield process, process.says(r"gramwatt serves (\S+)")[1]
+
+
+def eventually(
+    ask: Callable[[], Any], within_s: float, message: Callable[[], str] = lambda: "not in time"
+) -> Any:
+    """The first answer that is not empty; fails after a while."""
+    deadline = time.monotonic() + within_s
+    while not (answer := ask()):
+        assert time.monotonic() < deadline, message()
+        time.sleep(0.1)
+    return answer
+
+
+def get(address: str, **headers: str) -> Any:
+    """The JSON document at an address."""
+    with DIRECT.open(urllib.request.Request(address, headers=headers), timeout=30) as answer:
+        return json.load(answer)
+
+
+def send(address: str, job_id: str, body: bytes) -> Any:
+    """Post journal lines of a job; the answer."""
+    headers = {"Content-Type": "application/x-ndjson"}
+    request = urllib.request.Request(f"{address}/v1/jobs/{job_id}/records", body, headers)
+    with DIRECT.open(request, timeout=30) as answer:
+        return json.load(answer)

@@ -1,0 +1,150 @@
+"""What is recorded of periodic tasks, and how it is shown."""
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.config import sqlite_url
+from gramwatt.service.store.models import TaskRun
+from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.tasks.table import TASKS, Task, period
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.listening import beat, expect
+from gramwatt.service.usecases.upkeep import close_silent
+from tests.journals import journal, lines
+from tests.service.cli.command import gramwatt
+
+
+def fail(service):
+    raise RuntimeError("disk on\nfire")
+
+
+def test_every_run_is_recorded_with_its_outcome_and_error(service, clock):
+    tasks = {
+        "good": Task(timedelta(minutes=1), lambda _: clock.turn(seconds=3)),
+        "bad": Task(timedelta(minutes=1), fail),
+    }
+    scheduler = Scheduler(service, tasks)
+    assert scheduler.run("good")
+    assert scheduler.run("bad")
+    scheduler.stop()
+    found = runs.schedules(service)["runs"]
+    assert [(run["task"], run["outcome"], run["error"]) for run in found] == [
+        ("bad", "failed", "RuntimeError: disk on fire"),
+        ("good", "done", None),
+    ]
+    assert (found[1]["started_at"], found[1]["ended_at"]) == (
+        "2026-06-02T12:00:00.000000Z",
+        "2026-06-02T12:00:03.000000Z",
+    )
+
+
+def test_of_each_task_only_the_newest_runs_are_kept(service):
+    other = runs.begin(service, "rare", "h:1")
+    for _ in range(runs.KEPT + 5):
+        runs.end(service, runs.begin(service, "often", "h:1"), None)
+    with service.store.read() as session:
+        wanted = sa.select(TaskRun.task, sa.func.count()).group_by(TaskRun.task)
+        counted = {name: count for name, count in session.execute(wanted)}
+        assert session.get(TaskRun, other) is not None
+    assert counted == {"often": runs.KEPT, "rare": 1}
+
+
+def test_a_run_whose_process_died_is_called_interrupted_by_the_next_leader(light):
+    key = runs.begin(light, "monthly-reports", "h:1")
+    runs.interrupt(light)
+    runs.end(light, key, None)  # the process was only stopped and wakes up
+    (run,) = runs.schedules(light)["runs"]
+    assert (run["outcome"], run["ended_at"]) == ("interrupted", None)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "minutes"), [("done", 60), ("failed", 5), ("interrupted", 5), (None, 0)]
+)
+def test_a_task_is_due_by_its_last_run(light, clock, outcome, minutes):
+    now_us = light.now_us()
+    if outcome:
+        key = runs.begin(light, "monthly-reports", "h:1")
+        if outcome == "interrupted":
+            runs.interrupt(light)
+        else:
+            runs.end(light, key, "no" if outcome == "failed" else None)
+    due = runs.due_us(light, {"monthly-reports": TASKS["monthly-reports"]})
+    assert due == {"monthly-reports": now_us + minutes * 60_000_000}
+
+
+def test_only_time_in_which_a_server_listened_counts_as_silence(service, clock):
+    ingest(service, "job-1", lines(journal(start=clock.now, end_state=None)))
+    expect(service)
+    for _ in range(14 * 6):  # 14 minutes
+        beat(service)
+        clock.turn(seconds=10)
+    clock.turn(hours=3)  # no server; the scheduler of another process goes on
+    assert close_silent(service) == []
+    for _ in range(15 * 6):
+        beat(service)
+        assert close_silent(service) == []
+        clock.turn(seconds=10)
+    beat(service)
+    assert close_silent(service) == ["job-1"]
+
+
+def test_a_restart_shorter_than_two_beats_counts_as_listening(service, clock):
+    ingest(service, "job-1", lines(journal(start=clock.now, end_state=None)))
+    for _ in range(15 * 3):
+        beat(service)
+        clock.turn(seconds=20)
+    assert close_silent(service) == []  # the last beat was 20 s ago, at 14:40
+    beat(service)
+    assert close_silent(service) == ["job-1"]
+
+
+def test_the_route_pages_through_the_runs(client, light, clock):
+    for number in range(5):
+        runs.end(light, runs.begin(light, "close-silent", "h:1"), "no" if number == 2 else None)
+        clock.turn(minutes=1)
+    first = client.get("/v1/schedules?limit=3&task=close-silent").json
+    second = client.get(f"/v1/schedules?limit=3&cursor={first['next_cursor']}").json
+    outcomes = [run["outcome"] for run in first["runs"] + second["runs"]]
+    assert outcomes == ["done", "done", "failed", "done", "done"]
+    assert second["next_cursor"] is None
+    rows = {row["task"]: row for row in first["schedules"]}
+    assert set(rows) == set(TASKS)
+    assert rows["close-silent"]["next_at"] == "2026-06-02T12:05:00.000000Z"
+    assert rows["close-silent"]["last_success_at"] == "2026-06-02T12:04:00.000000Z"
+    assert rows["score-pending"]["last_run"] is None
+    assert client.get("/v1/schedules?cursor=x").status_code == 422
+
+
+def test_the_page_shows_tasks_runs_and_errors_as_text(client, light):
+    runs.end(light, runs.begin(light, "close-silent", "h:1"), "<b>no</b>")
+    page = client.get("/schedules")
+    assert page.status_code == 200
+    text = page.get_data(as_text=True)
+    assert "&lt;b&gt;no&lt;/b&gt;" in text
+    assert "close jobs that fell silent" in text
+    assert "No run is recorded" in client.get("/schedules?task=none").get_data(as_text=True)
+
+
+def test_the_command_lists_tasks_and_runs(tmp_path):
+    url = ("--database-url", sqlite_url(tmp_path / "gramwatt.db"))
+    code, _, err = gramwatt("scheduler", "--list", *url)
+    assert (code, "gramwatt db upgrade" in err) == (1, True)
+    assert gramwatt("db", "upgrade", *url)[0] == 0
+    code, out, _ = gramwatt("scheduler", "--list", *url)
+    assert code == 0
+    assert "close-silent     every 1 min  never ran" in out
+    assert "no run yet" in out
+
+
+def test_periods_in_words():
+    assert [period(s) for s in (5, 60, 300, 3600, 86_400, 90)] == [
+        "5 s",
+        "1 min",
+        "5 min",
+        "1 h",
+        "1 day",
+        "90 s",
+    ]
