@@ -25,6 +25,7 @@ ARROWS = {
         "gramwatt.collectors.journal.recovery",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
+        "gramwatt.collectors.common.device_rows",
         "gramwatt.collectors.common.files",
         "gramwatt.collectors.common.identity",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,11 @@ import typer
 
 from gramwatt.collectors.cli.options import counts, read_document, refuse, refuse_error, with_flags
 from gramwatt.collectors.cli.summary import quantity_text, significant
+from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import resolve
+from gramwatt.collectors.common.device_rows import read_device_rows
+from gramwatt.collectors.meter.source_choice import VARIABLE
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import read_own_rows
@@ -100,7 +104,11 @@ def _answer(
         if request.lifetime_years is None:
             request = replace(request, lifetime_years=config.lifetime_years)
         rows = read_own_rows(_json_lines(own_file), catalog) if own_file else []
-        return suggest(request, catalog, rows, workload)
+        synthetic = VARIABLE in os.environ
+        devices, problems = read_device_rows(config.home, catalog, synthetic=synthetic)
+        for text in problems:
+            print_message(text)
+        return suggest(request, catalog, rows, workload, devices=devices)
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
 

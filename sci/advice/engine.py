@@ -20,6 +20,7 @@ from gramwatt.sci.advice.actions.warnings import warnings
 from gramwatt.sci.advice.constraints.availability import in_house, rented_only
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.calibration import OwnRow
+from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.advice.work import Emitted, Work, resolve
 from gramwatt.sci.base.document import JobDoc
@@ -62,15 +63,17 @@ def suggest(
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
+    devices: Sequence[DeviceRow] = (),
     measured: JobDoc | None = None,
 ) -> AdviceDoc:
     """The answer to a request.
 
-    `own` are the organisation's calibration rows, used before the public table; `workload` names
-    the job's work in them; `measured` is the document of the job that ran, whose carbon is saved.
-    Raises LookupFailed for unknown names, ScoreError for what means nothing.
+    `own` are the organisation's calibration rows, used before the public table, as `devices` are,
+    its micro-benchmarks; `workload` names the job's work in `own`; `measured` is the document of
+    the job that ran, whose carbon is saved. Raises LookupFailed for unknown names, ScoreError for
+    what means nothing.
     """
-    work = resolve(request, catalog, own, workload, measured=measured)
+    work = resolve(request, catalog, own, workload, devices=devices, measured=measured)
     notices = work.notices
     score: EstimateDoc | None = None
     try:

@@ -14,11 +14,11 @@ from gramwatt.sci.advice.prediction.calibration import (
     accelerators_of,
     mean_power_w,
     only_part,
+    tagged,
     workload_of,
 )
+from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.request import (
-    CLASSES,
-    METHODS,
     PRECISIONS,
     SuggestRequest,
     parse_suggest_request,
@@ -27,7 +27,7 @@ from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.base.document import JobDoc, SavingDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.request_fields import AMOUNT, TEXT_MOST
+from gramwatt.sci.base.request_fields import TEXT_MOST
 from gramwatt.sci.base.units import gib_from_bytes, h_from_s
 from gramwatt.sci.catalog.catalog import Catalog
 
@@ -47,7 +47,12 @@ PRECISION_ALIASES = {
 """Other names of precisions, as frameworks write them."""
 
 
-def for_job(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow] = ()) -> AdviceDoc:
+def for_job(
+    document: JobDoc,
+    catalog: Catalog,
+    own: Sequence[OwnRow] = (),
+    devices: Sequence[DeviceRow] = (),
+) -> AdviceDoc:
     """Suggestions for a scored job; an empty answer with a notice where no accelerator ran.
 
     Another catalog may have scored it: a region that this one does not know leaves the zone.
@@ -61,7 +66,8 @@ def for_job(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow] = ()) -> A
         request = replace(request, region=None, zone=document["zone"])
     if request.lifetime_years == catalog.lifetime(request.hardware).value:
         request = replace(request, lifetime_years=None)  # the catalog's has its range
-    return suggest(request, catalog, own, workload_of(document), measured=document)
+    workload = workload_of(document)
+    return suggest(request, catalog, own, workload, devices=devices, measured=document)
 
 
 def _knows(find: Callable[[str], object], name: str | None) -> bool:
@@ -91,7 +97,7 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
         "lifetime_years": _lifetime_years(document),
         "units": {s["unit"]: s["count"] for s in document["sci"] if s["count"] > 0},
         "zone": document["zone"],
-        **_tagged(document),
+        **tagged(document),
         **software_of(document),
     }
     region = document["region"]
@@ -101,7 +107,10 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
 
 
 def for_month(
-    documents: Iterable[JobDoc], catalog: Catalog, own: Sequence[OwnRow] = ()
+    documents: Iterable[JobDoc],
+    catalog: Catalog,
+    own: Sequence[OwnRow] = (),
+    devices: Sequence[DeviceRow] = (),
 ) -> list[SavingDoc]:
     """The largest certain savings of a month's jobs, one a job, at most ten, best first.
 
@@ -110,7 +119,7 @@ def for_month(
     """
     real = [document for document in documents if not is_synthetic(document)]
     real.sort(key=lambda job: (-_grams(job), job["job_id"]))
-    best = (_saving(document, catalog, own) for document in real[:JOBS_EXAMINED])
+    best = (_saving(document, catalog, own, devices) for document in real[:JOBS_EXAMINED])
     savings = [saving for saving in best if saving is not None]
     savings.sort(key=lambda saving: (-saving["saved_g"]["value"], saving["job_id"]))
     return savings[:SAVINGS_MOST]
@@ -120,10 +129,12 @@ def _grams(document: JobDoc) -> float:
     return document["total_g"]["value"] if document["total_g"] else 0.0
 
 
-def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> SavingDoc | None:
+def _saving(
+    document: JobDoc, catalog: Catalog, own: Sequence[OwnRow], devices: Sequence[DeviceRow]
+) -> SavingDoc | None:
     """The best certain saving of a job; None where there is none, or no advice."""
     try:
-        answer = for_job(document, catalog, own)
+        answer = for_job(document, catalog, own, devices)
     except GramwattError:
         return None
     for one in certain(answer):
@@ -174,21 +185,6 @@ def _precision(text: object) -> str | None:
     name = text.lower() if isinstance(text, str) else ""
     name = PRECISION_ALIASES.get(name, name)
     return name if name in PRECISIONS else None
-
-
-def _tagged(document: JobDoc) -> dict[str, Any]:
-    """What else tags say of the run; a tag that means nothing here is left alone."""
-    tags = document["tags"]
-    fields: dict[str, Any] = {}
-    for name, choices in (("method", METHODS), ("workload_class", CLASSES)):
-        if tags.get(name) in choices:
-            fields[name] = tags[name]
-    for name in ("batch_size", "model_parameters"):
-        try:
-            fields[name] = AMOUNT.check(float(tags.get(name, "")))
-        except ValueError:
-            continue
-    return fields
 
 
 def _peak_memory_gib(document: JobDoc) -> float | None:

@@ -11,6 +11,7 @@ from gramwatt.sci.advice.constraints.availability import offered_parts, rented_o
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
 from gramwatt.sci.advice.constraints.support import lacks_fp8
 from gramwatt.sci.advice.prediction.calibration import OwnRow, Run, recognised
+from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.pace import Pace, find_pace, impossible_power
 from gramwatt.sci.advice.prediction.predict import Workload
 from gramwatt.sci.advice.prediction.workload import Classified, classify, power_share
@@ -60,8 +61,9 @@ class Work:
     """One job, its part and its place; None where not known.
 
     `hours` is wall time [h], `need` the memory that it takes, `offered` the parts that its provider
-    rents out, `workload` the name of its work in the organisation's `own` rows. `measured` says
-    that a meter saw the job run; `emitted` is the carbon of its score, else of its estimate.
+    rents out, `workload` the name of its work in the organisation's `own` rows; `devices` are own
+    micro-benchmarks. `measured` says that a meter saw the job run; `emitted` is the carbon of its
+    score, else of its estimate.
     """
 
     request: SuggestRequest
@@ -78,6 +80,7 @@ class Work:
     workload: str | None
     need: Need | None
     measured: bool
+    devices: Sequence[DeviceRow] = ()
     emitted: Emitted | None = None
 
     @property
@@ -232,6 +235,7 @@ def resolve(
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
+    devices: Sequence[DeviceRow] = (),
     measured: JobDoc | None = None,
 ) -> Work:
     """The job behind a request, with its score if it ran. Raises LookupFailed."""
@@ -270,6 +274,7 @@ def resolve(
         workload=workload,
         need=_need(request, part, count, measured=measured is not None),
         measured=measured is not None,
+        devices=devices,
         emitted=Emitted.of(measured) if measured else None,
     )
 

@@ -25,7 +25,7 @@ from gramwatt.service.store.models import (
 )
 from gramwatt.service.store.timestamps import from_us, to_us
 from gramwatt.service.usecases.errors import NoDataError
-from gramwatt.service.usecases.suggest import calibration_rows
+from gramwatt.service.usecases.suggest import calibration_rows, device_rows
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM, UTC."""
@@ -61,7 +61,9 @@ def month_report(service: Service, month: str, project: str | None = None) -> Mo
         unscored=unscored,
         excluded=excluded,
         deleted=deleted,
-        advise=lambda jobs: for_month(jobs, service.catalog, calibration_rows(service)),
+        advise=lambda jobs: for_month(
+            jobs, service.catalog, calibration_rows(service), device_rows(service)
+        ),
     )
     if document["complete"]:
         row = {

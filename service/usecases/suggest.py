@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
+from gramwatt.collectors.common.device_rows import read_device_rows
 from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job
 from gramwatt.sci.advice.prediction.calibration import OwnRow, own_rows
+from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.container import Service
@@ -29,13 +31,14 @@ def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
     """
     if request.lifetime_years is None:
         request = replace(request, lifetime_years=service.config.lifetime_years)
-    return suggest(request, service.catalog, calibration_rows(service))
+    rows, devices = calibration_rows(service), device_rows(service)
+    return suggest(request, service.catalog, rows, devices=devices)
 
 
 def answer_for_job(service: Service, job_id: str) -> AdviceDoc:
     """Suggestions for a job by its newest document; raises UnknownJobError or ScoreError."""
     document = job_document(service, job_id).document
-    return for_job(document, service.catalog, calibration_rows(service))
+    return for_job(document, service.catalog, calibration_rows(service), device_rows(service))
 
 
 def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) -> AdviceDoc | None:
@@ -45,7 +48,7 @@ def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) ->
     """
     if set(forms) <= {"json"}:
         return None
-    return for_job(document, service.catalog, calibration_rows(service))
+    return for_job(document, service.catalog, calibration_rows(service), device_rows(service))
 
 
 def calibration_rows(service: Service) -> list[OwnRow]:
@@ -63,3 +66,8 @@ def calibration_rows(service: Service) -> list[OwnRow]:
     with service.store.read() as session:
         texts = list(session.scalars(wanted))
     return own_rows(read_job(text) for text in texts)
+
+
+def device_rows(service: Service) -> list[DeviceRow]:
+    """Micro-benchmarks in this home (`gramwatt calibrate`); those of other machines are not."""
+    return read_device_rows(service.config.home, service.catalog)[0]

@@ -55,6 +55,7 @@ def _add_engine_commands(app: Any) -> None:
     importlib.import_module("gramwatt.collectors.cli.catalog").add_catalog(app)
     importlib.import_module("gramwatt.collectors.cli.estimate").add_estimate(app)
     importlib.import_module("gramwatt.collectors.cli.suggest").add_suggest(app)
+    importlib.import_module("gramwatt.collectors.cli.calibrate").add_calibrate(app)
 
 
 def _add_service_commands(app: Any) -> None:

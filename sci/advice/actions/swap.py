@@ -73,7 +73,7 @@ def compare(work: Work, target: Hardware) -> Suggestion:
     refusal = _no_ratio(work)
     if refusal:
         return replace(unjudged, reasons=[refusal, *notes])
-    prediction = predict(work.described, work.part, target, work.own)
+    prediction = predict(work.described, work.part, target, work.own, work.devices)
     learnt = prediction.basis == "direct" and work.classified.name != "llm-serving"
     if (work.pace.waits or work.classified.name == "small") and not learnt:
         return _kept_pace(work, work.part, target, unjudged, notes)
@@ -123,7 +123,7 @@ def _kept_pace(
 ) -> Suggestion:
     """The target at the rate that something else than the devices sets."""
     speed = replace(work.described, workload_class=speed_class(work.request, work.classified.name))
-    full = predict(speed, now, target, work.own)
+    full = predict(speed, now, target, work.own, work.devices)
     if full.time is None:
         return replace(unjudged, reasons=[*full.reasons, *notes])
     power = work.power_w
@@ -163,7 +163,11 @@ def _judged(
     time = prediction.time
     if not keeps_pace:
         time = linked(work, target, _doubted(work, target, time, reasons), reasons)
-    board = prediction.energy or _board_energy(work, now, target, time, reasons)
+    board = prediction.energy or (
+        _measured_energy(work, target, time, prediction.power)
+        if prediction.power
+        else _board_energy(work, now, target, time, reasons)
+    )
     energy = with_host(work, target, time, board, moves=not keeps_pace) if board else None
     judgement = judge(work, target, time, energy, work.count)
     reasons += judgement.reasons
@@ -233,14 +237,32 @@ def _board_energy(
         factor *= UNMETERED
         reasons.append("no part of one vendor was metered under load: its range is wider")
     power = math.pow(target.tdp_w / now.tdp_w, power_exponent(work.classified.name))
-    if target.idle_w and work.power_w:  # a part never draws less than when idle
-        power = max(power, target.idle_w.low / work.power_w.value)
+    power = _above_idle(work, target, power)
     source = (
         f"time ratio x power ratio {power:.2f} by rated powers, 80 % "
         f"within x/÷ {factor:.2f} on measured board power"
     )
     inputs = {"time": time, "power": within(power, factor, source)}
     return ratio_of(lambda at: at["time"] * at["power"], inputs, source)
+
+
+def _measured_energy(work: Work, target: Hardware, time: Quantity, power: Quantity) -> Quantity:
+    """Energy ratio of the devices alone, by the powers of both that were measured at full load.
+
+    A job draws another share of full load on another part, as it does of rated power.
+    """
+    factor = power_factor(work.classified.name)
+    source = f"time ratio x ratio of powers at full load; {power.source}; x/÷ {factor:.2f}"
+    share = within(_above_idle(work, target, power.value) / power.value, factor, source)
+    inputs = {"time": time, "power": power, "share": share}
+    return ratio_of(lambda at: at["time"] * at["power"] * at["share"], inputs, source)
+
+
+def _above_idle(work: Work, target: Hardware, power: float) -> float:
+    """A ratio of powers, but for what a part draws at least: its idle power."""
+    if target.idle_w and work.power_w:
+        return max(power, target.idle_w.low / work.power_w.value)
+    return power
 
 
 def _ratios_reason(time: Quantity, energy: Quantity | None) -> str:

@@ -12,9 +12,12 @@ from itertools import product
 from statistics import median
 from typing import Any, NamedTuple, TypedDict, cast
 
+from gramwatt.sci.advice.prediction.workload import classify
+from gramwatt.sci.advice.request import CLASSES, METHODS, SuggestRequest, WorkloadClass
 from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.request_fields import AMOUNT
 from gramwatt.sci.catalog.catalog import Catalog
 
 ACCELERATORS = ("gpu", "accelerator", "module")
@@ -26,7 +29,9 @@ OTHER_WORKLOADS = 1.3
 """x/÷ factor from other workloads to this one: that of the public table for training."""
 WORKLOADS_LEAST = 2
 """Own workloads of a class that must have run on both parts, to predict another of that class."""
-CLASS_OF_KIND = {"training": "training", "fine-tuning": "training"}
+UNLIKE_EACH_OTHER = ("llm-serving", "small")
+"""Classes of which one workload says nothing of another: serving follows its software and its
+concurrency, and small jobs wait for their hosts."""
 
 
 class CalibrationRow(TypedDict):
@@ -97,7 +102,7 @@ def own_row(document: JobDoc) -> OwnRow | None:
     return OwnRow(
         job_id=document["job_id"],
         workload=workload_of(document),
-        workload_class=CLASS_OF_KIND.get(document["kind"]),
+        workload_class=_class_of(document),
         hardware=name,
         count=len(devices),
         unit=counted[0]["unit"],
@@ -122,6 +127,26 @@ def read_own_rows(documents: Iterable[Mapping[str, Any]], catalog: Catalog) -> l
 def workload_of(document: JobDoc) -> str:
     """What names the same work in several jobs: the model if it is known, else project and name."""
     return document["model_id"] or f"{document['project']}/{document['name']}"
+
+
+def tagged(document: JobDoc) -> dict[str, Any]:
+    """What tags say of the run, by field of a request; one that means nothing here is left out."""
+    tags = document["tags"]
+    fields: dict[str, Any] = {}
+    for name, choices in (("method", METHODS), ("workload_class", CLASSES)):
+        if tags.get(name) in choices:
+            fields[name] = tags[name]
+    for name in ("batch_size", "model_parameters"):
+        try:
+            fields[name] = AMOUNT.check(float(tags.get(name, "")))
+        except ValueError:
+            continue
+    return fields
+
+
+def _class_of(document: JobDoc) -> WorkloadClass | None:
+    """The class of a job's work by its kind and tags; None where they do not give it."""
+    return classify(SuggestRequest(kind=document["kind"], **tagged(document)), None).name
 
 
 def accelerators_of(document: JobDoc) -> list[DeviceDoc]:
@@ -155,7 +180,7 @@ def own_ratios(
         return _ratios(by_workload[workload], text, SINGLE_RUN)
     classes = {row.workload: row.workload_class for row in reversed(rows)}
     same_class = [found for key, found in by_workload.items() if classes[key] == name]
-    if name is None or len(same_class) < WORKLOADS_LEAST:
+    if name is None or name in UNLIKE_EACH_OTHER or len(same_class) < WORKLOADS_LEAST:
         return None
     text = f"own measurements of {len(same_class)} other workloads of class {name}"
     return _ratios([pair for found in same_class for pair in found], text, OTHER_WORKLOADS)

@@ -1,7 +1,8 @@
 """The time ratio of a job on another part, from the best evidence there is, or a refusal.
 
-In this order: the organisation's own measurements; direct public rows (LLM serving); the model
-fitted to the public table, wider where the part or the setting is not in it; nothing.
+In this order: the organisation's own jobs; direct public rows (LLM serving); own micro-benchmarks
+of both parts; the model fitted to the public table, wider where the part or the setting is not in
+it; nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cache
 
 from gramwatt.sci.advice.documents import Basis
 from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratios
+from gramwatt.sci.advice.prediction.device_rows import DeviceRatios, DeviceRow, device_ratios
 from gramwatt.sci.advice.prediction.measurements import (
     Pair,
     measurements,
@@ -52,7 +54,10 @@ MODEL_SOURCE = "time model fitted to published measurements (docs/suggestions-ac
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Time ratio, and the energy ratio where it was measured; None with a reason where refused."""
+    """Time ratio, and the energy ratio where it was measured; None with a reason where refused.
+
+    `power` is the ratio of board powers at work where micro-benchmarks of both parts give it.
+    """
 
     time: Quantity | None
     energy: Quantity | None
@@ -60,6 +65,7 @@ class Prediction:
     point: str
     reasons: tuple[str, ...]
     sources: tuple[str, ...]
+    power: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,16 @@ class Workload:
 
 
 def predict(
-    workload: Workload, now: Hardware, target: Hardware, own: Sequence[OwnRow]
+    workload: Workload,
+    now: Hardware,
+    target: Hardware,
+    own: Sequence[OwnRow],
+    devices: Sequence[DeviceRow] = (),
 ) -> Prediction:
-    """The prediction for one target that is not the present part."""
+    """The prediction for one target that is not the present part.
+
+    `own` are rows of own jobs, `devices` those of own micro-benchmarks.
+    """
     learnt = own_ratios(own, now.id, target.id, workload.workload_class, workload.name)
     if learnt is not None:
         sources = (learnt.time.source,)
@@ -87,8 +100,8 @@ def predict(
     if workload.workload_class == "small":
         return _small(now, target)
     if workload.workload_class is None:
-        return _unclassified(workload, now, target)
-    return _modelled(workload, workload.workload_class, now, target)
+        return _unclassified(workload, now, target, devices)
+    return _modelled(workload, workload.workload_class, now, target, devices)
 
 
 def power_exponent(name: WorkloadClass | None) -> float:
@@ -143,9 +156,11 @@ def _small(now: Hardware, target: Hardware) -> Prediction:
     return Prediction(time, None, "class-model", "batch as now", (text,), (MODEL_SOURCE,))
 
 
-def _unclassified(workload: Workload, now: Hardware, target: Hardware) -> Prediction:
+def _unclassified(
+    workload: Workload, now: Hardware, target: Hardware, devices: Sequence[DeviceRow]
+) -> Prediction:
     """The mean of the classes, as wide as all of them together."""
-    of_classes = [_modelled(workload, name, now, target) for name in UNKNOWN_CLASSES]
+    of_classes = [_modelled(workload, name, now, target, devices) for name in UNKNOWN_CLASSES]
     known = [prediction for prediction in of_classes if prediction.time is not None]
     times = [prediction.time for prediction in known if prediction.time is not None]
     if not times:
@@ -157,13 +172,20 @@ def _unclassified(workload: Workload, now: Hardware, target: Hardware) -> Predic
     high = max(middle * UNKNOWN_CLASS, *(time.high for time in times))
     time = Quantity(middle, low, high, "1", "estimated", f"{MODEL_SOURCE}, class not known")
     reason = "the class of work is not known: give kind or workload_class for a narrower range"
-    return Prediction(time, None, least.basis, least.point, (reason,), (MODEL_SOURCE,))
+    return Prediction(time, None, least.basis, least.point, (reason,), least.sources)
 
 
 def _modelled(
-    workload: Workload, name: WorkloadClass, now: Hardware, target: Hardware
+    workload: Workload,
+    name: WorkloadClass,
+    now: Hardware,
+    target: Hardware,
+    devices: Sequence[DeviceRow],
 ) -> Prediction:
     setting = _setting(workload, name)
+    measured = device_ratios(devices, setting, shipped_model(), now.id, target.id)
+    if measured is not None:
+        return _benchmarked(setting, measured, now, target)
     counts = [(part, _counted(setting, part)) for part in (now, target)]
     for part, _ in counts:
         if part.device_class != "gpu" and part.id not in _families()[name]:
@@ -186,6 +208,29 @@ def _modelled(
         point="same settings on each device, batch as large as now or as memory allows",
         reasons=tuple(_reasons(setting, counts)),
         sources=(MODEL_SOURCE,),
+    )
+
+
+def _benchmarked(
+    setting: Setting, measured: DeviceRatios, now: Hardware, target: Hardware
+) -> Prediction:
+    """By the measured rates of both parts, with the range of parts outside the public table."""
+    logs = measured.log_times
+    factor = _range_factor(setting, specs_of(now), specs_of(target), in_table=False)
+    factor = math.exp(math.hypot(math.log(factor), (max(logs) - min(logs)) / 2))
+    source = f"{'; '.join(measured.sources)}; 80 % within x/÷ {factor:.2f}"
+    return Prediction(
+        time=within(math.exp(sum(logs) / len(logs)), factor, source),
+        energy=None,
+        basis="calibrated",
+        point="same settings on each device, batch as large as now or as memory allows",
+        reasons=(
+            f"rates of matrix products and copies of both parts were measured here, weighted as "
+            f"class {setting.workload_class} of the public table; the range is that of parts "
+            "outside it",
+        ),
+        sources=(*measured.sources, MODEL_SOURCE),
+        power=measured.power,
     )
 
 

@@ -148,6 +148,36 @@ def test_a_measured_job_with_units_is_a_calibration_row():
     assert row.workload_class == "training"
 
 
+@pytest.mark.parametrize(
+    ("kind", "tags", "name"),
+    [
+        ("inference", {}, "batch-inference"),
+        ("evaluation", {}, "batch-inference"),
+        ("inference", {"model_parameters": "8e9", "batch_size": "64"}, "llm-serving"),
+        ("inference", {"model_parameters": "8e9", "batch_size": "1"}, "decode"),
+        ("inference", {"workload_class": "recsys"}, "recsys"),
+        ("other", {}, None),
+    ],
+)
+def test_a_row_of_inference_has_the_class_of_its_work(kind, tags, name):
+    assert own_row(steady_job(kind=kind, tags=tags)).workload_class == name
+
+
+def test_two_inference_workloads_speak_for_a_third_but_serving_never_does():
+    def rows(name):
+        pairs = (("a", V100, 10), ("a", A100, 40), ("b", V100, 7), ("b", A100, 28))
+        return [
+            replace(own(str(at), part, rate, 250, work), workload_class=name)
+            for at, (work, part, rate) in enumerate(pairs)
+        ]
+
+    time, _, point = own_ratios(rows("batch-inference"), V100, A100, "batch-inference", "new")
+    assert time.value == pytest.approx(0.25)
+    assert point.startswith("own measurements of 2 other workloads of class batch-inference")
+    assert own_ratios(rows("llm-serving"), V100, A100, "llm-serving", "new") is None
+    assert own_ratios(rows("llm-serving"), V100, A100, "llm-serving", "a") is not None
+
+
 def test_only_complete_measured_jobs_with_units_teach():
     assert own_row(unread_job()) is None
     uncounted = {"sci": [{"unit": "job", "count": 1.0, "g_per_unit": None}]}

@@ -1,0 +1,186 @@
+"""`gramwatt calibrate`: measure what a device of this machine reaches, as a row for suggestions."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gramwatt.collectors.calibration.benchmark import Benchmark, Measured, Workbench
+from gramwatt.collectors.calibration.torch_bench import DTYPES, TorchBench, check_installed
+from gramwatt.collectors.cli.exit_codes import FAILED
+from gramwatt.collectors.cli.options import refuse
+from gramwatt.collectors.cli.summary import quantity_text
+from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.common.catalogs import user_catalog
+from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
+from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.device_rows import add_device_row
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.base import DevicePort, SourceAbsent, SourceError
+from gramwatt.collectors.meter.source_choice import nvml_port
+from gramwatt.sci.advice.prediction.device_rows import DeviceRow
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.units import MW_PER_W
+
+if TYPE_CHECKING:
+    from gramwatt.sci.catalog.catalog import Hardware
+
+SECONDS, SECONDS_LEAST, SECONDS_MOST = 120.0, 5.0, 3600.0
+Seconds = Annotated[float, typer.Option(help="How long to measure [s], 5 to 3600.")]
+Device = Annotated[
+    str | None, typer.Option(help="Index or UUID as nvidia-smi has it (default: the first).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="The row as JSON on stdout.")]
+
+
+def add_calibrate(app: typer.Typer) -> None:
+    """Add the `calibrate` command to the product's command."""
+    app.command(name="calibrate")(command)
+
+
+def command(seconds: Seconds = SECONDS, device: Device = None, as_json: AsJson = False) -> None:
+    """Measure an NVIDIA GPU of this machine for two minutes, as a row for suggestions.
+
+    Rates of matrix products and copies and the power that they draw, and idle power. Nothing else
+    may use the GPU meanwhile. It needs PyTorch. Suggestions between two parts that were both
+    measured take these rows before public tables.
+    """
+    if not SECONDS_LEAST <= seconds <= SECONDS_MOST:
+        refuse(f"--seconds {seconds:g}: give {SECONDS_LEAST:g} to {SECONDS_MOST:g}")
+    config, clock = resolve(), SystemClock()
+    try:
+        port = _open(clock)
+        try:
+            row, failures = calibrate(port, config, clock, device, seconds)
+        finally:
+            port.close()
+        path = add_device_row(config.home, row)
+    except (GramwattError, OSError) as error:
+        print_message(f"nothing was measured: {error}")
+        raise typer.Exit(FAILED) from None
+    for text in failures:
+        print_message(text)
+    typer.echo(json.dumps(row.to_doc(), indent=2) if as_json else "\n".join(lines(row)))
+    print_message(f"stored in {path}")
+
+
+def calibrate(
+    port: DevicePort, config: Config, clock: Clock, device: str | None, seconds: float
+) -> tuple[DeviceRow, tuple[str, ...]]:
+    """The row of a device of an open port, and what failed.
+
+    Raises SourceError where it cannot be measured, LookupFailed for an unknown part.
+    """
+    index = _index(port, device)
+    part = user_catalog(config).hardware(port.name(index))
+    check_installed()
+    _refuse_used(port, index)
+    # Before torch is loaded: CUDA reads it once, and the device is then its first and only one.
+    os.environ[visibility.CUDA] = port.uuid(index)
+    bench = TorchBench(port.memory_b(index)[1])
+    measured = Benchmark(port, index, clock, _progress).run(bench, _precisions(part), seconds)
+    if not measured.loads:
+        raise SourceError("; ".join(measured.failures))
+    return _row(port, index, part, clock, bench, measured, seconds), measured.failures
+
+
+def lines(row: DeviceRow) -> list[str]:
+    """The row for people."""
+    shown = [f"{row.hardware} ({row.device}), {row.software}, {row.measured_at}"]
+    powers = (("idle", row.idle_power), ("idle with a process", row.held_power))
+    shown += [f"    {name:20} {quantity_text(power.to_doc())}" for name, power in powers if power]
+    for load in row.loads:
+        name = f"{load.work} {load.precision}" if load.precision else load.work
+        power = f" at {quantity_text(load.power.to_doc())}" if load.power else ", power not known"
+        shown.append(f"    {name:20} {quantity_text(load.rate.to_doc())}{power}")
+    return shown
+
+
+def _open(clock: Clock) -> DevicePort:
+    """The NVML to read, open; raises SourceAbsent without one."""
+    port = nvml_port(os.environ, clock)
+    try:
+        port.open()
+    except SourceAbsent as error:
+        text = f"no NVIDIA GPU can be read, and only those are: {error}; see `gramwatt doctor`"
+        raise SourceAbsent(text) from None
+    return port
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print_message(text)
+
+
+def _index(port: DevicePort, device: str | None) -> int:
+    """The device by index or UUID; the first that this process may use where none is named."""
+    count = port.count()
+    boards = [visibility.Board(i, port.uuid(i), port.name(i), port.slices(i)) for i in range(count)]
+    if not boards:
+        raise SourceError("the driver lists no GPU: see `gramwatt doctor`")
+    if device is None:
+        billed = visibility.visible(os.environ, boards).billed
+        chosen = [item.board for item in billed]
+    else:
+        chosen = [one for one in boards if device in (str(one.ordinal), one.uuid)]
+    if not chosen:
+        known = ", ".join(f"{one.ordinal} ({one.uuid})" for one in boards)
+        refuse(f"--device {device or 'of this environment'}: no such GPU; there are: {known}")
+    if chosen[0].slices:
+        text = "is split by MIG, and a slice has no power sensor of its own: measure a whole GPU"
+        raise SourceError(f"GPU {chosen[0].ordinal} {text}")
+    return chosen[0].ordinal
+
+
+def _refuse_used(port: DevicePort, index: int) -> None:
+    """Raise SourceError where other processes have work on the device."""
+    users = getattr(port, "users", None)
+    try:
+        pids = [user.pid for user in users(index)] if users else []
+    except SourceError:  # a driver that does not report them
+        return
+    if pids:
+        named = ", ".join(map(str, pids))
+        raise SourceError(f"GPU {index} is in use by process {named}: stop it, then run again")
+
+
+def _precisions(part: Hardware) -> list[str]:
+    """The precisions of matrix products that the part has units for."""
+    peak = part.peak
+    has = {"fp32": True, "tf32": peak.tf32, "fp16": peak.fp16_tensor, "bf16": peak.bf16_tensor}
+    return [name for name in DTYPES if has[name]]
+
+
+def _row(
+    port: DevicePort,
+    index: int,
+    part: Hardware,
+    clock: Clock,
+    bench: Workbench,
+    measured: Measured,
+    seconds: float,
+) -> DeviceRow:
+    moment = datetime.fromtimestamp(clock.wall_ns() // NS_PER_S, UTC)
+    try:
+        limit_w = port.limit_mw(index) / MW_PER_W
+    except SourceError:
+        limit_w = None
+    return DeviceRow(
+        measured_at=moment.isoformat().replace("+00:00", "Z"),
+        hardware=part.id,
+        device=port.name(index),
+        device_id=port.uuid(index),
+        meter=port.meter,
+        driver=port.driver(),
+        software=bench.software,
+        seconds=seconds,
+        power_limit_w=limit_w,
+        idle_power=measured.idle,
+        held_power=measured.held,
+        loads=measured.loads,
+    )
