@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gramwatt.sci.advice.actions.running import LIMITS
+from gramwatt.sci.advice.actions.tuning import HALVED_FROM, LARGE_QUANTISED
 from gramwatt.sci.advice.prediction.evidence import Evidence
 from gramwatt.sci.advice.prediction.measurements import Measurement
 from gramwatt.sci.advice.prediction.specs import Specs
@@ -39,6 +40,8 @@ def measured_effects(rows: Sequence[Measurement], specs: Mapping[str, Specs]) ->
     for samples in (
         _half_precision(timed, specs),
         _quantised(timed),
+        _in_pytorch(),
+        _eight_bits(timed),
         _batched(timed),
         _fewer_nodes(rows),
         _power_capped(rows),
@@ -85,6 +88,53 @@ def _quantised(rows: Sequence[Measurement]) -> Iterator[Sample]:
         if row.precision == "q4" and other is not None:
             key = f"quantise:{row.workload_class}:fp16"
             yield Sample(key, "time", other.units_per_s / row.units_per_s, row.source)
+
+
+def _in_pytorch() -> Iterator[Sample]:
+    """Four- and eight-bit weights of bitsandbytes over half precision, by size of the model.
+
+    Energies as published and as power over rate, which differ by up to a quarter on one part.
+    """
+    rows = _rows("quantised.csv")
+    whole = {(r["hardware"], r["model"]): r for r in rows if r["precision"] == "fp16"}
+    for row in rows:
+        bits = {"nf4": 4, "int8": 8}.get(row["precision"])
+        if bits is None:
+            continue
+        other = whole[row["hardware"], row["model"]]
+        size = "large" if float(row["model_parameters"]) >= LARGE_QUANTISED else "small"
+        key = f"quantise:decode:pytorch:{bits}:{size}"
+        time = float(other["tokens_per_s"]) / float(row["tokens_per_s"])
+        yield Sample(key, "time", time, "ecocompute")
+        energies = float(row["energy_j_per_1000"]) / float(other["energy_j_per_1000"])
+        yield Sample(key, "energy", energies, "ecocompute")
+        powers = float(row["power_w"]) / float(other["power_w"])
+        yield Sample(key, "energy", time * powers, "ecocompute")
+
+
+def _eight_bits(rows: Iterable[Measurement]) -> Iterator[Sample]:
+    """FP8 over BF16 in serving: same model, task, part and concurrent sequences, on as many devices
+    and on half of them.
+    """
+    whole: dict[tuple[str, str, float | None, int], Measurement] = {}
+    for row in rows:
+        if row.source == "ml-energy" and row.precision == "bf16":
+            whole[row.workload, row.hardware, row.batch, row.count] = row
+    for row in rows:
+        if row.source != "ml-energy" or row.precision != "fp8" or row.batch is None:
+            continue
+        for name, count in (("same", row.count), ("half", 2 * row.count)):
+            workload = row.workload.replace("-FP8", "")
+            other = whole.get((workload, row.hardware, row.batch, count))
+            if name == "half" and row.batch < HALVED_FROM:
+                continue
+            if other is None or not other.power_w or not row.power_w:
+                continue
+            key = f"quantise:llm-serving:{name}:{row.batch:g}"
+            time = other.units_per_s * other.count / (row.units_per_s * row.count)
+            yield Sample(key, "time", time, row.source)
+            energy = row.power_w / row.units_per_s / (other.power_w / other.units_per_s)
+            yield Sample(key, "energy", energy, row.source)
 
 
 def _batched(rows: Sequence[Measurement]) -> Iterator[Sample]:

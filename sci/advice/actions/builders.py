@@ -27,7 +27,8 @@ def with_ratios(
     """
     devices = work.count if count is None else count
     if board and work.part is not None:
-        energy = with_host(work, work.part, time, energy, moves=False)
+        share = devices / work.count
+        energy = with_host(work, work.part, time, energy, moves=False, devices=share)
     carbon = _carbon_ratio(work, time, energy, devices / work.count)
     return Suggestion(
         action=action,

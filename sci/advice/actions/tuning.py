@@ -9,6 +9,7 @@ from gramwatt.sci.advice.actions.host_power import faster
 from gramwatt.sci.advice.constraints.memory import estimated_need
 from gramwatt.sci.advice.documents import Action, Suggestion
 from gramwatt.sci.advice.prediction.evidence import Evidence, evidence
+from gramwatt.sci.advice.prediction.ratio_range import widened
 from gramwatt.sci.advice.prediction.workload import power_share
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.catalog.catalog import Hardware
@@ -19,6 +20,16 @@ BATCH_STEPS = 2
 """How many doublings of the batch are suggested at most."""
 INFERENCE = ("decode", "prefill", "llm-serving", "batch-inference", "small")
 TRAINING = ("training", "fine-tuning", "data-prep")
+LARGE_QUANTISED = 5e9
+"""Parameters from which on 4-bit weights of bitsandbytes were measured to save energy of the GPU:
+6 B and more did, 3 B and fewer did not, 3.8 B hardly."""
+OTHER_MODELS = 1.15
+"""x/÷ factor for models that were not measured: batching's ratios differ by x/÷ 1.2 among models at
+one concurrency (evidence.csv), and by less beyond those that were measured (an estimate)."""
+EIGHT_BIT_MODELS = {"same": "Qwen3-235B", "half": "Qwen3-235B and Llama-3.1-405B"}
+"""Models of which serving in FP8 was measured, by devices."""
+HALVED_FROM = 32.0
+"""Concurrent sequences from which on FP8 on half the devices took less energy in every pair."""
 ACCURACY = "check the accuracy on your own task first: fewer bits can cost quality (rule 79)"
 
 
@@ -51,11 +62,87 @@ def quantise(work: Work) -> Suggestion | None:
     wide = request.precision in ("fp32", "tf32")
     size = "4x smaller in 8 bits" if wide else "2x smaller in 8 bits, 4x in 4 bits"
     reasons = [ACCURACY, f"weights become {size} (rule 44)"]
-    time = None if wide else evidence(f"quantise:{name}:fp16", "time")
-    if time is None:
-        reasons.append("no measured pair of this class shows what it saves")
-        return without_ratios(work, "quantise", reasons)
-    return _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
+    framework = (request.framework or "").lower()
+    found = None
+    if name == "llm-serving" and framework in ("", "vllm"):
+        found = _eight_bits(work, reasons)
+    elif name == "decode" and framework in ("pytorch", "torch") and not wide:
+        found = _in_pytorch(work, reasons)
+    elif framework == "llama.cpp" and not wide:
+        time = evidence(f"quantise:{name}:fp16", "time")
+        found = time and _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
+    if found:
+        return found
+    how = "what it saves follows from the software: 4 bits took 0.4 of the time in llama.cpp"
+    how += " and 1.7 times the time in PyTorch with bitsandbytes (one sequence). Name framework"
+    reasons.append("no measured pair of this class shows what it saves" if framework else how)
+    return without_ratios(work, "quantise", reasons)
+
+
+def _in_pytorch(work: Work, reasons: list[str]) -> Suggestion | None:
+    """Four-bit weights of bitsandbytes, which take longer and draw less power."""
+    parameters = work.request.model_parameters
+    if parameters is None:
+        return None
+    size = "large" if parameters >= LARGE_QUANTISED else "small"
+    four = [evidence(f"quantise:decode:pytorch:4:{size}", figure) for figure in ("time", "energy")]
+    eight = [evidence(f"quantise:decode:pytorch:8:{size}", figure) for figure in ("time", "energy")]
+    if four[0] is None or four[1] is None:
+        return None
+    reasons.append(
+        f"bitsandbytes in 4 bits on {four[0].pairs} models, one sequence: {_span(four[0])} times "
+        f"as long at {_span(four[1])} of the device's energy; the host runs as much longer"
+    )
+    if eight[0] is not None and eight[1] is not None:
+        reasons.append(
+            f"in 8 bits (LLM.int8) {_span(eight[0])} times as long and {_span(eight[1])} of the "
+            "device's energy: that costs energy"
+        )
+    time, energy = (widened(one.ratio(), OTHER_MODELS) for one in four if one)
+    point = "same part, 4-bit weights of bitsandbytes"
+    return with_ratios(
+        work, "quantise", time=time, energy=energy, reasons=reasons, point=point, board=True
+    )
+
+
+def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
+    """FP8 weights on half the devices where they hold it, else on the same ones."""
+    part, batch = work.part, work.request.batch_size
+    if part is None or not part.peak.fp8 or batch is None or work.request.precision is None:
+        return None
+    level = max((one for one in SERVING_LEVELS if one <= batch), default=SERVING_LEVELS[0])
+    half = work.count / 2
+    need = estimated_need(replace(work.request, precision="fp8"))
+    fits = need is not None and half.is_integer() and need.fits(part.memory_gb or 0.0, half)
+    name, count = ("half", half) if fits and level >= HALVED_FROM else ("same", work.count)
+    time, energy = (
+        evidence(f"quantise:llm-serving:{name}:{level:g}", figure) for figure in ("time", "energy")
+    )
+    if time is None or energy is None:
+        return None
+    reasons.append(
+        f"FP8 instead of BF16 in vLLM on {_devices(work.count, count)}, at {level:g} sequences: "
+        f"{_span(energy)} of the devices' energy in {_span(time)} of the time "
+        f"({energy.pairs} pairs, {EIGHT_BIT_MODELS[name]}; the range is wider for other models)"
+    )
+    return with_ratios(
+        work,
+        "quantise",
+        time=widened(time.ratio(), OTHER_MODELS),
+        energy=widened(energy.ratio(), OTHER_MODELS),
+        reasons=reasons,
+        point=f"FP8 on {count:g} devices",
+        count=count,
+        board=True,
+    )
+
+
+def _devices(now: float, then: float) -> str:
+    return "the same devices" if now == then else f"{then:g} instead of {now:g} devices"
+
+
+def _span(one: Evidence) -> str:
+    return f"{one.low:.2f} to {one.high:.2f}"
 
 
 def batching(work: Work) -> Suggestion | None:
@@ -63,7 +150,7 @@ def batching(work: Work) -> Suggestion | None:
     name, batch, part = work.classified.name, work.request.batch_size, work.part
     if part is None or name not in INFERENCE or work.request.kind in TRAINING:
         return None
-    if name == "llm-serving" and batch is not None:
+    if name in ("llm-serving", "decode") and batch is not None and not work.pace.waits:
         return _more_sequences(work, part, batch)
     if batch is not None and batch > 1:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gramwatt.sci.advice.prediction.evidence import evidence
 from tests.sci.advice.requests import A100, CATALOG, H100, V100, action, ask, codes, judged
 
 WELL_USED = {
@@ -123,3 +124,66 @@ def test_whether_a_region_has_the_instance_is_said_to_be_unknown():
 def test_own_notices_are_in_the_catalog_of_notices():
     assert "pace-inferred" in codes(hardware=A100, kind="training", utilisation=0.2, zone="DE")
     assert CATALOG.hardware(A100).interconnect_gbs == 600
+
+
+SERVED_70B = {
+    "hardware": H100,
+    "kind": "inference",
+    "framework": "vllm",
+    "model_parameters": 70e9,
+    "precision": "bf16",
+    "zone": "DE",
+    "hours": 100,
+}
+
+
+def test_eight_bits_in_serving_pay_on_half_the_devices_and_cost_at_few_sequences():
+    """ML.ENERGY: Llama-3.1-405B at 64 sequences 2.561 J a token on four B200 in FP8 against 4.082 J
+    on eight in BF16; Qwen3-235B at 8 sequences 11.389 against 7.292 J on eight H100 each."""
+    many = action("quantise", **SERVED_70B, count=4, batch_size=64)
+    assert (many["verdict"], many["count"]) == ("lower", 2)
+    assert evidence("quantise:llm-serving:half:64", "energy").low == pytest.approx(
+        2.561 / 4.082, rel=1e-3
+    )
+    few = action("quantise", **SERVED_70B, count=8, batch_size=8)
+    assert (few["verdict"], few["count"]) == ("higher", 8)
+    assert evidence("quantise:llm-serving:same:8", "energy").value == pytest.approx(
+        11.389 / 7.292, rel=1e-3
+    )
+    unstated = {**SERVED_70B, "precision": None}
+    assert action("quantise", **unstated, count=4, batch_size=64)["verdict"] == "unknown"
+    no_fp8 = {**SERVED_70B, "hardware": A100}
+    assert action("quantise", **no_fp8, count=4, batch_size=64)["verdict"] == "unknown"
+    one = action("quantise", **{**SERVED_70B, "model_parameters": 8e9}, count=1, batch_size=256)
+    assert (one["count"], one["verdict"]) == (1, "no-reliable-difference")
+
+
+@pytest.mark.parametrize(
+    ("framework", "parameters", "verdict"),
+    [
+        ("llama.cpp", 7e9, "lower"),
+        ("pytorch", 7e9, "no-reliable-difference"),
+        ("pytorch", 1e9, "no-reliable-difference"),
+        (None, 7e9, "unknown"),
+        ("tensorrt-llm", 7e9, "unknown"),
+    ],
+)
+def test_four_bits_save_by_software_not_by_bits(framework, parameters, verdict):
+    """EcoCompute: an RTX 5090 takes 201.88 W / 41.40 tokens/s in 4 bits, 388.34 / 70.47 in 16."""
+    decode = {"kind": "inference", "batch_size": 1, "precision": "fp16", "zone": "DE", "hours": 9}
+    asked = {**decode, "hardware": "nvidia-rtx-4090", "model_parameters": parameters}
+    said = action("quantise", **asked, framework=framework)
+    assert said["verdict"] == verdict
+    assert "check the accuracy" in said["reasons"][0]
+    table = evidence("quantise:decode:pytorch:4:large", "energy")
+    assert table.high == pytest.approx(201.88 / 41.40 / (388.34 / 70.47), rel=1e-3)
+
+
+def test_one_sequence_is_told_of_more_unless_its_device_waits():
+    decode = {"hardware": A100, "kind": "inference", "model_parameters": 7e9, "batch_size": 1}
+    place = {"zone": "DE", "hours": 9, "framework": "pytorch", "precision": "fp16"}
+    said = action("batching", **decode, **place, mean_power_w=250)
+    assert (said["verdict"], said["operating_point"]) == ("lower", "32 sequences")
+    assert "measured from 8 sequences on; from 1 it saves more" in said["reasons"]
+    waiting = action("batching", **decode, **place, mean_power_w=250, pace="requests")
+    assert waiting["verdict"] == "unknown"
