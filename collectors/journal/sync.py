@@ -18,6 +18,8 @@ from gramwatt.sci.base.errors import RecordError
 if TYPE_CHECKING:
     from requests import Session
 
+    from gramwatt.collectors.journal.uploader import Sent
+
 NEIGHBOURS = 50
 """Other jobs' folders that the sync of one job looks at, newest first: it must not take long."""
 
@@ -199,22 +201,31 @@ def _send_folder(
     from gramwatt.collectors.journal.uploader import upload
 
     before = folder.sizes_b()
-    sent = upload(folder.path, folder.job_id, folder.lines(), server, session)
+    results = [upload(folder.path, folder.job_id, folder.lines(), server, session)]
     done.sent.append(folder.job_id)
-    refused = sent.rejected
     aside = spool.set_aside(home, folder)
     if aside is not None:
         try:
             if aside.sizes_b() != before:
-                late = upload(aside.path, aside.job_id, aside.lines(), server, session)
-                refused = refused + late.rejected
+                results.append(upload(aside.path, aside.job_id, aside.lines(), server, session))
         except BaseException:
             spool.put_back(aside, folder)
             raise
-        if refused:
+        if any(sent.too_new for sent in results):
+            spool.put_back(aside, folder)
+        elif any(sent.rejected for sent in results):
             spool.reject(home, aside)
         else:
             spool.remove(aside)
-    if refused:
-        first = refused[0].get("message", "no reason given")
-        done.problems.append(f"{folder.job_id}: {len(refused)} lines refused: {first}")
+    done.problems += _refusals(folder.job_id, results)
+
+
+def _refusals(job_id: str, results: list[Sent]) -> list[str]:
+    """What to report of the lines that were refused; empty when none was."""
+    refused = [line for sent in results for line in sent.rejected]
+    if not refused:
+        return []
+    text = f"{job_id}: {sum(sent.refused for sent in results)} lines refused: "
+    if any(sent.too_new for sent in results):
+        return [f"{text}the server is older than this meter; the journal stays spooled"]
+    return [text + str(refused[0].get("message", "no reason given"))]

@@ -32,6 +32,8 @@ body; each that is acknowledged is progress, and is not sent again."""
 DOCUMENT_LIMIT_S = 10.0
 """How long the job's document may take [s]."""
 MARKS = "uploaded.json"
+NEWER = "newer-version"
+"""Code of a line that only a newer release reads (sci/journal/records.py)."""
 
 
 class ServerAway(Exception):
@@ -48,11 +50,17 @@ class JobDeleted(Exception):
 
 @dataclass(slots=True)
 class Sent:
-    """The result of one folder's upload: lines accepted, known already, refused with a reason."""
+    """The result of one folder's upload: lines accepted, known already, refused with a reason.
+
+    `rejected` lists the first of the refused lines, `refused` counts them all. `too_new` says that
+    some are of a newer release than the server.
+    """
 
     accepted: int = 0
     duplicate: int = 0
+    refused: int = 0
     rejected: list[dict[str, Any]] = field(default_factory=list)
+    too_new: bool = False
 
 
 def new_session(api_key: str | None) -> requests.Session:
@@ -90,6 +98,8 @@ def upload(
         sent.accepted += answer["accepted"]
         sent.duplicate += answer["duplicate"]
         sent.rejected += answer["rejected"]
+        sent.refused += _refused_lines(answer)
+        sent.too_new |= NEWER in (answer.get("rejected_codes") or ())
         for item in answer["acknowledged"]:
             if item.get("node") in (None, folder.name):
                 writer = str(item["writer"])
@@ -216,7 +226,13 @@ def _answered_lines(document: dict[str, Any]) -> int:
     numbers = [count for count in counts if isinstance(count, int)]
     if len(numbers) < len(counts) or not well_formed:
         return -1
-    return sum(numbers) + len(rejected)
+    return sum(numbers) + _refused_lines(document)
+
+
+def _refused_lines(document: dict[str, Any]) -> int:
+    """Number of lines refused; a server lists only the first of many, an earlier one lists all."""
+    listed, counted = len(document["rejected"]), document.get("rejected_count")
+    return max(listed, counted) if isinstance(counted, int) else listed
 
 
 def _within(limit_s: float, exchange: Callable[[], requests.Response]) -> requests.Response:

@@ -2,7 +2,8 @@
 
 A journal line is one JSON object with `v`, `type`, `job_id`, `node`, `writer` and `seq` (from 1,
 never reused by a writer), and the fields of its type below. Times are UTC, RFC 3339 with a
-trailing Z. docs/journal.md describes the format; only `decode` reads it, only `encode` writes it.
+trailing Z. docs/journal.md describes the format; only `encode` writes it. `decode` reads it in two
+steps, `parse_line` and `to_record`; a faster parser may take the place of the first.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.quantity import KINDS
+from gramwatt.sci.base.request_fields import RepeatedName, once
 from gramwatt.sci.journal.bounds import MOST, PROFILE_MOST, check_energy
-from gramwatt.sci.journal.telemetry import NAMES
 
 VERSION = 1
+NESTED_MOST = 16
+"""How deep an unknown field may be nested."""
+LINE_MAX_B = 2**18
+"""The longest line [B]: four times a `job` line with every map full of the longest ASCII texts."""
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:\-]{0,127}")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 
@@ -65,13 +71,17 @@ def parse_time(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The fields of every journal line."""
+    """The fields of every journal line.
+
+    `extra` holds fields that this release does not know, from a newer meter: kept, not used.
+    """
 
     TYPE: ClassVar[str] = ""
     job_id: str
     node: str
     writer: str
     seq: int
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +137,7 @@ class DeviceRecord(Record):
 class IntervalRecord(Record):
     """Energy [J] of one device over [start, end); identified by (job, node, device, start).
 
-    `profile` holds its telemetry by the names of sci/journal/telemetry.py.
+    `profile` holds its telemetry by the names of sci/journal/telemetry.py, or newer ones.
     """
 
     TYPE: ClassVar[str] = "interval"
@@ -182,31 +192,51 @@ TYPES: dict[str, type[AnyRecord]] = {
 def encode(record: AnyRecord) -> str:
     """The record as one line of JSON, without the newline; None fields are left out."""
     doc: dict[str, Any] = {"v": VERSION, "type": record.TYPE}
-    for spec in fields(record):
-        value = getattr(record, spec.name)
+    for name, (attribute, _) in _FIELDS[record.TYPE].items():
+        value = getattr(record, attribute)
         if isinstance(value, datetime):
             value = format_time(value)
         if value is not None and value != () and value != {}:
-            doc["class" if spec.name == "device_class" else spec.name] = value
-    return json.dumps(doc, separators=(",", ":"), allow_nan=False)
+            doc[name] = value
+    return json.dumps({**record.extra, **doc}, separators=(",", ":"), allow_nan=False)
 
 
 def decode(line: str | bytes) -> AnyRecord:
     """Parse and check a journal line; raises RecordError with a stable `code`."""
+    return to_record(parse_line(line))
+
+
+def parse_line(line: str | bytes) -> dict[str, Any]:
+    """The JSON object of a line in UTF-8; raises RecordError for what is none, or has no meaning.
+
+    An object that names a field twice has none, nor have NaN and infinity.
+    """
+    if len(line) > LINE_MAX_B:
+        raise RecordError(f"a line has at most {LINE_MAX_B} B", code="line-too-long")
     try:
-        doc = json.loads(line)
+        text = line if isinstance(line, str) else line.decode("utf-8")
+        doc = json.loads(text, object_pairs_hook=once, parse_constant=_no_constant)
+    except RepeatedName as error:
+        raise RecordError(str(error), code="repeated-field") from None
     except (ValueError, RecursionError):
         raise RecordError("not a JSON line (torn or foreign)", code="bad-json") from None
     if not isinstance(doc, dict):
         raise RecordError("a journal line is a JSON object", code="bad-json")
-    if doc.get("v") != VERSION:
-        raise RecordError(f"record version {doc.get('v')!r} is not {VERSION}", code="bad-version")
-    kind = doc.get("type")
+    return doc
+
+
+def to_record(doc: dict[str, Any]) -> AnyRecord:
+    """The record of a parsed line, checked; raises RecordError with a stable `code`."""
+    version, kind = doc.get("v"), doc.get("type")
+    if version != VERSION:
+        if isinstance(version, int) and version > VERSION:
+            text = f"the line is of journal version {version}, this release reads {VERSION}"
+            raise RecordError(f"{text}; upgrade gramwatt here", code="newer-version")
+        raise RecordError(f"record version {version!r} is not {VERSION}", code="bad-version")
     cls = TYPES.get(kind) if isinstance(kind, str) else None
     if cls is None:
         raise RecordError(f"unknown record type {kind!r}", code="unknown-type")
-    values = {("device_class" if k == "class" else k): v for k, v in doc.items()}
-    record = _build(cls, {k: v for k, v in values.items() if k not in ("v", "type")})
+    record = _build(cls, doc)
     _check_meaning(record)
     return record
 
@@ -218,33 +248,47 @@ def readable(lines: Iterable[str | bytes]) -> Iterator[AnyRecord]:
             yield decode(line)
 
 
-def _build(cls: type[AnyRecord], values: dict[str, Any]) -> AnyRecord:
-    known = {spec.name for spec in fields(cls)}
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise RecordError(
-            f"unknown field {unknown[0]!r} in a {cls.TYPE} record", code="unknown-field"
-        )
-    checks = _CHECKS | _CHECKS_BY_TYPE.get(cls.TYPE, {})
-    checked = {
-        name: _checked(checks.get(name, _text), name, value)
-        for name, value in values.items()
-        if value is not None
-    }
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _build(cls: type[AnyRecord], doc: dict[str, Any]) -> AnyRecord:
+    known = _FIELDS[cls.TYPE]
+    values: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    name = ""
     try:
-        return cls(**checked)
+        for name, value in doc.items():
+            if name in known:
+                if value is not None:
+                    attribute, check = known[name]
+                    values[attribute] = check(value)
+            elif name != "v" and name != "type":
+                extra[_text(name)] = _kept(value)
+    except RecordError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RecordError(f"field {name[:64]!r}: {error}", code="bad-field") from None
+    if extra:
+        values["extra"] = extra
+    try:
+        return cls(**values)
     except TypeError as error:
         missing = str(error).partition(": ")[2] or str(error)
         raise RecordError(f"{cls.TYPE} record lacks {missing}", code="missing-field") from None
 
 
-def _checked(check: Callable[[Any], Any], name: str, value: Any) -> Any:
-    try:
-        return check(value)
-    except RecordError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise RecordError(f"field {name!r}: {error}", code="bad-field") from None
+def _kept(value: Any, depth: int = 0) -> Any:
+    """The value of an unknown field, if it can be written again as it was read."""
+    if depth > NESTED_MOST:
+        raise ValueError(f"nested more than {NESTED_MOST} deep")
+    if isinstance(value, dict):
+        return {name: _kept(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_kept(item, depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number beyond any float")
+    return value
 
 
 def _text(value: Any) -> str:
@@ -263,12 +307,20 @@ def _moment(value: Any) -> datetime:
 
 
 def _identifier(value: Any) -> str:
-    if not isinstance(value, str) or not ID_PATTERN.fullmatch(value):
+    if not isinstance(value, str) or not _is_identifier(value):
         raise ValueError(f"not an identifier (letters, digits, . _ : -): {str(value)[:40]!r}")
     return value
 
 
+@lru_cache(4096)
+def _is_identifier(text: str) -> bool:
+    """Remembered, because the lines of a journal repeat theirs."""
+    return ID_PATTERN.fullmatch(text) is not None
+
+
 def _number(value: Any) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"not a finite number: {str(value)[:40]!r}")
     return float(value)
@@ -333,9 +385,9 @@ def _text_map(value: Any) -> dict[str, str]:
 
 
 def _profile(value: Any) -> dict[str, float]:
-    if not isinstance(value, dict) or not set(value) <= set(NAMES):
-        raise ValueError(f"not an object of numbers by the names {', '.join(NAMES)}")
-    return {name: _up_to(PROFILE_MOST, _number)(item) for name, item in value.items()}
+    if not isinstance(value, dict) or len(value) > 64:
+        raise ValueError("not an object of at most 64 numbers")
+    return {_text(name): _PROFILE_FIGURE(item) for name, item in value.items()}
 
 
 def _unit(value: Any) -> str:
@@ -350,6 +402,7 @@ def _flag(value: Any) -> bool:
     return value
 
 
+_PROFILE_FIGURE = _up_to(PROFILE_MOST, _number)
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
     **dict.fromkeys(("started_at", "start", "end", "at", "since", "ended_at"), _moment),
@@ -375,6 +428,22 @@ _CHECKS_BY_TYPE: dict[str, dict[str, Callable[[Any], Any]]] = {
     "device": {"kind": _one_of(*KINDS), "units": _up_to(MOST["units"], _positive)},
     "interval": {"kind": _one_of(*KINDS)},
 }
+
+
+def _fields_of(cls: type[AnyRecord]) -> dict[str, tuple[str, Callable[[Any], Any]]]:
+    """Attribute and check of each field of a line, by its name there."""
+    checks = _CHECKS | _CHECKS_BY_TYPE.get(cls.TYPE, {})
+    return {
+        "class" if spec.name == "device_class" else spec.name: (
+            spec.name,
+            checks.get(spec.name, _text),
+        )
+        for spec in fields(cls)
+        if spec.name != "extra"
+    }
+
+
+_FIELDS = {name: _fields_of(cls) for name, cls in TYPES.items()}
 
 
 def _check_meaning(record: AnyRecord) -> None:

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
-from gramwatt.service.api.routing import NDJSON, Routes, Strict, body_of_type
+from gramwatt.service.api.line_stream import body_lines
+from gramwatt.service.api.routing import NDJSON, Routes, Strict
 from gramwatt.service.api.support import ABSENT, CALLER, JobPath, Page, ProjectQuery, service
 from gramwatt.service.usecases.answers import (
     DeletedJob,
@@ -96,13 +97,13 @@ class JobAnswer(JobHead):
 
 @routes.post("/v1/jobs/<job_id>/records", "deleted-job", lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
-    """Take in journal lines (NDJSON), idempotently.
+    """Take in journal lines (NDJSON, plain or with Content-Encoding: gzip), idempotently.
 
     Lines may come in any order and any number of times. A bad line is rejected alone, by its
-    number; `acknowledged` says up to where each writer's lines have arrived without a gap. The job
-    is scored when its last writer has ended.
+    number; `acknowledged` says up to where each writer's lines have arrived without a gap, and are
+    on disk. The job is scored when its last writer has ended.
     """
-    return ingest(service(), path.job_id, body_of_type(NDJSON).split(b"\n"))
+    return ingest(service(), path.job_id, body_lines(NDJSON))
 
 
 @routes.get("/v1/jobs")

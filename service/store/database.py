@@ -6,27 +6,37 @@ two writers wait for each other instead of failing when they upgrade a read lock
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from gramwatt.service.store.filesystem import is_local
+from gramwatt.service.store.grouped import GroupCommit
 
-if TYPE_CHECKING:
-    from sqlalchemy.dialects import postgresql, sqlite
+Result = TypeVar("Result")
 
 BUSY_TIMEOUT_S = 30.0
 """How long a statement waits for another writer before it fails [s]."""
 
+CONFLICTS_MOST = 6
+"""How often work is tried that meets other work in a deadlock or a serialization failure."""
+CONFLICT_WAIT_S = 0.02
+"""The wait before the second attempt [s]; it doubles, and is spread by half."""
+_CONFLICTS = ("40001", "40P01")
+"""PostgreSQL's codes of serialization_failure and deadlock_detected."""
 _WRITE = "gramwatt_write"
 
 
@@ -36,6 +46,7 @@ class Store:
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
+        self._group = GroupCommit(self.write)
 
     @property
     def is_sqlite(self) -> bool:
@@ -59,6 +70,26 @@ class Store:
         engine = self.engine.execution_options(**{_WRITE: True})
         with Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
+
+    def transact(self, work: Callable[[Session], Result]) -> Result:
+        """The result of `work` in one transaction, on disk when this returns.
+
+        On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
+        server does that itself. There, work that met another's in a deadlock is done again.
+        """
+        if self.is_sqlite:
+            return self._group.run(work)
+        for attempt in range(CONFLICTS_MOST):
+            try:
+                with self.write() as session:
+                    return work(session)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in _CONFLICTS:
+                    raise
+                if attempt == CONFLICTS_MOST - 1:
+                    raise
+                time.sleep(random.uniform(0.5, 1.5) * CONFLICT_WAIT_S * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
@@ -119,8 +150,8 @@ def _prepare(connection: sqlite3.Connection, *, wal: bool) -> None:
     connection.execute(f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}")
     connection.execute("PRAGMA foreign_keys = ON")
     _set_journal(connection, "wal" if wal else "delete")
-    if wal:
-        connection.execute("PRAGMA synchronous = NORMAL")
+    # FULL: a commit returns when it is on disk. NORMAL would lose the last ones in a power cut.
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
@@ -155,48 +186,64 @@ def upsert(
     model: type[DeclarativeBase],
     rows: Sequence[Mapping[str, Any]],
     *,
-    newer: Sequence[str] = (),
+    newer: tuple[str, ...] = (),
 ) -> None:
-    """Insert rows by executemany; a row whose key exists is skipped.
+    """Insert rows of the same columns in the same order; one whose key exists is skipped.
 
-    With `newer`, the row that is greater in those columns, compared in order, stands instead.
+    With `newer`, the row that is greater in those columns, compared in order, stands instead. Rows
+    go in the order of their keys, so that transactions that meet wait for each other, and do not
+    block each other.
     """
     if not rows:
         return
     connection = session.connection()
+    columns = tuple(rows[0])
+    statement, keys = _upsert_text(connection.dialect.name, model, columns, newer)
+    if set(keys) <= set(columns):
+        rows = _each_key_once(rows, keys, newer)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(statement, [tuple(row.values()) for row in rows])
+    else:
+        # One statement that reads the rows from JSON: twice as fast as one statement a row.
+        connection.exec_driver_sql(statement, (msgspec.json.encode(rows).decode(),))
+
+
+def _each_key_once(
+    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], newer: Sequence[str]
+) -> list[Mapping[str, Any]]:
+    """The rows by their keys; of several of one key the first, or the newest."""
+    key, version = itemgetter(*keys), itemgetter(*newer) if newer else None
+    found: dict[Any, Mapping[str, Any]] = {}
+    for row in rows:
+        known = found.setdefault(key(row), row)
+        if version is not None and known is not row and version(row) > version(known):
+            found[key(row)] = row
+    return [found[one] for one in sorted(found)]
+
+
+@lru_cache
+def _upsert_text(
+    dialect: str, model: type[DeclarativeBase], columns: tuple[str, ...], newer: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    """The statement of an upsert for the driver, and the columns of the table's key."""
     table = sa.inspect(model).local_table
     if not isinstance(table, sa.Table):
         raise TypeError(f"{model.__name__} is not a table")
-    statement = _insert(connection, table)
-    keys = [column.name for column in table.primary_key]
-    if newer:
-        excluded = statement.excluded
-        wins = _ordered(connection, [excluded[name] for name in newer]) > _ordered(
-            connection, [table.c[name] for name in newer]
-        )
-        values = {c.name: excluded[c.name] for c in table.columns if c.name not in keys}
-        statement = statement.on_conflict_do_update(index_elements=keys, set_=values, where=wins)
+    keys = tuple(column.name for column in table.primary_key)
+    names = ", ".join(columns)
+    if dialect == "sqlite":
+        marks = ", ".join("?" for _ in columns)
+        text = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608  # own names
     else:
-        statement = statement.on_conflict_do_nothing()
-    connection.execute(statement, [dict(row) for row in rows])
-
-
-def _insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
-    # The dialect in use is loaded already; the other one is not worth the time of a command.
-    if connection.dialect.name == "sqlite":
-        from sqlalchemy.dialects import sqlite
-
-        return sqlite.insert(table)
-    from sqlalchemy.dialects import postgresql
-
-    return postgresql.insert(table)
-
-
-def _ordered(connection: Connection, columns: list[sa.ColumnElement[Any]]) -> sa.Tuple:
-    """The columns as one comparable value; texts by code point on both databases."""
-    if connection.dialect.name == "postgresql":
-        columns = [
-            sa.collate(column, "C") if isinstance(column.type, sa.String) else column
-            for column in columns
-        ]
-    return sa.tuple_(*columns)
+        source = f"json_populate_recordset(NULL::{table.name}, %s::json)"
+        text = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {source}"  # noqa: S608
+    if not newer:
+        return f"{text} ON CONFLICT DO NOTHING", keys
+    # Texts compare by code point on both databases.
+    texts = {c.name for c in table.columns if isinstance(c.type, sa.String)}
+    by_point = ' COLLATE "C"' if dialect == "postgresql" else ""
+    ordered = [f"{{0}}.{name}{by_point if name in texts else ''}" for name in newer]
+    one, other = (", ".join(ordered).format(of) for of in ("excluded", table.name))
+    values = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in keys)
+    action = f"DO UPDATE SET {values} WHERE ({one}) > ({other})"
+    return f"{text} ON CONFLICT ({', '.join(keys)}) {action}", keys

@@ -123,7 +123,10 @@ class Device(Base):
 
 
 class Interval(Base):
-    """Energy of one device over [start, end); the key is (job, node, device) and start."""
+    """Energy of one device over [start, end); the key is (job, node, device) and start.
+
+    `extra` are the fields of its line that this release does not know, as JSON.
+    """
 
     __tablename__ = "intervals"
 
@@ -141,10 +144,14 @@ class Interval(Base):
     memory_peak_b: Mapped[Figure | None]
     power_max_w: Mapped[Figure | None]
     profile: Mapped[Document | None]
+    extra: Mapped[Document | None]
 
 
 class Count(Base):
-    """Functional units since the writer's previous `count` line of the same unit and phase."""
+    """Functional units since the writer's previous `count` line of the same unit and phase.
+
+    `extra` as of an interval.
+    """
 
     __tablename__ = "counts"
 
@@ -156,6 +163,7 @@ class Count(Base):
     unit: Mapped[Word]
     amount: Mapped[Figure]
     phase: Mapped[Label | None]
+    extra: Mapped[Document | None]
 
 
 class Score(Base):

@@ -31,11 +31,17 @@ class Acknowledged(TypedDict):
 
 
 class IngestAnswer(TypedDict):
-    """What became of an upload's lines."""
+    """What became of an upload's lines.
+
+    `rejected` lists the first 100; `rejected_count` is how many there were, `rejected_codes` by
+    code.
+    """
 
     accepted: int
     duplicate: int
     rejected: list[Rejected]
+    rejected_count: int
+    rejected_codes: dict[str, int]
     acknowledged: list[Acknowledged]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.bounds import LEAST_W, check_energy
 from gramwatt.sci.journal.records import (
     AnyRecord,
@@ -18,30 +18,33 @@ from gramwatt.sci.journal.records import (
     EndRecord,
     IntervalRecord,
     JobRecord,
-    decode,
     encode,
 )
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.usecases.answers import IngestAnswer, Rejected
+from gramwatt.service.usecases.answers import Acknowledged, IngestAnswer
 from gramwatt.service.usecases.deleted import require_not_deleted
+from gramwatt.service.usecases.intake.lines import checked
+from gramwatt.service.usecases.intake.tally import Tally
 from gramwatt.service.usecases.jobs import find_job
 from gramwatt.service.usecases.journal import device_classes, refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
 from gramwatt.service.usecases.sequences import Arrived
 
 _WriterName = tuple[str, str]
+_Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Records of an upload that may be stored, and the lines that may not."""
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What became of a batch of records; `job` is the key of their job."""
 
-    records: list[AnyRecord] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)
+    job: int
+    new: int
+    acknowledged: list[Acknowledged]
 
 
 def ingest(
@@ -49,55 +52,23 @@ def ingest(
 ) -> IngestAnswer:
     """Store the lines that are new; a bad one is rejected alone. Scores the job when it has ended.
 
-    Nothing is lost when scoring fails: the lines are committed before. Raises DeletedJobError for
-    lines of a deleted job.
+    Lines are read and committed in batches, however many there are. So nothing that was stored is
+    lost when the lines break off, or when scoring fails. Raises DeletedJobError for lines of a
+    deleted job.
     """
-    batch = _parse(service, job_id, lines)
-    answer: IngestAnswer = {
-        "accepted": 0,
-        "duplicate": 0,
-        "rejected": batch.rejected,
-        "acknowledged": [],
-    }
-    if not batch.records:
-        return answer
-    with service.store.write() as session:
-        job = _locked_job(session, job_id, batch.records[0], service.now_us())
-        new = _store(session, job, batch.records, answer)
-        if new:
-            job.version += 1
-            job.heard_us = service.now_us()
-            resumed = job.silent_us is not None
-            job.silent_us = None
-            if resumed or any(isinstance(r, JobRecord | EndRecord) for r in new):
-                refresh_head(session, job)
-        key = job.id
-    if score:
+    tally = Tally()
+    key: int | None = None
+    check = partial(_check_possible, service, {})
+    for batch in checked(job_id, lines, check, tally):
+        stored = service.store.transact(partial(_store_batch, service, job_id, batch))
+        tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
+        key = stored.job
+    if score and key is not None:
         score_when_closed(service, key)
-    return answer
+    return tally.answer()
 
 
-def _parse(service: Service, job_id: str, lines: Iterable[bytes]) -> _Batch:
-    batch = _Batch()
-    classes: _Classes = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = decode(line)
-            if record.job_id != job_id:
-                text = f"the line is of job {record.job_id!r}, the address of {job_id!r}"
-                raise RecordError(text, code="wrong-job")
-            _check_possible(service, record, classes)
-        except RecordError as error:
-            rejected: Rejected = {"line": number, "code": error.code, "message": error.message}
-            batch.rejected.append(rejected)
-        else:
-            batch.records.append(record)
-    return batch
-
-
-def _check_possible(service: Service, record: AnyRecord, classes: _Classes) -> None:
+def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> None:
     """Raise RecordError for more energy than the class of a device can draw.
 
     `classes` are those that the upload told so far; the stored ones are read when one is needed.
@@ -116,8 +87,35 @@ def _check_possible(service: Service, record: AnyRecord, classes: _Classes) -> N
     check_energy(record.energy_j, length_s, classes[record.device_id])
 
 
+def _store_batch(
+    service: Service, job_id: str, records: Sequence[AnyRecord], session: Session
+) -> _Stored:
+    """Store the records that are new, in the transaction of `session`."""
+    job = _locked_job(session, job_id, records[0], service.now_us())
+    new, keys, acknowledged = _arrivals(session, job, records)
+    if new:
+        _store(session, job, keys, new)
+        job.version += 1
+        job.heard_us = service.now_us()
+        resumed = job.silent_us is not None
+        job.silent_us = None
+        if resumed or any(isinstance(r, JobRecord | EndRecord) for r in new):
+            refresh_head(session, job)
+    return _Stored(job.id, len(new), acknowledged)
+
+
 def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) -> Job:
     """The job's row, created if missing, locked so that uploads of one job wait for each other."""
+    known = session.scalars(sa.select(Job).where(Job.job_id == job_id).with_for_update())
+    job = known.one_or_none()
+    if job is None:
+        job = _new_job(session, job_id, first, now_us)
+    if not job.head:
+        refresh_head(session, job)
+    return job
+
+
+def _new_job(session: Session, job_id: str, first: AnyRecord, now_us: int) -> Job:
     row = {
         "job_id": job_id,
         "project": "default",
@@ -134,8 +132,6 @@ def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) ->
     # Only now: a deletion of the job has either finished, or waits for this lock.
     job = find_job(session, job_id, lock=True)
     require_not_deleted(session, job_id)
-    if not job.head:
-        refresh_head(session, job)
     return job
 
 
@@ -146,30 +142,33 @@ def _time_us(record: AnyRecord, otherwise_us: int) -> int:
     return otherwise_us
 
 
-def _store(
-    session: Session, job: Job, records: Sequence[AnyRecord], answer: IngestAnswer
-) -> list[AnyRecord]:
+def _arrivals(
+    session: Session, job: Job, records: Sequence[AnyRecord]
+) -> tuple[list[AnyRecord], _Keys, list[Acknowledged]]:
+    """The records that are new, the keys of their writers, and how far each writer has arrived."""
     writers = _writers(session, job, {(r.node, r.writer) for r in records})
     arrived = {name: Arrived.from_row(row.contiguous, row.beyond) for name, row in writers.items()}
     new = [record for record in records if arrived[record.node, record.writer].add(record.seq)]
     for name, row in writers.items():
         row.contiguous, row.beyond = arrived[name].contiguous, arrived[name].to_text()
     session.flush()
-    keys = {name: row.id for name, row in writers.items()}
-    _store_statements(session, keys, new)
-    _store_counts(session, keys, [r for r in new if isinstance(r, CountRecord) and not r.since])
-    _store_intervals(session, job, [r for r in new if isinstance(r, IntervalRecord)])
-    answer["accepted"] = len(new)
-    answer["duplicate"] = len(records) - len(new)
-    answer["acknowledged"] = [
+    acknowledged: list[Acknowledged] = [
         {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
         for node, writer in sorted(arrived)
     ]
-    return new
+    return new, {name: row.id for name, row in writers.items()}, acknowledged
+
+
+def _store(session: Session, job: Job, keys: _Keys, new: Sequence[AnyRecord]) -> None:
+    """Store new records of a job by type. What is summed from them is kept up to date after it."""
+    _store_statements(session, keys, new)
+    _store_counts(session, keys, [r for r in new if isinstance(r, CountRecord) and not r.since])
+    _store_intervals(session, job, [r for r in new if isinstance(r, IntervalRecord)])
 
 
 def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_WriterName, Writer]:
-    known = session.scalars(sa.select(Writer).where(Writer.job == job.id))
+    nodes = {node for node, _ in names}
+    known = session.scalars(sa.select(Writer).where(Writer.job == job.id, Writer.node.in_(nodes)))
     rows = {(row.node, row.writer): row for row in known if (row.node, row.writer) in names}
     for node, writer in sorted(names - rows.keys()):
         rows[node, writer] = Writer(job=job.id, node=node, writer=writer, contiguous=0, beyond="[]")
@@ -177,9 +176,7 @@ def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_Write
     return rows
 
 
-def _store_statements(
-    session: Session, keys: dict[_WriterName, int], new: Sequence[AnyRecord]
-) -> None:
+def _store_statements(session: Session, keys: _Keys, new: Sequence[AnyRecord]) -> None:
     rows = [
         {
             "writer": keys[record.node, record.writer],
@@ -192,9 +189,7 @@ def _store_statements(
     upsert(session, Statement, rows)
 
 
-def _store_counts(
-    session: Session, keys: dict[_WriterName, int], counts: Sequence[CountRecord]
-) -> None:
+def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) -> None:
     rows = [
         {
             "writer": keys[count.node, count.writer],
@@ -203,6 +198,7 @@ def _store_counts(
             "unit": count.unit,
             "amount": count.amount,
             "phase": count.phase,
+            "extra": json.dumps(count.extra) if count.extra else None,
         }
         for count in counts
     ]
@@ -210,16 +206,20 @@ def _store_counts(
 
 
 def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRecord]) -> None:
+    if not intervals:
+        return
     names = {(interval.node, interval.device_id) for interval in intervals}
-    known = session.scalars(sa.select(Device).where(Device.job == job.id))
+    nodes = {node for node, _ in names}
+    known = session.scalars(sa.select(Device).where(Device.job == job.id, Device.node.in_(nodes)))
     devices = {(row.node, row.device_id): row for row in known}
     for node, device_id in sorted(names - devices.keys()):
         devices[node, device_id] = Device(job=job.id, node=node, device_id=device_id)
         session.add(devices[node, device_id])
     session.flush()
+    ids = {name: device.id for name, device in devices.items()}
     rows = [
         {
-            "device": devices[interval.node, interval.device_id].id,
+            "device": ids[interval.node, interval.device_id],
             "start_us": to_us(interval.start),
             "end_us": to_us(interval.end),
             "seq": interval.seq,
@@ -231,6 +231,7 @@ def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRec
             "memory_peak_b": interval.memory_peak_b,
             "power_max_w": interval.power_max_w,
             "profile": json.dumps(interval.profile) if interval.profile else None,
+            "extra": json.dumps(interval.extra) if interval.extra else None,
         }
         for interval in intervals
     ]

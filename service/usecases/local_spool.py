@@ -26,7 +26,7 @@ from gramwatt.service.usecases.open_journals import (
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
     from gramwatt.service.container import Service
-    from gramwatt.service.usecases.answers import Rejected
+    from gramwatt.service.usecases.answers import IngestAnswer
 
 
 def ingest_home(home: Path, job_id: str | None = None) -> list[str]:
@@ -130,19 +130,19 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     from gramwatt.service.usecases.errors import DeletedJobError
 
     before = folder.sizes_b()
-    refused: list[Rejected] = []
+    answer: IngestAnswer | None = None
     deleted: DeletedJobError | None = None
     try:
-        refused = ingest_lines(service, folder.job_id, folder.lines())
+        answer = ingest_lines(service, folder.job_id, folder.lines())
     except DeletedJobError as error:
         deleted = error
     aside = spool.set_aside(home, folder)
     if aside is None:  # a meter's again, or another process delivers it, or its client lives
         return deleted is None and folder.may_be_resumed() and not folder.is_live()
     if deleted is None and aside.sizes_b() != before:
-        refused = ingest_lines(service, aside.job_id, aside.lines())
-    if refused:
-        _reject(home, aside, refused)
+        answer = ingest_lines(service, aside.job_id, aside.lines())
+    if answer is not None and answer["rejected"]:
+        _reject(home, aside, answer)
     else:
         spool.remove(aside)
     if deleted is not None:
@@ -177,15 +177,15 @@ def _score(service: Service, job_id: str) -> bool:
     return score_when_closed(service, key)
 
 
-def _reject(home: Path, aside: SpoolFolder, refused: list[Rejected]) -> None:
+def _reject(home: Path, aside: SpoolFolder, answer: IngestAnswer) -> None:
     """Keep a folder with lines that the store refuses, and report it once."""
     try:
         target = spool.reject(home, aside)
     except FileNotFoundError:  # another process is keeping it
         return
-    first = refused[0]
+    first = answer["rejected"][0]
     _report(
-        f"{len(refused)} journal lines of job {aside.job_id} were refused "
+        f"{answer['rejected_count']} journal lines of job {aside.job_id} were refused "
         f"(first: {first['code']}, {first['message']}); they are kept in {target}"
     )
 

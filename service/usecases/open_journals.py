@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,8 @@ from gramwatt.collectors.journal.spool import SpoolFolder
 
 if TYPE_CHECKING:
     from gramwatt.service.container import Service
-    from gramwatt.service.usecases.answers import Rejected
+    from gramwatt.service.usecases.answers import IngestAnswer
 
-LINES_AT_ONCE = 5_000
-"""Lines of one transaction, so that a long journal does not keep other writers waiting."""
 
 _log = logging.getLogger("gramwatt.service")
 
@@ -79,14 +76,11 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
         return job.id
 
 
-def ingest_lines(service: Service, job_id: str, lines: Iterator[bytes]) -> list[Rejected]:
-    """Store journal lines without scoring, so many in one transaction; those that are refused."""
+def ingest_lines(service: Service, job_id: str, lines: Iterator[bytes]) -> IngestAnswer:
+    """Store journal lines without scoring; what became of them."""
     from gramwatt.service.usecases.ingest import ingest
 
-    refused: list[Rejected] = []
-    while batch := list(islice(lines, LINES_AT_ONCE)):
-        refused += ingest(service, job_id, batch, score=False)["rejected"]
-    return refused
+    return ingest(service, job_id, lines, score=False)
 
 
 def _positions(service: Service, folder: SpoolFolder) -> dict[str, int]:

@@ -31,6 +31,9 @@ class Arrived:
         """Add a number; False when it has arrived before."""
         if seq <= self.contiguous:
             return False
+        if seq == self.contiguous + 1 and not self.beyond:
+            self.contiguous = seq
+            return True
         at = bisect_left(self.beyond, [seq + 1])
         if at and seq <= self.beyond[at - 1][1]:
             return False

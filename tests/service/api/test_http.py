@@ -139,13 +139,9 @@ def test_a_body_above_the_limit_is_refused(client):
     assert problem(answer) == (413, "body-too-large")
 
 
-def test_a_compressed_body_is_refused(client):
-    answer = client.post(
-        "/v1/jobs/job-1/records",
-        data=b"x",
-        content_type=NDJSON,
-        headers={"Content-Encoding": "gzip"},
-    )
+def test_a_compressed_body_is_refused_but_for_records(client, light):
+    ingest(light, "job-1", lines(journal()))
+    answer = client.post("/v1/jobs/job-1/rescore", json={}, headers={"Content-Encoding": "gzip"})
     assert problem(answer) == (415, "unsupported-media-type")
 
 

@@ -42,7 +42,7 @@ def test_head_is_the_newest_script():
     assert ScriptDirectory.from_config(migrate._config(None)).get_heads() == [HEAD]
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006", "0007"])
 def test_a_store_of_an_earlier_release_keeps_its_jobs(database_url, clock, tmp_path, revision):
     store = Store(database_url)
     make_earlier(store, revision)
@@ -153,7 +153,7 @@ def test_sqlite_is_opened_with_waiting_foreign_keys_and_wal(light):
         "journal_mode": "wal",
         "busy_timeout": 30_000,
         "foreign_keys": 1,
-        "synchronous": 1,
+        "synchronous": 2,  # FULL: each commit is synced before it returns
     }
 
 

@@ -34,6 +34,8 @@ def test_a_whole_journal_is_scored_once_it_has_ended(service):
         "accepted": 9,
         "duplicate": 0,
         "rejected": [],
+        "rejected_count": 0,
+        "rejected_codes": {},
         "acknowledged": [{"node": "n1", "writer": "w1", "seq": 9}],
     }
     document = job_document(service, "job-1").document

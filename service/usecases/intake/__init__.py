@@ -1,0 +1,5 @@
+"""An upload's lines on their way to the store: parsed fast, in batches, and counted.
+
+`lines.checked` gives batches of records; `tally.Tally` counts what became of each line, and makes
+the answer. Nothing here knows the database or HTTP.
+"""

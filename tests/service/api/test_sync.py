@@ -1,0 +1,85 @@
+"""A sender and what the server makes of its journals: deleted jobs, lines of newer releases."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from werkzeug.serving import make_server
+
+from gramwatt.collectors.common.identity import node_id
+from gramwatt.service.app import create_app
+from gramwatt.service.usecases.deletion import delete_job
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import job_document
+from tests.journals import journal, lines
+
+
+@pytest.fixture
+def address(light):
+    server = make_server("127.0.0.1", 0, create_app(service=light), threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.shutdown()
+    thread.join()
+
+
+def spool(home, name, extra=()):
+    """The folder of a meter of this node that has ended."""
+    node = node_id(False)
+    folder = home / "spool" / name / node
+    folder.mkdir(parents=True)
+    written = [*lines(journal(name, node=node)), *extra]
+    (folder / "w1.jsonl").write_bytes(b"\n".join(written) + b"\n")
+    return folder
+
+
+def sync(home, address):
+    environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_SERVER": address}
+    environ |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    line = [sys.executable, "-m", "gramwatt", "sync"]
+    return subprocess.run(line, env=environ, capture_output=True, text=True, timeout=60)
+
+
+def test_sync_drops_the_journal_of_a_deleted_job_and_sends_the_others(light, address, tmp_path):
+    home = tmp_path / "sender"
+    for name in ("job-1", "job-2"):
+        spool(home, name)
+    ingest(light, "job-1", lines(journal(node=node_id(False))))
+    delete_job(light, "job-1", by="u-1")
+    done = sync(home, address)
+    assert (done.returncode, done.stdout) == (0, "sent job-2\n"), done.stderr
+    assert "'job-1' was deleted on 2026-06-02 12:00 UTC by u-1; what was still" in done.stderr
+    assert list((home / "spool").iterdir()) == []
+
+
+def test_lines_that_only_a_newer_server_reads_stay_spooled_and_the_others_are_stored(
+    light, address, tmp_path
+):
+    home = tmp_path / "sender"
+    newer = b'{"v":2,"type":"water","job_id":"job-1","node":"n","writer":"w1","seq":10}'
+    folder = spool(home, "job-1", [newer])
+    before = {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
+    for _ in range(2):
+        done = sync(home, address)
+        assert done.returncode == 1
+        assert "1 lines refused: the server is older than this meter; the journal stays" in (
+            done.stderr
+        )
+        assert {path.name: path.read_bytes() for path in folder.glob("*.jsonl")} == before
+    # 3 minutes at 600 W are 108 kJ.
+    energy = job_document(light, "job-1").document["energy_kwh"]["value"]
+    assert energy == pytest.approx(0.03, rel=1e-12)
+
+
+def test_many_refused_lines_are_counted_and_their_journal_is_kept(light, address, tmp_path):
+    home = tmp_path / "sender"
+    bad = b'{"v":1,"type":"count","job_id":"job-1","node":"n","writer":"w1","seq":%d}'
+    spool(home, "job-1", [bad % seq for seq in range(10, 260)])
+    done = sync(home, address)
+    assert done.returncode == 1
+    assert "job-1: 250 lines refused: count record lacks" in done.stderr
+    assert list((home / "spool").iterdir()) == []
+    assert [path.name for path in (home / "rejected").iterdir()] == ["job-1"]

@@ -1,0 +1,152 @@
+"""Writes of several threads: one commit for many on SQLite, deadlocks tried again on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from gramwatt.service.container import Service
+from gramwatt.service.store.database import Store, upsert
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.models import Interval, MonthlyReport
+from gramwatt.service.usecases.ingest import ingest
+from tests.journals import journal, lines
+
+
+def report(month: str) -> Callable[[Session], str]:
+    """Work that stores one row."""
+
+    def work(session: Session) -> str:
+        session.add(MonthlyReport(month=month, project="", made_us=1, doc="{}"))
+        session.flush()
+        return month
+
+    return work
+
+
+def months(store: Store) -> list[str]:
+    with store.read() as session:
+        return sorted(session.scalars(sa.select(MonthlyReport.month)))
+
+
+def test_work_that_waits_is_committed_together_and_a_failure_is_its_own(light: Service) -> None:
+    commits = count()
+    sa.event.listen(light.store.engine, "commit", lambda _connection: next(commits))
+    begun, go_on = Event(), Event()
+
+    def slow(session: Session) -> str:
+        begun.set()
+        go_on.wait(30)
+        return report("2026-01")(session)
+
+    def failing(session: Session) -> str:
+        report("2026-09")(session)
+        raise KeyError("this one alone")
+
+    with ThreadPoolExecutor(8) as threads:
+        first = threads.submit(light.store.transact, slow)
+        begun.wait(30)
+        works = [report("2026-02"), failing, report("2026-03"), report("2026-02")]
+        waiting: list[Future[str]] = []
+        for number, work in enumerate(works, start=1):
+            waiting.append(threads.submit(light.store.transact, work))
+            while len(light.store._group._waiting) < number:
+                pass
+        go_on.set()
+        assert first.result() == "2026-01"
+        assert [waiting[n].result() for n in (0, 2)] == ["2026-02", "2026-03"]
+        assert isinstance(waiting[1].exception(), KeyError)
+        assert waiting[3].exception() is not None  # the same month and time is there already
+    assert months(light.store) == ["2026-01", "2026-02", "2026-03"]
+    assert next(commits) == 2
+
+
+def test_work_whose_commit_fails_is_not_acknowledged(
+    light: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_connection: Any) -> None:
+        raise OSError("no space left on device")
+
+    sa.event.listen(light.store.engine, "commit", broken)
+    with pytest.raises(OSError, match="no space"):
+        light.store.transact(report("2026-01"))
+    sa.event.remove(light.store.engine, "commit", broken)
+    assert months(light.store) == []
+    assert light.store.transact(report("2026-02")) == "2026-02"
+
+
+@pytest.fixture
+def on_server(new_postgres: Callable[[], str]) -> Any:
+    store = Store(new_postgres())
+    upgrade(store)
+    yield store
+    store.close()
+
+
+def test_a_deadlock_is_tried_again_until_both_are_through(on_server: Store) -> None:
+    for month in ("2026-01", "2026-02"):
+        on_server.transact(report(month))
+    met, attempts = Barrier(2), count()
+
+    def both(one: str, other: str) -> Callable[[Session], None]:
+        waits = [met]
+
+        def work(session: Session) -> None:
+            next(attempts)
+            for month in (one, other):
+                session.execute(
+                    sa.update(MonthlyReport)
+                    .where(MonthlyReport.month == month)
+                    .values(doc=MonthlyReport.doc + "!")
+                )
+                if waits:
+                    waits.pop().wait(30)
+
+        return work
+
+    with ThreadPoolExecutor(2) as threads:
+        there = threads.submit(on_server.transact, both("2026-01", "2026-02"))
+        back = threads.submit(on_server.transact, both("2026-02", "2026-01"))
+        there.result()
+        back.result()
+    with on_server.read() as session:
+        assert list(session.scalars(sa.select(MonthlyReport.doc))) == ["{}!!", "{}!!"]
+    assert next(attempts) == 3  # the one that the database chose came again
+
+
+def test_a_conflict_that_does_not_end_is_given_up(
+    on_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gramwatt.service.store.database.CONFLICT_WAIT_S", 0.0)
+    attempts = count()
+
+    def work(session: Session) -> None:
+        next(attempts)
+        session.execute(sa.text("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40001'; END $$"))
+
+    with pytest.raises(OperationalError, match="x"):
+        on_server.transact(work)
+    assert next(attempts) == 6
+
+
+def test_rows_of_one_key_in_one_upsert_leave_the_newest(service: Service) -> None:
+    ingest(service, "job-1", lines(journal(minutes=1)))
+    with service.store.write() as session:
+        known = session.scalars(sa.select(Interval)).one()
+        same = {"device": known.device, "start_us": known.start_us, "end_us": known.end_us}
+        rows = [
+            {**same, "seq": seq, "writer": writer, "energy_j": joules, "kind": "measured"}
+            for seq, writer, joules in ((90, "b", 1.0), (91, "W", 2.0), (91, "a", 3.0), (5, "z", 4))
+        ]
+        upsert(session, Interval, rows, newer=("end_us", "seq", "writer"))
+    with service.store.read() as session:
+        row = session.scalars(sa.select(Interval)).one()
+        assert (row.seq, row.writer, row.energy_j) == (91, "a", 3.0)
