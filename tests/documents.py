@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from gramwatt.sci.analysis.month import month_document
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.intensity import IntensityLookup
@@ -15,6 +14,7 @@ from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import AnyRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import H100, T0, FakeGrid, Load, Writer, metered
+from tests.months import month_document
 
 CATALOG = load_catalog()
 HOSTILE = (

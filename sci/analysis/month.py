@@ -1,62 +1,48 @@
-"""The month: sums of the jobs' days, SCI by project as sum(C) / sum(R), and data quality.
+"""A job's part of a month, and what a month's document says of single jobs.
 
 A job that crosses the end of the month counts with its days inside it, and the score divides each
 of its terms and R among its days by time. So months add up to the year in everything but `jobs`,
-which has a job in each month of it. Where a term of any job is unknown the month's sum is the sum
-of the known ones, and `jobs_unknown` says how many are missing.
+which has a job in each month of it. The sums over all jobs are made from their parts kept as
+numbers (`service/rollups`).
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 from typing import get_args
 
-from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
 from gramwatt.sci.base.document import (
     DayDoc,
     ExcludedDoc,
     JobDoc,
     JobHead,
-    ModelRow,
-    MonthDoc,
-    MonthTotals,
     PendingDoc,
     PendingJobRow,
-    ProjectRow,
-    QualityDoc,
-    SavingDoc,
     SciDoc,
     Term,
     figure,
 )
-from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import (
     KINDS,
     Quantity,
-    QuantityDoc,
     prevailing,
     total,
     total_known,
 )
 from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.grid.spread import at_equal_grid
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
-from gramwatt.sci.score.quality import quality, worst_status
-from gramwatt.sci.score.sci_for_ai import persona
 
 TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)
 NAMED_MOST = 20
 """Running or unscored jobs that a month names; it counts all."""
 HEAD_FIELDS = tuple(JobHead.__annotations__)
-Advise = Callable[[Sequence[JobDoc]], list[SavingDoc]]
-"""What would save most in these jobs (`gramwatt.sci.advice.jobs.for_month`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,61 +64,6 @@ class Pending:
         return found.sourced(found.source, prevailing(by_kind)).scaled(1 / J_PER_KWH, "kWh")
 
 
-def month_document(
-    month: str,
-    jobs: Sequence[JobDoc],
-    previous: Sequence[JobDoc] = (),
-    *,
-    project: str | None = None,
-    ended: bool = False,
-    running: Sequence[Pending] = (),
-    unscored: Sequence[Pending] = (),
-    excluded: Sequence[ExcludedDoc] = (),
-    deleted: int = 0,
-    advise: Advise | None = None,
-) -> MonthDoc:
-    """The report data of `month` (YYYY-MM); `previous` holds the jobs of the previous month.
-
-    `jobs` may hold jobs of other months: only days inside the month count. `running` and `unscored`
-    are the jobs that they lack, `ended` says that the month is over. Excluded jobs are listed, not
-    summed: those of `jobs`, and those without a score in `excluded`. `deleted` is how many that
-    started in the month were deleted. `advise` finds what would save most in the month's jobs;
-    without it nothing is suggested.
-    """
-    members = _members(month, jobs, project)
-    before = _members(previous_month(month), previous, project)
-    left_out = [excluded_row(m.job) for m in _members(month, jobs, project, excluded=True)]
-    documents = [member.job for member in members]
-    sums, sums_before = _Sums.of(members), _Sums.of(before)
-    return {
-        "month": month,
-        "project": project,
-        "complete": ended and not running and not unscored,
-        "jobs_running": _pending(running),
-        "jobs_unscored": _pending(unscored),
-        "totals": _totals(members, sums),
-        "previous": _totals(before, sums_before) if before else None,
-        "changes": _changes(sums, sums_before),
-        "projects": _projects(members),
-        "models": _models(members),
-        "top_jobs": _top(members),
-        "suggestions": advise(documents) if advise else [],
-        "days": _calendar(members),
-        "data_quality": _quality(members),
-        "conformance": dict(Counter(job["conformance"] for job in documents)),
-        "states": dict(Counter(job["state"] for job in documents)),
-        "by_state": _by_state(members),
-        "notices": _notices(documents),
-        "notice_counts": _notice_counts(documents),
-        "method": documents[-1]["method"] if documents else None,
-        "excluded": [*left_out, *excluded],
-        "deleted": deleted,
-        "sources": sorted(
-            {row["figure"]["source"] for job in documents for row in job["method"]["inputs"]}
-        ),
-    }
-
-
 def previous_month(month: str) -> str:
     """The month that precedes `month`, both YYYY-MM."""
     year, number = int(month[:4]), int(month[5:7])
@@ -140,21 +71,56 @@ def previous_month(month: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Member:
-    """A job of the month, with its days that lie in it."""
+class Terms:
+    """E [kWh], O and M [gCO2e] over days, of the figures that are known; None where none is."""
+
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
+
+    @cached_property
+    def total_g(self) -> Quantity | None:
+        """C = O + M [gCO2e]."""
+        operational, embodied = self.operational_g, self.embodied_g
+        return operational + embodied if operational and embodied else None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A job over some of its days."""
 
     job: JobDoc
     days: Sequence[DayDoc]
 
     @property
     def ended(self) -> bool:
-        """Whether the job's last day lies in the month."""
+        """Whether the job's last day is among them."""
         return self.days[-1]["day"] == self.job["days"][-1]["day"]
 
     @cached_property
-    def sums(self) -> _Sums:
+    def sums(self) -> Terms:
         """The terms of the job over these days."""
-        return _Sums(*(self._term(term) for term in TERMS))
+        return Terms(*(self._term(term) for term in TERMS))
+
+    def count(self, unit: str) -> float:
+        """R of the job in this unit over these days."""
+        return sum(day["counts"].get(unit, 0.0) for day in self.days)
+
+    def head(self) -> JobHead:
+        """The job's head with the figures and R of these days."""
+        head: JobHead = {name: self.job[name] for name in HEAD_FIELDS}  # type: ignore[assignment,literal-required]
+        sums = self.sums
+        return {
+            **head,
+            "energy_kwh": doc(sums.energy_kwh),
+            "operational_g": doc(sums.operational_g),
+            "embodied_g": doc(sums.embodied_g),
+            "total_g": doc(sums.total_g),
+            "sci": [
+                sci_row(row["unit"], self.count(row["unit"]), sums.total_g)
+                for row in self.job["sci"]
+            ],
+        }
 
     def _term(self, term: Term) -> Quantity | None:
         """A term of the job over these days, with the job's uncertainty by inputs."""
@@ -163,6 +129,20 @@ class _Member:
         if not known or whole is None or whole.value <= 0:
             return total_known(known)
         return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
+
+
+def months_of(job: JobDoc) -> dict[str, Part]:
+    """The job's part of each month (YYYY-MM) that it has a day in."""
+    days: dict[str, list[DayDoc]] = defaultdict(list)
+    for day in job["days"]:
+        days[day["day"][:7]].append(day)
+    return {month: Part(job, of_month) for month, of_month in days.items()}
+
+
+def sci_row(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
+    """R and C / R; no score where nothing was counted or the total is not known."""
+    score = per_unit(total_g, count, unit) if total_g and count > 0 else None
+    return {"unit": unit, "count": count, "g_per_unit": doc(score)}
 
 
 def excluded_row(job: JobHead) -> ExcludedDoc:
@@ -175,44 +155,8 @@ def excluded_row(job: JobHead) -> ExcludedDoc:
     }
 
 
-def _members(
-    month: str, jobs: Iterable[JobDoc], project: str | None, *, excluded: bool = False
-) -> list[_Member]:
-    found = []
-    for job in sorted(jobs, key=lambda job: (job["started_at"], job["job_id"])):
-        days = [day for day in job["days"] if day["day"].startswith(month)]
-        chosen = excluded is (job["excluded"] is not None)
-        if days and chosen and project in (None, job["project"]):
-            found.append(_Member(job, days))
-    return found
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """E [kWh], O and M [gCO2e] over days, of the figures that are known; None where none is."""
-
-    energy_kwh: Quantity | None
-    operational_g: Quantity | None
-    embodied_g: Quantity | None
-
-    @classmethod
-    def of(cls, parts: Iterable[_Member]) -> _Sums:
-        rows = [part.sums for part in parts]
-        return cls(
-            total(row.energy_kwh for row in rows if row.energy_kwh),
-            total(row.operational_g for row in rows if row.operational_g),
-            total(row.embodied_g for row in rows if row.embodied_g),
-        )
-
-    @cached_property
-    def total_g(self) -> Quantity | None:
-        """C = O + M [gCO2e]."""
-        operational, embodied = self.operational_g, self.embodied_g
-        return operational + embodied if operational and embodied else None
-
-
-def _pending(jobs: Sequence[Pending]) -> PendingDoc:
-    """All jobs, and those with the most energy by name."""
+def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
+    """Jobs without a score: how many, their energy, and those with the most by name."""
     known = [(job, job.energy_kwh) for job in jobs]
     known.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
     named: list[PendingJobRow] = [
@@ -226,167 +170,3 @@ def _pending(jobs: Sequence[Pending]) -> PendingDoc:
     ]
     whole = total(energy_kwh for _, energy_kwh in known if energy_kwh)
     return {"jobs": len(jobs), "energy_kwh": doc(whole), "named": named}
-
-
-def _changes(now: _Sums, before: _Sums) -> dict[str, QuantityDoc | None]:
-    """Each term over that of the month before; None where one of them is not known, or zero."""
-    changes: dict[str, QuantityDoc | None] = {}
-    for name in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        new, old = getattr(now, name), getattr(before, name)
-        changes[name] = None
-        if new is not None and old is not None and old.low > 0:
-            old, new = at_equal_grid(old, new)
-            changes[name] = new.over(old, "1").sourced("this month over the month before").to_doc()
-    return changes
-
-
-def _totals(members: Sequence[_Member], sums: _Sums) -> MonthTotals:
-    return {
-        "jobs": len(members),
-        "jobs_ended": sum(member.ended for member in members),
-        "jobs_unknown": sum(member.job["total_g"] is None for member in members),
-        "energy_kwh": doc(sums.energy_kwh),
-        "operational_g": doc(sums.operational_g),
-        "embodied_g": doc(sums.embodied_g),
-        "total_g": doc(sums.total_g),
-    }
-
-
-def _by_state(members: Iterable[_Member]) -> dict[str, MonthTotals]:
-    """Totals of the jobs that ended in each state: what failed and killed jobs used counts too."""
-    groups: dict[str, list[_Member]] = defaultdict(list)
-    for member in members:
-        groups[member.job["state"]].append(member)
-    return {state: _totals(group, _Sums.of(group)) for state, group in sorted(groups.items())}
-
-
-def _projects(members: Iterable[_Member]) -> list[ProjectRow]:
-    groups: dict[tuple[str, str], list[_Member]] = defaultdict(list)
-    for member in members:
-        for row in member.job["sci"]:
-            groups[member.job["project"], row["unit"]].append(member)
-    return [_project(*key, group) for key, group in sorted(groups.items())]
-
-
-def _project(project: str, unit: str, members: Sequence[_Member]) -> ProjectRow:
-    """sum(C) / sum(R): parts of jobs with an unknown total are left out of both sums."""
-    known = [member for member in members if member.job["total_g"] is not None]
-    total_g = _Sums.of(known).total_g
-    return {
-        "project": project,
-        **_score(unit, sum(_count(member, unit) for member in known), total_g),
-        "jobs": len(members),
-        "energy_kwh": doc(_Sums.of(members).energy_kwh),
-        "total_g": doc(total_g),
-        "conformance": worst_status(member.job["conformance"] for member in members),
-    }
-
-
-def _models(members: Iterable[_Member]) -> list[ModelRow]:
-    """Every model's runs; those that make it and those that use it are separate rows."""
-    groups: dict[tuple[str, str], list[_Member]] = defaultdict(list)
-    for member in members:
-        if member.job["model_id"]:
-            persona_of = persona(member.job["kind"]) or OTHER
-            groups[member.job["model_id"], persona_of].append(member)
-    rows: list[ModelRow] = []
-    for (model_id, whose), group in sorted(groups.items()):
-        sums = _Sums.of(group)
-        row: ModelRow = {
-            "model_id": model_id,
-            "persona": whose,
-            "jobs": len(group),
-            "unfinished": sum(member.job["state"] in UNFINISHED for member in group),
-            "energy_kwh": doc(sums.energy_kwh),
-            "total_g": doc(sums.total_g),
-        }
-        rows.append(row)
-    return rows
-
-
-def _count(member: _Member, unit: str) -> float:
-    """R of a job in this unit, of its days in the month."""
-    return sum(day["counts"].get(unit, 0.0) for day in member.days)
-
-
-def _top(members: Iterable[_Member]) -> list[JobHead]:
-    """Heads of the jobs with the most carbon in the month, with their part's figures and R."""
-    parts = [(member, member.sums) for member in members]
-
-    def total_g(part: tuple[_Member, _Sums]) -> float:
-        carbon = part[1].total_g
-        return carbon.value if carbon else 0.0
-
-    return [_head(*part) for part in sorted(parts, key=total_g, reverse=True)[:TOP]]
-
-
-def _head(member: _Member, sums: _Sums) -> JobHead:
-    head: JobHead = {name: member.job[name] for name in HEAD_FIELDS}  # type: ignore[assignment,literal-required]
-    return {
-        **head,
-        "energy_kwh": doc(sums.energy_kwh),
-        "operational_g": doc(sums.operational_g),
-        "embodied_g": doc(sums.embodied_g),
-        "total_g": doc(sums.total_g),
-        "sci": [
-            _score(row["unit"], _count(member, row["unit"]), sums.total_g)
-            for row in member.job["sci"]
-        ],
-    }
-
-
-def _score(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
-    score = per_unit(total_g, count, unit) if total_g and count > 0 else None
-    return {"unit": unit, "count": count, "g_per_unit": doc(score)}
-
-
-def _calendar(members: Iterable[_Member]) -> list[DayDoc]:
-    by_day: dict[str, list[_Member]] = defaultdict(list)
-    for member in members:
-        for day in member.days:
-            by_day[day["day"]].append(_Member(member.job, [day]))
-    return [_day(day, rows) for day, rows in sorted(by_day.items())]
-
-
-def _day(day: str, parts: Sequence[_Member]) -> DayDoc:
-    sums = _Sums.of(parts)
-    counts: dict[str, float] = defaultdict(float)
-    for row in (row for part in parts for row in part.days):
-        for unit, amount in row["counts"].items():
-            counts[unit] += amount
-    return {
-        "day": day,
-        "energy_kwh": doc(sums.energy_kwh),
-        "operational_g": doc(sums.operational_g),
-        "embodied_g": doc(sums.embodied_g),
-        "counts": dict(counts),
-    }
-
-
-def _quality(members: Iterable[_Member]) -> QualityDoc:
-    """Shares over the month: those of each job, weighted by its energy or embodied carbon."""
-    energy, intensity, embodied = (defaultdict[str, float](float) for _ in range(3))
-    for member in members:
-        sums, known = member.sums, member.job["data_quality"]
-        for amounts, shares_of, weight in (
-            (energy, known["energy"], sums.energy_kwh),
-            (intensity, known["intensity"], sums.energy_kwh),
-            (embodied, known["embodied"], sums.embodied_g),
-        ):
-            for key, share in shares_of.items():
-                amounts[key] += share * (weight.value if weight else 0.0)
-    return quality(energy, intensity, embodied)
-
-
-def _notices(documents: Sequence[JobDoc]) -> list[NoticeDoc]:
-    unique: dict[tuple[str, str], NoticeDoc] = {}
-    for job in documents:
-        for notice in job["notices"]:
-            unique.setdefault((notice["code"], notice["message"]), {**notice, "field": None})
-    return [unique[key] for key in sorted(unique)]
-
-
-def _notice_counts(documents: Iterable[JobDoc]) -> dict[str, int]:
-    """How many jobs have each notice, by code."""
-    codes = Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
-    return dict(sorted(codes.items()))

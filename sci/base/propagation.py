@@ -30,26 +30,26 @@ from statistics import NormalDist
 from typing import NamedTuple, TypedDict
 
 _NORMAL = NormalDist()
-_END = _NORMAL.inv_cdf(0.9)
+END = _NORMAL.inv_cdf(0.9)
 """Ends of the middle eight tenths of a normal distribution, in standard deviations."""
-_HALF_MEAN = math.sqrt(2 / math.pi)
+HALF_MEAN = math.sqrt(2 / math.pi)
 """Mean of a half normal distribution, in standard deviations of the whole one."""
-_MOST_SKEW = 0.995
+MOST_SKEW = 0.995
 """Skewness of a half normal distribution, the most skewed of its family."""
 _DEEPEST = 0.05
 """A range down to zero has no logarithm; it is taken to end at a twentieth of the value."""
-_NARROW = 0.1
+NARROW = 0.1
 """Parts narrower than this are as good as normal: their effects on a sum only add up."""
-_SMALL = 0.02
+SMALL = 0.02
 """Parts with effects on a sum below this do less than a thousandth to each other's."""
-_NEGLIGIBLE = 1e-12
+NEGLIGIBLE = 1e-12
 """Shares of a sum below this do not change its range."""
-_MOST_FOLDS = 12
+MOST_FOLDS = 12
 _STORED_MOST = 16
 _STORED_FROM = 0.01
 """What is stored of an uncertainty: so many inputs, and none below this share of the largest."""
 _STEP = 2 / 3
-_SIMPSON = tuple(
+SIMPSON = tuple(
     (_STEP * n, weight * math.exp(-((_STEP * n) ** 2) / 2))
     for n, weight in enumerate((1, 4, 2, 4, 2, 4, 1))
 )
@@ -76,12 +76,12 @@ class Effect(NamedTuple):
     def cumulants(self) -> Cumulants:
         """Cumulants of the change, a split normal variable."""
         below, above = max(-self.low, -self.high, 0.0), max(self.low, self.high, 0.0)
-        down, up = below / _END, above / _END
+        down, up = below / END, above / END
         gap, product = up - down, up * down
         return Cumulants(
-            _HALF_MEAN * gap,
+            HALF_MEAN * gap,
             (1 - 2 / math.pi) * gap * gap + product,
-            _HALF_MEAN * gap * ((4 / math.pi - 1) * gap * gap + product),
+            HALF_MEAN * gap * ((4 / math.pi - 1) * gap * gap + product),
         )
 
 
@@ -104,6 +104,17 @@ class Cumulants(NamedTuple):
         """These cumulants, each times a factor."""
         return Cumulants(self.mean * factor, self.variance * factor, self.third * factor)
 
+    def ends(self) -> Effect:
+        """Both ends of the range of a split normal logarithm with these cumulants."""
+        split = _Split.of(self)
+        if not split.below + split.above:
+            return Effect(0.0, 0.0)
+        outside = 0.2 * split.share_below(0.0)
+        low, high = (
+            split.quantile(min(max(share, 1e-12), 1 - 1e-12)) for share in (outside, 0.8 + outside)
+        )
+        return Effect(min(low, 0.0), max(high, 0.0))
+
 
 _NONE = Cumulants(0.0, 0.0, 0.0)
 
@@ -122,13 +133,13 @@ class _Split(NamedTuple):
         if deviation < 1e-12:
             return cls(cumulants.mean, 0.0, 0.0)
         skew = cumulants.third / deviation**3
-        skew = max(-_MOST_SKEW, min(_MOST_SKEW, skew)) / _HALF_MEAN
+        skew = max(-MOST_SKEW, min(MOST_SKEW, skew)) / HALF_MEAN
         gap, cubic = skew, 6 / math.pi - 2
         for _ in range(6):
             gap -= (gap + cubic * gap**3 - skew) / (1 + 3 * cubic * gap * gap)
         product = max(1 - (1 - 2 / math.pi) * gap * gap, 0.0)
         both = math.sqrt(gap * gap + 4 * product)
-        mode = cumulants.mean - _HALF_MEAN * gap * deviation
+        mode = cumulants.mean - HALF_MEAN * gap * deviation
         return cls(mode, (both - gap) / 2 * deviation, (both + gap) / 2 * deviation)
 
     def share_below(self, x: float) -> float:
@@ -151,8 +162,8 @@ class _Split(NamedTuple):
         """Values and weights that integrate over the distribution."""
         if not self.below + self.above:
             return [(self.mode, 1.0)]
-        found = [(self.mode - self.below * z, self.below * w) for z, w in _SIMPSON]
-        found += [(self.mode + self.above * z, self.above * w) for z, w in _SIMPSON]
+        found = [(self.mode - self.below * z, self.below * w) for z, w in SIMPSON]
+        found += [(self.mode + self.above * z, self.above * w) for z, w in SIMPSON]
         whole = sum(weight for _, weight in found)
         return [(x, weight / whole) for x, weight in found]
 
@@ -232,14 +243,7 @@ class Uncertainty:
         if len(self.effects) == 1 and self.interplay == _NONE:
             (effect,) = self.effects.values()
             return Effect(min(*effect, 0.0), max(*effect, 0.0))
-        split = _Split.of(self.cumulants())
-        if not split.below + split.above:
-            return Effect(0.0, 0.0)
-        outside = 0.2 * split.share_below(0.0)
-        low, high = (
-            split.quantile(min(max(share, 1e-12), 1 - 1e-12)) for share in (outside, 0.8 + outside)
-        )
-        return Effect(min(low, 0.0), max(high, 0.0))
+        return self.cumulants().ends()
 
     def cumulants(self) -> Cumulants:
         """Those of the figure's logarithm, relative to its value."""
@@ -257,7 +261,7 @@ def of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Uncertainty:
     Inputs of every part act as factors of the sum. Parts that share another input form a group, in
     which single effects add; the groups are independent of each other.
     """
-    parts = [row for row in parts if row[0] > _NEGLIGIBLE]
+    parts = [row for row in parts if row[0] > NEGLIGIBLE]
     if len(parts) == 1:
         return parts[0][1]
     effects = _effects(parts)
@@ -316,9 +320,9 @@ def _interplay(
     groups: Sequence[tuple[float, Uncertainty]], effects: Mapping[str, Effect]
 ) -> Cumulants:
     """What independent groups add to the single effects of their inputs on the sum."""
-    wide = [row for row in groups if _width(row[1]) > _NARROW]
+    wide = [row for row in groups if _width(row[1]) > NARROW]
     wide.sort(key=lambda row: (-row[0] * _width(row[1]), min(row[1].effects, default="")))
-    large = [row for row in wide if row[0] * _width(row[1]) > _SMALL][:_MOST_FOLDS]
+    large = [row for row in wide if row[0] * _width(row[1]) > SMALL][:MOST_FOLDS]
     if not wide:
         return _NONE
     rows = [(share, group.cumulants()) for share, group in large]

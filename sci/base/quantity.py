@@ -120,7 +120,7 @@ class Quantity:
 
     def knowing(self, names: Collection[str]) -> Quantity:
         """This figure with the inputs of these names known exactly."""
-        if not names or not self._relative:
+        if not names or not self.relative:
             return self
         left = self.uncertainty.without(names)
         return of_uncertainty(self.value, left, self.unit, self.kind, self.source)
@@ -146,7 +146,7 @@ class Quantity:
 
     def times(self, other: Quantity, unit: str) -> Quantity:
         """This figure times another, in `unit`."""
-        if self._relative and other._relative:
+        if self.relative and other.relative:
             derived = self.uncertainty.times(other.uncertainty)
             return self._combined(other, self.value * other.value, derived, unit)
         ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
@@ -156,7 +156,7 @@ class Quantity:
         """This figure over another, in `unit`; raises QuantityError if its range holds zero."""
         if other.low <= 0 <= other.high:
             raise QuantityError(f"division by a range that holds zero: {other.low} to {other.high}")
-        if self._relative and other._relative:
+        if self.relative and other.relative:
             derived = self.uncertainty.times(other.uncertainty, -1.0)
             return self._combined(other, self.value / other.value, derived, unit)
         ends = [a / b for a in (self.low, self.high) for b in (other.low, other.high)]
@@ -191,12 +191,12 @@ class Quantity:
         return cls(doc["value"], doc["low"], doc["high"], unit, kind, source, derived)
 
     @property
-    def _relative(self) -> bool:
+    def relative(self) -> bool:
         """Whether its uncertainty is one of its logarithm."""
         return self.value > 0 and self.low >= 0 and self.high <= WIDEST * self.value
 
     def _uncertainty_or_none(self) -> Uncertainty | None:
-        return self.uncertainty if self._relative else None
+        return self.uncertainty if self.relative else None
 
     def _combined(self, other: Quantity, value: float, derived: Uncertainty, unit: str) -> Quantity:
         kind, source = weakest((self.kind, other.kind)), join_sources((self.source, other.source))
@@ -230,7 +230,7 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
     kind, source = weakest(part.kind for part in items), join_sources(p.source for p in items)
     value, unit = math.fsum(part.value for part in items), items[0].unit
     parts = [part for part in items if part.low or part.high]
-    if parts and all(part._relative for part in parts):
+    if parts and all(part.relative for part in parts):
         shares = [(part.value / value, part.uncertainty) for part in parts]
         return of_uncertainty(value, of_sum(shares), unit, kind, source)
     low, high = (math.fsum(ends) for ends in zip(*((p.low, p.high) for p in items), strict=True))

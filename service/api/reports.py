@@ -34,6 +34,9 @@ from gramwatt.service.usecases.suggest import advice_beside
 
 routes = Routes("reports")
 
+MONTH_WAIT_S = 5.0
+"""How long a request for a month waits for jobs of an earlier release to be added [s]."""
+
 Format = TypeVar("Format", bound=str)
 MEDIA = {
     "json": "application/json",
@@ -72,13 +75,13 @@ def job_report_file(path: JobFile, query: RevisionQuery) -> Response:
     return job_response(path.job_id, query.revision, path.form)
 
 
-@routes.get("/v1/reports/monthly/<month>", "no-data", media=MONTH_MEDIA)
+@routes.get("/v1/reports/monthly/<month>", "no-data", "not-ready", media=MONTH_MEDIA)
 def monthly_report(path: MonthPath, query: ProjectQuery) -> Response:
     """The report of a month, in the format that the Accept header asks for."""
     return month_response(path.month, query.project, _by_accept(MONTH_FORMATS))
 
 
-@routes.get("/v1/reports/monthly/<month>.<form>", "no-data", media=MONTH_MEDIA)
+@routes.get("/v1/reports/monthly/<month>.<form>", "no-data", "not-ready", media=MONTH_MEDIA)
 def monthly_report_file(path: MonthFile, query: ProjectQuery) -> Response:
     """The report of a month, in the format of the extension."""
     return month_response(path.month, query.project, path.form)
@@ -95,7 +98,7 @@ def job_response(job_id: str, revision: int | None, form: JobFormat) -> Response
 
 def month_response(month: str, project: str | None, form: MonthFormat) -> Response:
     """The report of a month in one format, with its ETag."""
-    document = month_report(service(), month, project)
+    document = month_report(service(), month, project, wait_s=MONTH_WAIT_S)
     return _with_etag(
         json.dumps(document), MEDIA[form], lambda: rendering.render_month(document, form)
     )

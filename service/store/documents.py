@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from gramwatt.sci.base.document import JobDoc, JobHead, MonthDoc
+from gramwatt.sci.base.document import JobDoc, JobHead
 
 _OVER_TIME = ("series", "steps")
 """What is long in a job document and read only by the job's own report and exports."""
@@ -66,12 +66,6 @@ def head_text(document: JobDoc) -> str:
 def read_head(text: str) -> JobHead:
     """The head of a job as lists show it."""
     return _complete_head(json.loads(text))
-
-
-def read_month(text: str) -> MonthDoc | None:
-    """The kept document of a month; None for one of an older shape, to be made again."""
-    document = json.loads(text)
-    return document if set(MonthDoc.__annotations__) <= set(document) else None
 
 
 def _complete_job(document: dict[str, Any]) -> JobDoc:

@@ -16,10 +16,12 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -34,6 +36,17 @@ Label = Annotated[str, mapped_column(String(512))]
 Word = Annotated[str, mapped_column(String(64))]
 Figure = Annotated[float, mapped_column(Double)]
 Document = Annotated[str, mapped_column(Text)]
+
+
+PENDING = "state = 'running' OR scored_version <> version"
+"""Jobs that run, or have lines that their newest score lacks."""
+UNSUMMED = "summed_revision <> revision"
+"""Jobs whose newest score is not in `job_months` yet: those that an earlier release scored."""
+
+
+def _partial(name: str, *columns: str, where: str) -> Index:
+    """An index over the few rows that a task looks for."""
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class Base(DeclarativeBase):
@@ -54,7 +67,8 @@ class Job(Base):
 
     `version` counts the batches that changed the job; the newest score was made of
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
-    `silent_us` is when the server closed the job as lost; a later line clears it.
+    `silent_us` is when the server closed the job as lost; a later line clears it. The parts of the
+    job's months in `job_months` are of `summed_revision`.
     """
 
     __tablename__ = "jobs"
@@ -63,6 +77,8 @@ class Job(Base):
         Index(None, "project", "started_us", "id"),
         Index(None, "state", "heard_us"),
         Index(None, "model_id", "started_us", "id"),
+        _partial("ix_jobs_pending", "started_us", "id", where=PENDING),
+        _partial("ix_jobs_unsummed", "id", where=UNSUMMED),
     )
 
     id: Mapped[AutoKey]
@@ -76,6 +92,7 @@ class Job(Base):
     version: Mapped[int] = mapped_column(BigInteger)
     scored_version: Mapped[int] = mapped_column(BigInteger)
     revision: Mapped[int]
+    summed_revision: Mapped[int] = mapped_column(default=0, server_default="0")
     head: Mapped[Document]
     grade: Mapped[Word | None]
     notices: Mapped[int]
@@ -199,17 +216,47 @@ class Provisional(Base):
     series: Mapped[Document]
 
 
-class Day(Base):
-    """A UTC day of which a revision of a job has a part, so that a month finds its jobs.
+class JobMonth(Base):
+    """What a month needs of the newest revision of a job, as numbers (`service/rollups/part.py`).
 
-    Those of earlier revisions stay: a month that a job has left must see that its report is old.
+    A job that is excluded, or whose figures no sum can hold, has a row without numbers.
     """
 
-    __tablename__ = "days"
-    __table_args__ = (Index(None, "day"),)
+    __tablename__ = "job_months"
+    __table_args__ = (Index(None, "month", "use", "project"), Index(None, "job"))
 
-    job: Mapped[JobKey] = mapped_column(primary_key=True)
-    day: Mapped[str] = mapped_column(String(10), primary_key=True)
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    job: Mapped[JobKey] = mapped_column(primary_key=True, autoincrement=False)
+    project: Mapped[Label]
+    job_id: Mapped[Identifier]
+    started_us: Mapped[Timestamp]
+    use: Mapped[Word]
+    texts: Mapped[Document]
+    numbers: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class MonthVersion(Base):
+    """A random number for the jobs of a month and project, a new one whenever one changes.
+
+    The project is empty for all projects.
+    """
+
+    __tablename__ = "month_versions"
+
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(BigInteger)
+
+
+class MonthSum(Base):
+    """The sums of a month and project, which hold as long as what they were `made_of` does."""
+
+    __tablename__ = "month_sums"
+
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    made_of: Mapped[Document]
+    doc: Mapped[Document]
 
 
 class Correction(Base):

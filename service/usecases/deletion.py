@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from gramwatt.service.container import Service
+from gramwatt.service.rollups.keeping import forget_parts
 from gramwatt.service.store.models import Deletion, Job
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.answers import DeletedJob
@@ -26,6 +27,7 @@ def delete_job(service: Service, job_id: str, *, by: str) -> DeletedJob:
             deleted_by=by,
         )
         session.add(record)
+        forget_parts(session, job.id)
         session.execute(sa.delete(Job).where(Job.id == job.id))
     return {
         "job_id": job_id,

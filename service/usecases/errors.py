@@ -87,6 +87,12 @@ class NoDataError(UseCaseError):
     code = "no-data"
 
 
+class StillSummingError(UseCaseError):
+    """Jobs that an earlier release scored are still being added to the months."""
+
+    code = "not-ready"
+
+
 class CursorError(UseCaseError):
     """A text that is not a cursor of the list it was given for."""
 

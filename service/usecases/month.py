@@ -1,87 +1,220 @@
-"""Monthly reports: made from score revisions, kept, and made again when a score changed."""
+"""Monthly reports: sums of the jobs' parts, stored while they hold; those of ended months kept."""
 
 from __future__ import annotations
 
+import json
+import math
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.analysis.month import Pending, excluded_row, month_document, previous_month
+from gramwatt import __version__
+from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_month
+from gramwatt.sci.analysis.month import (
+    Pending,
+    excluded_row,
+    months_of,
+    pending_doc,
+    previous_month,
+)
 from gramwatt.sci.base.document import ExcludedDoc, JobDoc, MonthDoc
 from gramwatt.service.container import Service
+from gramwatt.service.rollups.filling import fill_parts, is_missing
+from gramwatt.service.rollups.keeping import ALL, read_rows, versions
+from gramwatt.service.rollups.part import EXCLUDED, REFUSED
 from gramwatt.service.store.database import upsert
-from gramwatt.service.store.documents import read_head, read_job, read_month, to_text
+from gramwatt.service.store.documents import read_head, read_job, to_text
 from gramwatt.service.store.models import (
-    Day,
     Deletion,
     Device,
     Interval,
     Job,
+    JobMonth,
     MonthlyReport,
+    MonthSum,
     Score,
 )
 from gramwatt.service.store.timestamps import from_us, to_us
-from gramwatt.service.usecases.errors import NoDataError
+from gramwatt.service.usecases.errors import NoDataError, StillSummingError
 from gramwatt.service.usecases.suggest import calibration_rows, device_rows
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM, UTC."""
-ALL = ""
-"""How the store writes "every project"."""
 DAY_US = 86_400_000_000
 
 
-def month_report(service: Service, month: str, project: str | None = None) -> MonthDoc:
-    """The report of a month; raises NoDataError. That of a complete month is kept as a new row."""
+def month_report(
+    service: Service, month: str, project: str | None = None, *, wait_s: float | None = None
+) -> MonthDoc:
+    """The report of a month; raises NoDataError. That of a complete month is kept as a new row.
+
+    Jobs of an earlier release are added to the months first. Raises StillSummingError where that
+    takes longer than `wait_s`; without it, this waits.
+    """
+    _fill(service, wait_s)
     now_us = service.now_us()
-    before = previous_month(month)
     with service.store.read() as session:
         running, unscored, excluded = _pending(session, month, project, now_us)
-        deleted, deleted_us = _deleted(session, month, project)
-        kept = None if running or unscored else _newest(session, month, project)
-        changed_us = max(_changed_us(session, month, before), deleted_us)
-        if kept and kept.made_us >= max(changed_us, _end_us(month)):
-            document = read_month(kept.doc)
-            if document is not None:
-                return document
-        jobs = _jobs_of(session, month, project)
-        if not (jobs or running or unscored or excluded):
-            raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
-        previous = _jobs_of(session, before, project)
-    document = month_document(
-        month,
-        jobs,
-        previous,
-        project=project,
-        ended=now_us >= _end_us(month),
-        running=running,
-        unscored=unscored,
-        excluded=excluded,
-        deleted=deleted,
-        advise=lambda jobs: for_month(
-            jobs, service.catalog, calibration_rows(service), device_rows(service)
-        ),
-    )
+        deleted = _deleted(session, month, project)
+        unscored += _refused(session, month, project)
+        sums, new = _sums(service, session, month, project)
+        # A month that its jobs have left goes on answering once it was reported.
+        reported = _newest(session, month, project) is not None
+    if new:
+        _store_sums(service, new)
+    named = sums["excluded"] or running or unscored or excluded
+    if not (sums["totals"]["jobs"] or named or reported):
+        raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
+    found: dict[str, Any] = {
+        **sums,
+        "month": month,
+        "project": project,
+        "complete": now_us >= _end_us(month) and not running and not unscored,
+        "jobs_running": pending_doc(running),
+        "jobs_unscored": pending_doc(unscored),
+        "excluded": [*sums["excluded"], *excluded],
+        "deleted": deleted,
+    }
+    document = cast(MonthDoc, {name: found[name] for name in MonthDoc.__annotations__})
     if document["complete"]:
-        row = {
-            "month": month,
-            "project": project or ALL,
-            "made_us": now_us,
-            "doc": to_text(document),
-        }
-        with service.store.write() as session:
-            upsert(session, MonthlyReport, [row])
+        _keep(service, month, project, document)
     return document
+
+
+def _fill(service: Service, wait_s: float | None) -> None:
+    with service.store.read() as session:
+        if not is_missing(session):
+            return
+    ends = math.inf if wait_s is None else time.monotonic() + wait_s
+    fill_parts(service, lambda: time.monotonic() < ends)
+    with service.store.read() as session:
+        if is_missing(session):
+            raise StillSummingError(
+                "the jobs of an earlier release are still being added to the months; "
+                "ask again in a minute"
+            )
+
+
+def _sums(
+    service: Service, session: Session, month: str, project: str | None
+) -> tuple[dict[str, Any], dict[str, str] | None]:
+    """The sums of the month: those that are stored while they hold, else new ones to store."""
+    months = (month, previous_month(month))
+    left_out = _left_out(session, months)
+    known = versions(session, months, project)
+    made_of = json.dumps([known, left_out, __version__, service.catalog.version], sort_keys=True)
+    stored = session.get(MonthSum, (month, project or ALL))
+    if stored is not None and stored.made_of == made_of:
+        return json.loads(stored.doc), None
+    sums = _summed(service, session, months, project, left_out)
+    if month not in known:
+        return sums, None
+    row = {"month": month, "project": project or ALL, "made_of": made_of, "doc": to_text(sums)}
+    return sums, row
+
+
+def _store_sums(service: Service, row: dict[str, str]) -> None:
+    wanted = (MonthSum.month == row["month"], MonthSum.project == row["project"])
+    with service.store.write() as session:
+        upsert(session, MonthSum, [row])
+        session.execute(sa.update(MonthSum).where(*wanted).values(row))
+
+
+def _left_out(session: Session, months: Sequence[str]) -> dict[str, list[int]]:
+    """Keys of the jobs with a part in each month whose newest lines no score has yet."""
+    wanted = (
+        sa.select(JobMonth.month, JobMonth.job)
+        .join(Job, Job.id == JobMonth.job)
+        .where(_is_pending(), JobMonth.month.in_(months))
+        .order_by(JobMonth.month, JobMonth.job)
+    )
+    found: dict[str, list[int]] = {}
+    for month, job in session.execute(wanted):
+        found.setdefault(month, []).append(job)
+    return found
+
+
+def _summed(
+    service: Service,
+    session: Session,
+    months: tuple[str, str],
+    project: str | None,
+    left_out: Mapping[str, list[int]],
+) -> dict[str, Any]:
+    """The fields of a month's document that are made of its scored jobs."""
+    from gramwatt.service.rollups.month import MonthSums
+
+    month, before = (
+        MonthSums(one, read_rows(session, one, project, left_out.get(one, ()))) for one in months
+    )
+    documents = _documents(session, {*month.top(), *month.largest(JOBS_EXAMINED), *month.last()})
+    examined = [documents[key] for key in month.largest(JOBS_EXAMINED) if key in documents]
+    top = [months_of(documents[key]).get(months[0]) for key in month.top() if key in documents]
+    return {
+        **month.fields(before),
+        "top_jobs": [part.head() for part in top if part is not None],
+        "suggestions": for_month(
+            examined, service.catalog, calibration_rows(service), device_rows(service)
+        ),
+        "method": next((documents[k]["method"] for k in month.last() if k in documents), None),
+        "excluded": _excluded(session, months[0], project),
+    }
+
+
+def _documents(session: Session, keys: Collection[int]) -> dict[int, JobDoc]:
+    """The newest documents of these jobs, without what changes over time."""
+    wanted = (
+        sa.select(Score.job, Score.doc)
+        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+        .where(Job.id.in_(keys))
+    )
+    return {key: read_job(text) for key, text in session.execute(wanted)}
+
+
+def _marked(session: Session, month: str, project: str | None, use: str) -> Sequence[Job]:
+    """The jobs whose part of the month is marked so, in order of their start."""
+    wanted = (
+        sa.select(Job)
+        .join(JobMonth, JobMonth.job == Job.id)
+        .where(JobMonth.month == month, JobMonth.use == use, ~_is_pending())
+        .order_by(Job.started_us, Job.job_id)
+    )
+    if project is not None:
+        wanted = wanted.where(JobMonth.project == project)
+    return session.scalars(wanted).all()
+
+
+def _excluded(session: Session, month: str, project: str | None) -> list[ExcludedDoc]:
+    jobs = _marked(session, month, project, EXCLUDED)
+    return [excluded_row(read_head(job.head)) for job in jobs]
+
+
+def _refused(session: Session, month: str, project: str | None) -> list[Pending]:
+    """Jobs whose figures no sum can hold: named, without energy, until they are excluded."""
+    jobs = _marked(session, month, project, REFUSED)
+    return [Pending(job.job_id, read_head(job.head)["name"], job.project, {}) for job in jobs]
+
+
+def _keep(service: Service, month: str, project: str | None, document: MonthDoc) -> None:
+    """Keep the report of a complete month, where it is another than the one kept last."""
+    text = to_text(document)
+    with service.store.read() as session:
+        if _newest(session, month, project) == text:
+            return
+    row = {"month": month, "project": project or ALL, "made_us": service.now_us(), "doc": text}
+    with service.store.write() as session:
+        upsert(session, MonthlyReport, [row])
 
 
 def months_with_data(service: Service) -> list[str]:
     """Every month (YYYY-MM) with a part of a job, newest first; of an unscored one its first."""
-    column, now = sa.func.substr(Day.day, 1, 7), f"{service.now():%Y-%m}"
+    now = f"{service.now():%Y-%m}"
     with service.store.read() as session:
-        found = set(session.scalars(sa.select(column).distinct()))
+        found = set(_months(session))
         began = session.execute(sa.select(Job.started_us, Job.state).where(_is_pending())).all()
     for started_us, state in began:
         first = f"{from_us(started_us):%Y-%m}"
@@ -92,8 +225,17 @@ def months_with_data(service: Service) -> list[str]:
     return sorted(found, reverse=True)
 
 
+def _months(session: Session) -> Iterator[str]:
+    """Every month with a part of a scored job; each costs one search of the index."""
+    month = session.scalar(sa.select(sa.func.min(JobMonth.month)))
+    while month is not None:
+        yield month
+        month = session.scalar(sa.select(sa.func.min(JobMonth.month)).where(JobMonth.month > month))
+
+
 def make_missing_reports(service: Service) -> None:
     """Make the reports of complete months that have data and no report yet."""
+    fill_parts(service)
     now_us = service.now_us()
     ended = [m for m in months_with_data(service) if _end_us(m) <= now_us]
     with service.store.read() as session:
@@ -106,34 +248,10 @@ def make_missing_reports(service: Service) -> None:
         month_report(service, month)
 
 
-def _jobs_of(session: Session, month: str, project: str | None) -> list[JobDoc]:
-    """Newest revisions of the jobs active in the month, but of those whose lines are newer."""
-    wanted = _revisions(Score.doc, month)
-    if project is not None:
-        wanted = wanted.where(Job.project == project)
-    return [read_job(doc) for doc in session.scalars(wanted.where(~_is_pending()))]
-
-
-def _changed_us(session: Session, *months: str) -> int:
-    """When the newest of the revisions in the months was made [us]."""
-    made = (session.scalar(_revisions(sa.func.max(Score.made_us), month)) for month in months)
-    return max(made_us or 0 for made_us in made)
-
-
-def _revisions(column: Any, month: str) -> sa.Select[Any]:
-    """A column of the newest revisions of the jobs active in the month."""
-    span = (Job.started_us >= _start_us(month), Job.started_us < _end_us(month))
-    active = sa.select(Day.job).where(Day.day.between(f"{month}-01", f"{month}-31"))
-    return (
-        sa.select(column)
-        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-        .where(sa.or_(Job.id.in_(active), sa.and_(*span)))
-    )
-
-
 def _is_pending() -> sa.ColumnElement[bool]:
     """Whether a job runs, or has lines that its newest score lacks."""
-    return sa.or_(Job.state == "running", Job.scored_version != Job.version)
+    # Written as in the index over these jobs, without a parameter.
+    return sa.or_(Job.state == sa.literal_column("'running'"), Job.scored_version != Job.version)
 
 
 def _pending(
@@ -186,24 +304,24 @@ def _joules(
     return found
 
 
-def _deleted(session: Session, month: str, project: str | None) -> tuple[int, int]:
-    """How many jobs that started in the month were deleted, and when any job last was [us]."""
+def _deleted(session: Session, month: str, project: str | None) -> int:
+    """How many jobs that started in the month were deleted."""
     started = Deletion.started_us.between(_start_us(month), _end_us(month) - 1)
     wanted = sa.select(sa.func.count()).select_from(Deletion).where(started)
     if project is not None:
         wanted = wanted.where(Deletion.project == project)
-    latest = session.scalar(sa.select(sa.func.max(Deletion.deleted_us)))
-    return session.scalar(wanted) or 0, latest or 0
+    return session.scalar(wanted) or 0
 
 
-def _newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:
+def _newest(session: Session, month: str, project: str | None) -> str | None:
+    """The report of the month that was kept last."""
     wanted = (
-        sa.select(MonthlyReport)
+        sa.select(MonthlyReport.doc)
         .where(MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
         .order_by(MonthlyReport.made_us.desc())
         .limit(1)
     )
-    return session.scalars(wanted).one_or_none()
+    return session.scalar(wanted)
 
 
 def _start_us(month: str) -> int:

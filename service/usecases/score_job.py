@@ -14,8 +14,10 @@ from gramwatt.sci.base.errors import GramwattError, QuantityError, ScoreError
 from gramwatt.sci.journal.corrections import Correction
 from gramwatt.sci.journal.records import AnyRecord
 from gramwatt.service.container import Service
+from gramwatt.service.rollups.keeping import keep_parts
+from gramwatt.service.rollups.part import StoredPart, parts_of
 from gramwatt.service.store.documents import head_text, split_job
-from gramwatt.service.store.models import Day, Job, OpenJournal, Provisional, Score
+from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.usecases.journal import corrections_of, open_records_of, records_of
 
@@ -118,8 +120,7 @@ def score_records(
     try:
         return score(merge(records), replace(context, corrections=tuple(corrections)))
     except (QuantityError, OverflowError) as error:
-        text = f"the job's figures are beyond what can be added: {error}"
-        raise ScoreError(text, code="figures-overflow") from None
+        raise _overflow(error) from None
 
 
 def _snapshot(session: Session, job: Job) -> _Snapshot:
@@ -140,6 +141,7 @@ def _store_revision(
     service: Service, key: int, seen: _Snapshot, document: JobDoc, reason: str
 ) -> bool:
     """Add the revision; False when the job has changed since its records were read."""
+    parts = _parts(document)
     with service.store.write() as session:
         job = _locked(session, key)
         if job is None or (job.version, job.revision) != (seen.version, seen.revision):
@@ -163,9 +165,21 @@ def _store_revision(
         _store_head(job, document)
         for table in (Provisional, OpenJournal):
             session.execute(sa.delete(table).where(table.job == key))
-        for day in document["days"]:
-            session.merge(Day(job=key, day=day["day"]))
+        keep_parts(session, job, document, parts)
     return True
+
+
+def _parts(document: JobDoc) -> dict[str, StoredPart]:
+    """The job's part of each of its months; raises ScoreError for figures no month can add."""
+    try:
+        return parts_of(document)
+    except QuantityError as error:
+        raise _overflow(error) from None
+
+
+def _overflow(error: Exception) -> ScoreError:
+    text = f"the job's figures are beyond what can be added: {error}"
+    return ScoreError(text, code="figures-overflow")
 
 
 def _store_head(job: Job, document: JobDoc) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from gramwatt.sci.analysis.model_totals import model_totals
-from gramwatt.sci.analysis.month import month_document
 from tests.journals import Writer, at
+from tests.months import month_document
 from tests.sci.score.test_location import scored as placed
 from tests.sci.score.test_score import scored
 

@@ -4,12 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gramwatt.sci.analysis.month import month_document, previous_month
+from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import Writer
+from tests.months import month_document
 
 CATALOG = load_catalog()
 

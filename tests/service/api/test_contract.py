@@ -9,7 +9,6 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.analysis.month import month_document
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.service.api.openapi import document
 from gramwatt.service.api.problems import CODES
@@ -19,6 +18,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
 from tests.journals import body, journal, lines
+from tests.months import month_document
 
 NDJSON = "application/x-ndjson"
 

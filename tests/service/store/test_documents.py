@@ -102,5 +102,7 @@ def test_an_older_revision_without_units_is_one_job_over_its_days(client, stored
             for name, share in parts
         ]
         score.doc = json.dumps(document)
+        # That release kept no parts of months either.
+        session.get_one(Job, score.job).summed_revision = 0
     report = client.get("/v1/reports/monthly/2026-05.json").json
     assert [(row["unit"], row["count"]) for row in report["projects"]] == [("job", 0.25)]

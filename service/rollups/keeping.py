@@ -1,0 +1,101 @@
+"""Keep the parts of jobs' months in the store, in the transaction that changes the job.
+
+Whoever changes what a month is made of gives the month a new version, for all projects and for the
+job's own: sums that were made of another version do not hold any more.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.service.rollups.part import PORTION, SUMMED, PartRow, StoredPart
+from gramwatt.service.store.database import upsert
+from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion
+from gramwatt.service.store.timestamps import to_us
+
+ALL = ""
+"""How the store writes "every project"."""
+
+
+def keep_parts(session: Session, job: Job, document: JobDoc, parts: dict[str, StoredPart]) -> None:
+    """Replace the job's parts by those of its newest document (`parts_of`)."""
+    touched = _remove(session, job.id) | {(month, document["project"]) for month in parts}
+    session.add_all(
+        JobMonth(
+            month=month,
+            job=job.id,
+            project=document["project"],
+            job_id=job.job_id,
+            started_us=to_us(datetime.fromisoformat(document["started_at"])),
+            use=part.use,
+            texts=part.texts,
+            numbers=part.numbers,
+        )
+        for month, part in parts.items()
+    )
+    job.summed_revision = document["revision"]
+    session.flush()
+    _renew(session, touched)
+
+
+def forget_parts(session: Session, key: int) -> None:
+    """Remove the parts of a job that is deleted, and what was kept of months without any."""
+    touched = _remove(session, key)
+    session.flush()
+    _renew(session, touched)
+
+
+def read_rows(
+    session: Session, month: str, project: str | None, without: Iterable[int]
+) -> Iterator[Sequence[PartRow]]:
+    """The parts of a month's jobs in portions, but of excluded jobs and those of `without`."""
+    columns = (JobMonth.job, JobMonth.job_id, JobMonth.started_us, JobMonth.texts, JobMonth.numbers)
+    wanted = sa.select(*columns).where(JobMonth.month == month, JobMonth.use == SUMMED)
+    if project is not None:
+        wanted = wanted.where(JobMonth.project == project)
+    left_out = set(without)
+    rows = session.execute(wanted.execution_options(yield_per=PORTION))
+    for portion in rows.partitions():
+        yield [PartRow(*row) for row in portion if row.job not in left_out]
+
+
+def versions(session: Session, months: Sequence[str], project: str | None) -> dict[str, int]:
+    """The version of each of these months that has one."""
+    wanted = sa.select(MonthVersion.month, MonthVersion.version).where(
+        MonthVersion.month.in_(months), MonthVersion.project == (project or ALL)
+    )
+    return {month: version for month, version in session.execute(wanted)}
+
+
+def _remove(session: Session, key: int) -> set[tuple[str, str]]:
+    """Remove the parts of a job; the months and projects that they were in."""
+    wanted = sa.select(JobMonth.month, JobMonth.project).where(JobMonth.job == key)
+    found = {(month, project) for month, project in session.execute(wanted)}
+    if found:
+        session.execute(sa.delete(JobMonth).where(JobMonth.job == key))
+    return found
+
+
+def _renew(session: Session, touched: set[tuple[str, str]]) -> None:
+    """Give months and projects a new version, in one order; nothing stays of those without jobs."""
+    both = {(month, name) for month, project in touched for name in (project, ALL)}
+    rows: list[dict[str, str | int]] = []
+    for month, project in sorted(both):
+        of_month = [JobMonth.month == month, *([JobMonth.project == project] if project else [])]
+        if session.scalar(sa.select(sa.literal(1)).where(*of_month).limit(1)):
+            version = secrets.randbits(62)
+            rows.append({"month": month, "project": project, "version": version})
+            continue
+        for table in (MonthVersion, MonthSum):
+            gone = (table.month == month, table.project == project)
+            session.execute(sa.delete(table).where(*gone))
+    upsert(session, MonthVersion, rows)
+    for row in rows:
+        wanted = (MonthVersion.month == row["month"], MonthVersion.project == row["project"])
+        session.execute(sa.update(MonthVersion).where(*wanted).values(version=row["version"]))

@@ -1,0 +1,179 @@
+"""A job's part of a month: all that the month's document needs of it, as numbers and a few texts.
+
+`texts` are equal for jobs that are alike, so that reading many parses few of them. `numbers` is one
+array of 64-bit floats:
+
+- a head: how many rows of each table follow, whether the job ended in the month, whether its total
+  is known, that total [gCO2e], and the job's days in the month as bits of a number;
+- figures: day of the month (0: the whole month), term, label, uncertainty, value, low, high;
+- interplay: three cumulants of each uncertainty;
+- effects: uncertainty, low, high; counts: day, unit, amount; quality: key, share;
+- for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
+
+Labels (kind and source of a figure), units and keys of quality are numbered in `texts`.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from gramwatt.sci.analysis.compare import is_synthetic
+from gramwatt.sci.analysis.model_totals import OTHER
+from gramwatt.sci.analysis.month import TERMS, Part, months_of
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.errors import QuantityError
+from gramwatt.sci.base.propagation import Uncertainty
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.grid.spread import OWN
+from gramwatt.sci.score.sci_for_ai import persona
+from gramwatt.service.store.documents import to_text
+
+MOST = 1e100
+"""Figures and counts beyond this are no job's: the sum of many would not be finite."""
+BLOCKS = ("energy", "intensity", "embodied")
+HEAD, FIGURE, INTERPLAY, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
+"""Numbers in the head, and in a row of each table, in their order."""
+
+
+PORTION = 2_000
+"""Parts read at once."""
+SUMMED, EXCLUDED, REFUSED = "summed", "excluded", "refused"
+"""What becomes of a part: a person left the job out, or no sum can hold its figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """A part as the store keeps it."""
+
+    texts: str
+    numbers: bytes
+    use: str = SUMMED
+
+
+class PartRow(NamedTuple):
+    """A part as the store gives it back, with the job's key, id and start."""
+
+    job: int
+    job_id: str
+    started_us: int
+    texts: str
+    numbers: bytes
+
+
+def parts_of(job: JobDoc) -> dict[str, StoredPart]:
+    """The part of each month (YYYY-MM) that a job has a day in; empty ones of an excluded job.
+
+    Raises QuantityError for figures that no sum can hold.
+    """
+    months = months_of(job)
+    if job["excluded"] is not None:
+        return dict.fromkeys(months, StoredPart("{}", b"", EXCLUDED))
+    return {month: _Writer(job).written(part) for month, part in months.items()}
+
+
+def name_number(name: str) -> int:
+    """A name of an input as 64 bits: other names have others, but for one pair in 10^19."""
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+@dataclass
+class _Numbered:
+    """Things by the order in which they were first met."""
+
+    found: dict[Any, int] = field(default_factory=dict)
+
+    def of(self, thing: Any) -> int:
+        return self.found.setdefault(thing, len(self.found))
+
+
+class _Writer:
+    """Writes one part: tables of numbers, and the texts that they refer to."""
+
+    def __init__(self, job: JobDoc) -> None:
+        self._job = job
+        self._labels, self._keys = _Numbered(), _Numbered()
+        self._units = _Numbered({row["unit"]: n for n, row in enumerate(job["sci"])})
+        self._uncertain: dict[Any, int] = {}
+        self._figures: list[float] = []
+        self._interplay: list[float] = []
+        self._effects: list[float] = []
+        self._names = array("q")
+
+    def written(self, part: Part) -> StoredPart:
+        """The part as texts and numbers; raises QuantityError for those beyond `MOST`."""
+        self._add_figures(0, part)
+        counts: list[float] = []
+        for day in part.days:
+            number = int(day["day"][8:])
+            self._add_figures(number, Part(self._job, [day]))
+            for unit, amount in day["counts"].items():
+                counts += [number, self._units.of(unit), amount]
+        quality: list[float] = []
+        for block in BLOCKS:
+            shares: dict[str, float] = self._job["data_quality"][block]  # type: ignore[literal-required]
+            for key, share in shares.items():
+                quality += [self._keys.of((block, key)), share]
+        whole = self._job["total_g"]
+        sizes = (
+            len(self._figures) // FIGURE,
+            len(self._interplay) // INTERPLAY,
+            len(self._effects) // EFFECT,
+            len(counts) // COUNT,
+            len(quality) // QUALITY,
+        )
+        days = sum(1 << int(day["day"][8:]) for day in part.days)
+        head = (*sizes, part.ended, whole is not None, whole["value"] if whole else 0.0, days)
+        tables = (head, self._figures, self._interplay, self._effects, counts, quality)
+        numbers = array("d", [float(number) for table in tables for number in table])
+        _require_finite([*head, *self._figures, *counts, *quality])
+        return StoredPart(to_text(self._texts()), numbers.tobytes() + self._names.tobytes())
+
+    def _add_figures(self, day: int, part: Part) -> None:
+        for number, term in enumerate(TERMS):
+            figure = getattr(part.sums, term)
+            if figure is not None:
+                self._figures += [
+                    *(day, number, self._labels.of((figure.kind, figure.source))),
+                    *(self._uncertainty(figure), figure.value, figure.low, figure.high),
+                ]
+
+    def _uncertainty(self, figure: Quantity) -> int:
+        """The number of the figure's uncertainty, written at first sight; -1 for none."""
+        known = figure.uncertainty if figure.relative else Uncertainty({})
+        key = tuple(known.effects.items()), known.interplay
+        if key not in self._uncertain:
+            number = self._uncertain[key] = len(self._uncertain)
+            self._interplay += known.interplay
+            for name, effect in known.effects.items():
+                self._effects += [number, *effect]
+                self._names.extend((name_number(name), name_number(name.split(OWN)[0])))
+        return self._uncertain[key]
+
+    def _texts(self) -> dict[str, Any]:
+        job = self._job
+        return {
+            "project": job["project"],
+            "state": job["state"],
+            "model_id": job["model_id"],
+            "persona": persona(job["kind"]) or OTHER,
+            "conformance": job["conformance"],
+            "synthetic": is_synthetic(job),
+            "scored": [row["unit"] for row in job["sci"]],
+            "units": list(self._units.found),
+            "labels": list(self._labels.found),
+            "quality": list(self._keys.found),
+            "notices": sorted({(n["code"], n["message"]) for n in job["notices"]}),
+            "sources": sorted({row["figure"]["source"] for row in job["method"]["inputs"]}),
+        }
+
+
+def _require_finite(numbers: Sequence[float]) -> None:
+    for number in numbers:
+        if not math.isfinite(number) or abs(number) > MOST:
+            raise QuantityError(f"a figure of {number:g} is beyond what months can add")

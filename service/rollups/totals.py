@@ -1,0 +1,225 @@
+"""Sums of E, O, M and their total over cells: a month, a day, a project, a model, a state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from gramwatt.sci.base.propagation import Uncertainty
+from gramwatt.sci.base.quantity import Kind, Quantity, QuantityDoc, join_sources, weakest
+from gramwatt.sci.score.context import doc
+from gramwatt.service.rollups.arrays import Names, Parts
+from gramwatt.service.rollups.sums import Figures, Floats, Ints, Uncertainties, by, ends, total
+
+UNITS = ("kWh", "gCO2e", "gCO2e")
+"""Units of the terms, in the order of `TERMS`."""
+_ENERGY, _OPERATIONAL, _EMBODIED = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """One term summed by cell, with kind and source of each sum; None where nothing is known."""
+
+    unit: str
+    figures: Figures
+    uncertain: Uncertainties
+    labels: Sequence[tuple[Kind, str] | None]
+
+    def quantity(self, cell: int) -> Quantity | None:
+        """The sum of a cell; None where nothing is known."""
+        label = self.labels[cell]
+        if label is None:
+            return None
+        value, low, high = (
+            float(column[cell])
+            for column in (self.figures.value, self.figures.low, self.figures.high)
+        )
+        return Quantity(value, low, high, self.unit, *label)
+
+    def doc(self, cell: int) -> QuantityDoc | None:
+        """The sum of a cell as JSON-ready data."""
+        return doc(self.quantity(cell))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """E, O and M by cell, and C = O + M."""
+
+    parts: Parts
+    terms: tuple[Sums, Sums, Sums]
+
+    @property
+    def energy_kwh(self) -> Sums:
+        """E [kWh]."""
+        return self.terms[_ENERGY]
+
+    @property
+    def operational_g(self) -> Sums:
+        """O [gCO2e]."""
+        return self.terms[_OPERATIONAL]
+
+    @property
+    def embodied_g(self) -> Sums:
+        """M [gCO2e]."""
+        return self.terms[_EMBODIED]
+
+    @cached_property
+    def total_g(self) -> Sums:
+        """C = O + M [gCO2e] of cells where both are known."""
+        both = (self.operational_g, self.embodied_g)
+        cells = len(both[0].labels)
+        known = [all(one.labels[n] is not None for one in both) for n in range(cells)]
+        cell = np.flatnonzero(np.array(known, dtype=bool))
+        figures, uncertain = _stacked([(one.figures.taken(cell), one.uncertain) for one in both])
+        summed, own = total(np.concatenate((cell, cell)), figures, uncertain, cells)
+        labels = [
+            _joined(one.labels[n] for one in both) if known[n] else None for n in range(cells)
+        ]
+        return Sums("gCO2e", summed, own, labels)
+
+
+def by_job(parts: Parts, job: Ints, cell: Ints, cells: int) -> Totals:
+    """The sums of jobs' parts of the month; `job` and `cell` pair jobs with their cells."""
+    terms = []
+    for number in range(len(UNITS)):
+        rows = np.flatnonzero((parts.term == number) & (parts.day == 0))
+        row_of = np.full(len(parts.keys), -1)
+        row_of[parts.job[rows]] = rows
+        known = row_of[job] >= 0
+        terms.append(_summed(parts, number, row_of[job][known], cell[known], cells))
+    return Totals(parts, (terms[0], terms[1], terms[2]))
+
+
+def by_day(parts: Parts) -> Totals:
+    """The sums of jobs' parts of each day of the month, by its number."""
+    terms = []
+    for number in range(len(UNITS)):
+        rows = np.flatnonzero((parts.term == number) & (parts.day > 0))
+        terms.append(_summed(parts, number, rows, parts.day[rows], 32))
+    return Totals(parts, (terms[0], terms[1], terms[2]))
+
+
+def change(new: Totals, old: Totals, term: str) -> Quantity | None:
+    """A term of a month over that of the one before, both of one cell; None for none or zero.
+
+    Hours of one grid are taken as equal, as `grid.spread.at_equal_grid` does, and what both share
+    cancels, as in `Uncertainty.times`.
+    """
+    after, before = getattr(new, term), getattr(old, term)
+    above: Quantity | None = after.quantity(0)
+    below: Quantity | None = before.quantity(0)
+    if above is None or below is None or not below.low > 0:
+        return None
+    if not (above.relative and below.relative):
+        return above.over(below, "1")
+    inputs = [_inputs(sums, of.parts.names) for sums, of in ((after, new), (before, old))]
+    shared = np.intersect1d(inputs[0].bases, inputs[1].bases)
+    low, high, interplay = _quotient(*(one.without_hours(shared) for one in inputs))
+    kind, source = _joined([after.labels[0], before.labels[0]])
+    value, both = above.value / below.value, ends(low, high, interplay)
+    edges = (value * math.exp(both.low), value * math.exp(both.high))
+    return Quantity(value, min(edges[0], value), max(edges[1], value), "1", kind, source)
+
+
+class _Inputs(NamedTuple):
+    """What moves one figure: names, their beginnings, effects, and the effects' interplay."""
+
+    names: Ints
+    bases: Ints
+    low: Floats
+    high: Floats
+    interplay: Floats
+
+    def without_hours(self, shared: Ints) -> _Inputs:
+        """The same without the hours of grids whose annual value is among `shared`."""
+        kept = ~((self.names != self.bases) & np.isin(self.bases, shared))
+        columns = (self.names[kept], self.bases[kept], self.low[kept], self.high[kept])
+        return _Inputs(*columns, self.interplay)
+
+
+def _inputs(sums: Sums, names: Names) -> _Inputs:
+    uncertain = sums.uncertain
+    rows = slice(uncertain.firsts[0], uncertain.firsts[0] + uncertain.sizes[0])
+    place = uncertain.names[rows]
+    columns = names.names[place], names.bases[place], uncertain.low[rows], uncertain.high[rows]
+    return _Inputs(*columns, uncertain.interplay[0])
+
+
+def _quotient(above: _Inputs, below: _Inputs) -> tuple[Floats, Floats, Floats]:
+    """Effects on one figure over another, and their interplay (`Uncertainty.times`, sign -1)."""
+    if not len(below.names):
+        return above.low, above.high, above.interplay
+    names, place = np.unique(np.concatenate((above.names, below.names)), return_inverse=True)
+    low, high = (
+        by(place, np.concatenate((one, -other)), len(names))
+        for one, other in ((above.low, below.low), (above.high, below.high))
+    )
+    kept = np.maximum(np.abs(low), np.abs(high)) > 1e-12
+    alike = len(names) < len(place)
+    signs = np.array([-1.0, -1.0, -1.0] if alike else [-1.0, 1.0, -1.0])
+    return low[kept], high[kept], above.interplay + signs * below.interplay
+
+
+def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums:
+    figures, uncertain = total(cell, parts.figures.taken(rows), parts.uncertain, cells)
+    labels = _labels(parts, parts.label[rows], parts.job[rows], cell, cells)
+    sums = Sums(UNITS[term], figures, uncertain, labels)
+    return _with_plain(sums, parts.names)
+
+
+def _with_plain(sums: Sums, names: Names) -> Sums:
+    """Sums made of their ends alone count as one input named by their sources, as any figure."""
+    figures, own = sums.figures, sums.uncertain
+    plain = np.flatnonzero(figures.relative & (own.sizes == 0) & (figures.low < figures.high))
+    if not len(plain):
+        return sums
+    rows = []
+    for cell in map(int, plain):
+        _, source = sums.labels[cell] or ("", "")
+        value, low, high = (c[cell] for c in (figures.value, figures.low, figures.high))
+        (effect,) = Uncertainty.of_input(source, value, low, high).effects.values()
+        rows.append((names.of(source), *effect))
+    added = np.array(rows)
+    firsts, sizes = own.firsts.copy(), own.sizes.copy()
+    firsts[plain], sizes[plain] = len(own.names) + np.arange(len(plain)), 1
+    columns = (own.names, own.low, own.high)
+    number, below, above = (np.append(c, added[:, n]) for n, c in enumerate(columns))
+    whole = Uncertainties(firsts, sizes, number.astype(np.int64), below, above, own.interplay)
+    return replace(sums, uncertain=whole)
+
+
+def _stacked(both: Sequence[tuple[Figures, Uncertainties]]) -> tuple[Figures, Uncertainties]:
+    """Two columns of figures as one, with their uncertainties numbered on."""
+    (one, known), (other, more) = both
+    pairs = [(one.value, other.value), (one.low, other.low), (one.high, other.high)]
+    numbers = (one.uncertain, other.uncertain + len(known.sizes))
+    value, low, high = map(np.concatenate, pairs)
+    figures = Figures(value, low, high, np.concatenate(numbers))
+    fields = ("sizes", "names", "low", "high", "interplay")
+    joined = {n: np.concatenate((getattr(known, n), getattr(more, n))) for n in fields}
+    firsts = np.concatenate((known.firsts, more.firsts + len(known.names)))
+    return figures, Uncertainties(firsts=firsts, **joined)
+
+
+def _labels(
+    parts: Parts, label: Ints, job: Ints, cell: Ints, cells: int
+) -> list[tuple[Kind, str] | None]:
+    """The weakest kind of each cell, and its sources in the order of the jobs."""
+    stride = len(parts.labels)
+    found, place = np.unique(cell * stride + label, return_inverse=True)
+    first = np.full(len(found), len(parts.keys))
+    np.minimum.at(first, place, job)
+    met: list[list[tuple[Kind, str]]] = [[] for _ in range(cells)]
+    for key in found[np.lexsort((first, found // stride))]:
+        met[key // stride].append(parts.labels[key % stride])
+    return [_joined(of_cell) if of_cell else None for of_cell in met]
+
+
+def _joined(labels: Iterable[tuple[Kind, str] | None]) -> tuple[Kind, str]:
+    known = [label for label in labels if label is not None]
+    return weakest(kind for kind, _ in known), join_sources(source for _, source in known)
