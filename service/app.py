@@ -10,6 +10,7 @@ from typing import Any
 from flask import Flask, Response, request
 
 from gramwatt.service.api import (
+    compat,
     estimates,
     health,
     jobs,
@@ -36,6 +37,7 @@ GROUPS: tuple[Routes, ...] = (
     estimates.routes,
     suggestions.routes,
     schedules.routes,
+    compat.routes,
     health.routes,
 )
 

@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "meter-synthetic": "Readings come from a synthetic or replayed meter, not from hardware.",
     "meter-source-absent": "A meter was not available on this machine.",
     "device-visibility": "The visible devices could not be matched exactly.",
+    "codecarbon-limits": "codecarbon's client leaves out what bears on the figures.",
     "overlap-removed": "Two writers covered the same device and time; it was counted once.",
     "records-refused": "Stored lines state what no device can do; they are left out.",
     "identity-conflict": "Two lines with the same identity disagree.",

@@ -137,7 +137,8 @@ def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:
     for code in codes:
         by_status.setdefault(CODES[code][0], []).append(CODES[code][1])
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    responses: dict[str, Any] = {"200": {"description": "The answer.", "content": content}}
+    answer = {"description": "The answer.", "content": content}
+    responses: dict[str, Any] = {str(operation.status): answer}
     for status, texts in sorted(by_status.items()):
         description = " ".join(dict.fromkeys(texts))
         responses[str(status)] = {"description": description, "content": problem}

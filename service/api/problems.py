@@ -32,6 +32,7 @@ CODES: dict[str, tuple[int, str]] = {
     "not-found": (404, "There is no such page."),
     "unknown-job": (404, "There is no such job."),
     "unknown-revision": (404, "The job has no such revision."),
+    "unknown-run": (404, "There is no such run of a codecarbon client."),
     "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
     "no-data": (404, "Nothing was measured in that month."),
     "unknown-name": (404, "The catalog has no row of that name."),

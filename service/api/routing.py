@@ -43,6 +43,7 @@ class Operation:
     answers: Mapping[str, type | None]
     problems: tuple[str, ...]
     takes_lines: bool = False
+    status: int = 200
     hints: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -70,7 +71,7 @@ class Operation:
             inputs["body"] = _from_body(self.body)
         wanted = {name: value for name, value in inputs.items() if name in self.hints}
         answer = self.view(**wanted)
-        return answer if isinstance(answer, Response) else json_response(answer)
+        return answer if isinstance(answer, Response) else json_response(answer, self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,11 @@ class Routes:
         """Declare a GET route, the problems it may answer with and its media types."""
         return self._declare("GET", rule, problems, media)
 
-    def post(self, rule: str, *problems: str, lines: bool = False) -> Callable[[View], View]:
+    def post(
+        self, rule: str, *problems: str, lines: bool = False, status: int = 200
+    ) -> Callable[[View], View]:
         """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself."""
-        return self._declare("POST", rule, problems, None, lines=lines)
+        return self._declare("POST", rule, problems, None, lines=lines, status=status)
 
     def patch(self, rule: str, *problems: str) -> Callable[[View], View]:
         """Declare a PATCH route with a JSON body."""
@@ -109,12 +112,15 @@ class Routes:
         media: Mapping[str, type | None] | None,
         *,
         lines: bool = False,
+        status: int = 200,
     ) -> Callable[[View], View]:
         def register(view: View) -> View:
             hints = get_type_hints(view)
             answers = media or {JSON: hints.pop("return", None)}
             hints.pop("return", None)
-            self.operations.append(Operation(method, rule, view, answers, problems, lines, hints))
+            self.operations.append(
+                Operation(method, rule, view, answers, problems, lines, status, hints)
+            )
             return view
 
         return register
@@ -126,9 +132,9 @@ class Routes:
             app.add_url_rule(operation.rule, name, operation.respond, methods=[operation.method])
 
 
-def json_response(document: object) -> Response:
+def json_response(document: object, status: int = 200) -> Response:
     """An answer in JSON; NaN and infinity have no place in it."""
-    return Response(json.dumps(document, allow_nan=False), content_type=JSON)
+    return Response(json.dumps(document, allow_nan=False), status, content_type=JSON)
 
 
 def body_of_type(media_type: str) -> bytes:

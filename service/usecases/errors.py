@@ -7,6 +7,8 @@ UseCaseError
 ├── UnknownRevisionError  the job has no such score revision
 ├── StillRunsError        the job has not ended, so it has no revision to replace
 ├── CorrectionError       a correction without a meaning (carries the field and close names)
+├── UnknownRunError       no such run of a codecarbon client
+├── RefusedMessageError   a message of a codecarbon client without a meaning
 ├── NoDataError           nothing was measured in that month
 ├── CursorError           a text that is not a cursor of the list
 └── NotReadyError         the database cannot be reached or is not up to date
@@ -79,6 +81,18 @@ class StillRunsError(UseCaseError):
     """The job has not ended, so it has no revision to replace."""
 
     code = "conflict"
+
+
+class UnknownRunError(UseCaseError):
+    """No such run of a codecarbon client, or it has sent nothing for a month."""
+
+    code = "unknown-run"
+
+
+class RefusedMessageError(UseCaseError):
+    """A message of a codecarbon client that cannot be a reading; the text says why."""
+
+    code = "invalid"
 
 
 class NoDataError(UseCaseError):
