@@ -14,6 +14,12 @@ from gramwatt.service.cli.common import (
     service_config,
     stop,
 )
+from gramwatt.service.cli import corrections, export, imports, jobs, report
+from gramwatt.service.cli.common import database_errors, open_service, service_config, stop
+
+DatabaseUrl = Annotated[
+    str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... [default: home]")
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -39,6 +45,11 @@ def add_commands(app: typer.Typer) -> None:
     exports.command("modelcard")(export.export_modelcard)
     exports.command("csv")(export.export_csv)
     app.add_typer(exports, name="export")
+    incoming = typer.Typer(no_args_is_help=True, help="Take in what other tools measured.")
+    # A callback keeps the name of the subcommand while there is only one.
+    incoming.callback()(lambda: None)
+    incoming.command("codecarbon")(imports.import_codecarbon)
+    app.add_typer(incoming, name="import")
 
 
 def serve(

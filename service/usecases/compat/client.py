@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
@@ -24,10 +24,10 @@ NODE, WRITER = "codecarbon", "codecarbon"
 Part = Literal["gpu", "cpu", "ram"]
 PARTS: tuple[Part, ...] = get_args(Part)
 LONGEST = timedelta(days=1)
-"""The longest interval of a journal; a longer span is cut into equal parts."""
-FALLBACK_PLACE = (46.8, -71.2)
-"""Latitude and longitude that the client states, with Quebec, when it cannot look up where it is
-(codecarbon/external/geography.py of 3.3.2)."""
+"""The longest interval of a journal."""
+FALLBACK_PLACE = ("CAN", 46.8, -71.2)
+"""Country, latitude and longitude that the client states when it cannot look up where it is, with
+the region Quebec (codecarbon/external/geography.py of 3.3.2)."""
 GPUS_MOST = 1024
 LIMITS = "codecarbon-limits"
 CPU_TEXT = (
@@ -119,9 +119,9 @@ class Machine:
         if energy_kwh["gpu"] > 0:
             each = j_from_kwh(energy_kwh["gpu"]) / max(1, len(self.gpus))
             joules |= {f"gpu-{number}": each for number in range(max(1, len(self.gpus)))}
-        pieces = list(_pieces(*span))
+        length = span[1] - span[0]
         found: list[IntervalRecord] = []
-        for start, end in pieces:
+        for start, end in _pieces(*span):
             for device_id, whole_j in joules.items():
                 found.append(
                     IntervalRecord(
@@ -130,7 +130,7 @@ class Machine:
                         device_id=device_id,
                         start=start,
                         end=end,
-                        energy_j=whole_j / len(pieces),
+                        energy_j=whole_j * ((end - start) / length),
                         kind="measured" if device_id.startswith("gpu") else "estimated",
                     )
                 )
@@ -178,16 +178,26 @@ def place(
 
     A region within a country is used where the catalog has a zone of that name there.
     """
-    provider, region = fields.get("cloud_provider"), fields.get("cloud_region")
-    if provider and region:
-        return None, f"{provider}:{region}".lower(), ()
-    if (fields.get("latitude"), fields.get("longitude")) == FALLBACK_PLACE:
+    country = fields.get("country_iso_code")
+    provider, cloud_region = fields.get("cloud_provider"), fields.get("cloud_region")
+    if provider and cloud_region:
+        region = f"{provider}:{cloud_region}".lower()
+        if not country or _is_known(region, catalog):
+            return None, region, ()
+    if (country, fields.get("latitude"), fields.get("longitude")) == FALLBACK_PLACE:
         text = "it could not look up where it ran and states Quebec instead, which is not used"
         return None, None, (notice(text),)
-    country = fields.get("country_iso_code")
     if not country:
         return None, None, ()
     return _zone_in(str(country), str(fields.get("region") or ""), catalog), None, ()
+
+
+def _is_known(region: str, catalog: Catalog) -> bool:
+    try:
+        catalog.region(region)
+    except LookupFailed:
+        return False
+    return True
 
 
 def _zone_in(country: str, region: str, catalog: Catalog) -> str | None:
@@ -209,6 +219,8 @@ def _plain(name: str) -> str:
 
 
 def _pieces(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    number = max(1, math.ceil((end - start) / LONGEST))
-    edges: Sequence[datetime] = [start + (end - start) * n / number for n in range(number)]
-    yield from zip(edges, (*edges[1:], end), strict=True)
+    """The span in steps of LONGEST from its start, so that a longer one has the same steps."""
+    while end - start > LONGEST:
+        yield start, start + LONGEST
+        start += LONGEST
+    yield start, end

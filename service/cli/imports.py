@@ -1,0 +1,93 @@
+"""The commands `gramwatt import ...`: what other tools have measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gramwatt.service.cli.common import AsJson, open_service, print_json, stop
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from gramwatt.service.usecases.compat.emissions_csv import ImportAnswer
+
+SHOWN_MOST = 20
+"""Refused rows that are named on the terminal; `--json` has all."""
+
+
+def import_codecarbon(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="An emissions.csv.")],
+    timezone: Annotated[
+        str | None,
+        typer.Option(help="Where the file's clock stood, such as Europe/Paris. [this machine's]"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a job of every run in a codecarbon emissions.csv; importing again changes nothing.
+
+    Rows that cannot be used are named by line and leave exit code 1; the others are imported.
+    """
+    from gramwatt.service.store.migrate import upgrade
+    from gramwatt.service.usecases.compat.emissions_csv import NotCodecarbonError, import_csv
+
+    zone = _zone(timezone)
+    with open_service() as service, _progress() as progress:
+        upgrade(service.store)
+        try:
+            answer = import_csv(service, file, zone, progress)
+        except NotCodecarbonError as error:
+            stop(2, str(error))
+        except OSError as error:
+            stop(2, f"cannot read {file}: {error.strerror or error}")
+    if as_json:
+        print_json(answer)
+    else:
+        print(_summary(answer))
+    for row in [] if as_json else answer["rejected"][:SHOWN_MOST]:
+        print(f"gramwatt: {file}, line {row['line']}: {row['message']}", file=sys.stderr)
+    if len(answer["rejected"]) > SHOWN_MOST and not as_json:
+        more = len(answer["rejected"]) - SHOWN_MOST
+        print(f"gramwatt: and {more} more rows; --json names all", file=sys.stderr)
+    if answer["rejected"]:
+        raise typer.Exit(1)
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return None if name is None else ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        stop(2, f"--timezone {name!r} is not known; write one such as Europe/Paris or UTC")
+
+
+def _summary(answer: ImportAnswer) -> str:
+    jobs = len(answer["imported"])
+    rest = {
+        "replaced by a longer row": len(answer["updated"]),
+        "already there": answer["duplicate"],
+        "earlier rows of a run": answer["superseded"],
+        "refused": len(answer["rejected"]),
+    }
+    parts = [f"{number} {what}" for what, number in rest.items() if number]
+    return ", ".join([f"imported {jobs} job{'' if jobs == 1 else 's'}", *parts])
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr where that is a terminal; else nothing."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("importing")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
