@@ -126,7 +126,7 @@ def story(root, tmp_path_factory):
         killed = start_client(root, folder, "offline", f"{recorded.url}{BASE}", 60)
         wait_for(lambda: len(recorded.runs_posting()) == 3)
         killed.send_signal(signal.SIGKILL)
-        again = start_client(root, folder, "offline", f"{recorded.url}{BASE}", 1.4)
+        again = start_client(root, folder, "offline", f"{recorded.url}{BASE}", 2.6)
         outputs = [process.communicate(timeout=90)[0] for process in (offline, online, again)]
         killed.communicate()
         recorded.said = [json.loads(output.splitlines()[-1]) for output in outputs]
