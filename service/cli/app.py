@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli import corrections, export, jobs, report, schedules
+from gramwatt.service.cli import corrections, export, imports, jobs, report, schedules
 from gramwatt.service.cli.common import (
     DatabaseUrl,
     database_errors,
@@ -14,12 +14,6 @@ from gramwatt.service.cli.common import (
     service_config,
     stop,
 )
-from gramwatt.service.cli import corrections, export, imports, jobs, report
-from gramwatt.service.cli.common import database_errors, open_service, service_config, stop
-
-DatabaseUrl = Annotated[
-    str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... [default: home]")
-]
 
 
 def add_commands(app: typer.Typer) -> None:

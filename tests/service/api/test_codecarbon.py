@@ -156,16 +156,16 @@ def test_the_job_has_the_whole_energy_and_the_true_length_of_what_the_client_mea
     said = story.said[0]
     job_id = story.job_on("FR")
     rows = story.intervals(job_id)
-    # What the client measured after its last message, under 1 s of it, it never sends.
+    # What the client measured before its first message or after its last, if under 1 s, it drops.
     unsent_s = said["duration"] - sum(
         message["emissions_sum"] / message["emissions_rate"] for message in story.messages(job_id)
     )
-    assert 0 <= unsent_s < 1
+    assert 0 <= unsent_s < 2
     spans = {(parse_time(row["start"]), parse_time(row["end"])) for row in rows}
     covered_s = sum((end - start).total_seconds() for start, end in spans)
     assert covered_s == pytest.approx(said["duration"] - unsent_s, abs=1e-4)
     truncated_s = sum(message["duration"] for message in story.messages(job_id))
-    assert covered_s > truncated_s + 1  # the seconds it states add up to a second less, or more
+    assert covered_s > truncated_s + 0.1  # the seconds that it states are cut
     # Two boards at 300 W.
     gpu_j = by_part(rows)["gpu"] * KWH
     assert gpu_j == pytest.approx(600 * covered_s, rel=0.01)
