@@ -8,9 +8,18 @@ from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
+from gramwatt.sci.journal.records import JobKind
 from gramwatt.service.api.line_stream import body_lines
 from gramwatt.service.api.routing import NDJSON, Routes, Strict
-from gramwatt.service.api.support import ABSENT, CALLER, JobPath, Page, ProjectQuery, service
+from gramwatt.service.api.support import (
+    ABSENT,
+    CALLER,
+    JobPath,
+    Moment,
+    Page,
+    ProjectQuery,
+    service,
+)
 from gramwatt.service.usecases.answers import (
     DeletedJob,
     IngestAnswer,
@@ -30,21 +39,39 @@ from gramwatt.service.usecases.lists import (
     projects_page,
     revisions_page,
 )
+from gramwatt.service.usecases.lists.filters import NEWEST_FIRST, Sort
 
 routes = Routes("jobs")
 ENDED = *ABSENT, "not-scorable"
 
 
-class JobsQuery(Page, ProjectQuery):
-    """Filters and page of the list of jobs."""
+Name = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
+TagFilter = Annotated[str, Field(max_length=1024, pattern=r"^[^:\x00][^\x00]*:[^\x00]*$")]
 
+
+class JobsQuery(Page, ProjectQuery):
+    """Filters, order and page of the list of jobs."""
+
+    kind: JobKind | None = Field(None, description="Only jobs of this kind.")
     state: JobState | None = Field(None, description="Only jobs in this state.")
-    model_id: str | None = Field(
-        None,
-        min_length=1,
-        max_length=512,
-        pattern=r"^[^\x00]+$",
-        description="Only runs of this model; the answer then has their sums too.",
+    since: Moment | None = Field(None, description="Only jobs that started then or later.")
+    until: Moment | None = Field(None, description="Only jobs that started before.")
+    tag: list[TagFilter] = Field(
+        default_factory=list,
+        max_length=16,
+        description="Only jobs with this tag, `key:value`; of several, with all of them.",
+    )
+    hardware: Name | None = Field(None, description="Only jobs with a device of this catalog id.")
+    zone: Name | None = Field(None, description="Only jobs with a node in this grid zone.")
+    user: Name | None = Field(None, description="Only jobs with this text as their tag `user`.")
+    name: Name | None = Field(None, description="Only jobs of exactly this name.")
+    model_id: Name | None = Field(
+        None, description="Only runs of this model; the answer then has their sums too."
+    )
+    sort: Sort = Field(
+        NEWEST_FIRST,
+        description="The order; with `-` the largest first. Jobs whose figure is not known come "
+        "last in both directions.",
     )
 
 
@@ -108,9 +135,9 @@ def add_records(path: JobPath) -> IngestAnswer:
 
 @routes.get("/v1/jobs")
 def list_jobs(query: JobsQuery) -> JobsAnswer:
-    """Jobs, newest first; of one model with the sums over all its runs."""
-    only = {"project": query.project, "state": query.state, "model_id": query.model_id}
-    return jobs_page(service(), query.limit, query.cursor, **only)
+    """Jobs, newest first unless sorted; of one model with the sums over all its runs."""
+    only = query.model_dump(exclude={"limit", "cursor", "tag"})
+    return jobs_page(service(), query.limit, query.cursor, tags=tuple(query.tag), **only)
 
 
 @routes.get("/v1/jobs/<job_id>", *ENDED)

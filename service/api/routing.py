@@ -65,7 +65,7 @@ class Operation:
         """Parse the request, call the view and serialise what it returns."""
         inputs: dict[str, Any] = {
             "path": from_strings(self.path, path_values, "path"),
-            "query": from_strings(self.query, _parameters(), "query"),
+            "query": from_strings(self.query, _parameters(self.query), "query"),
         }
         if self.body is not None:
             inputs["body"] = _from_body(self.body)
@@ -146,17 +146,23 @@ def body_of_type(media_type: str) -> bytes:
     return request.get_data(cache=False)
 
 
-def _parameters() -> dict[str, str]:
-    for name in request.args:
-        if len(request.args.getlist(name)) > 1:
+def _parameters(model: type[BaseModel]) -> dict[str, str | list[str]]:
+    """The parameters of the request; one may be repeated where the model has a list."""
+    given: dict[str, str | list[str]] = {}
+    for name, values in request.args.lists():
+        if name in model.model_fields and model.model_fields[name].default_factory is list:
+            given[name] = values
+        elif len(values) > 1:
             raise invalid(f"query.{name}", "given more than once", "repeated")
-    return request.args.to_dict()
+        else:
+            given[name] = values[0]
+    return given
 
 
-def from_strings(model: type[Model], values: Mapping[str, str], where: str) -> Model:
+def from_strings(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
     """The model of texts out of an address; raises Problem, naming `where`, for one it refuses."""
     try:
-        return model.model_validate_strings(values)
+        return model.model_validate(values, strict=False)
     except ValidationError as error:
         raise from_validation(error, where) from None
 

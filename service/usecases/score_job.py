@@ -17,6 +17,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import keep_parts
 from gramwatt.service.rollups.part import StoredPart, parts_of
 from gramwatt.service.store.documents import head_text, split_job
+from gramwatt.service.store.job_labels import show
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.usecases.journal import corrections_of, open_records_of, records_of
@@ -94,7 +95,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         session.merge(
             Provisional(job=key, version=seen.version, made_us=now_us, doc=doc, series=series)
         )
-        _store_head(job, document)
+        _store_head(session, job, document)
 
 
 def score_records(
@@ -162,7 +163,7 @@ def _store_revision(
         )
         job.revision = document["revision"]
         job.scored_version = seen.version
-        _store_head(job, document)
+        _store_head(session, job, document)
         for table in (Provisional, OpenJournal):
             session.execute(sa.delete(table).where(table.job == key))
         keep_parts(session, job, document, parts)
@@ -182,7 +183,8 @@ def _overflow(error: Exception) -> ScoreError:
     return ScoreError(text, code="figures-overflow")
 
 
-def _store_head(job: Job, document: JobDoc) -> None:
+def _store_head(session: Session, job: Job, document: JobDoc) -> None:
     job.head = head_text(document)
+    show(session, job, document, document)
     job.grade = document["data_quality"]["grade"]
     job.notices = len(document["notices"])
