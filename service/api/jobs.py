@@ -122,6 +122,12 @@ class JobAnswer(JobHead):
     links: Links
 
 
+class RescoreAnswer(JobAnswer):
+    """The job as scored again; `changed` is whether that made a new revision."""
+
+    changed: bool
+
+
 @routes.post("/v1/jobs/<job_id>/records", "deleted-job", lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON, plain or with Content-Encoding: gzip), idempotently.
@@ -169,12 +175,14 @@ def delete(path: JobPath) -> DeletedJob:
 
 
 @routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict")
-def rescore_job(path: JobPath, body: RescoreBody) -> JobAnswer:
+def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
     """Score an ended job again, with today's catalog and intensity.
 
-    The answer is the new revision; older ones stay.
+    The answer is the newest revision; older ones stay. The same inputs give the same score to the
+    last digit, and then no revision is made.
     """
-    return _answer(rescore(service(), path.job_id, body.reason))
+    job, changed = rescore(service(), path.job_id, body.reason)
+    return {**_answer(job), "changed": changed}
 
 
 @routes.get("/v1/jobs/<job_id>/revisions", *ABSENT)

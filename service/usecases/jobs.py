@@ -89,8 +89,8 @@ def job_document(service: Service, job_id: str, revision: int | None = None) -> 
     return StoredDocument(score.doc, score.series)
 
 
-def rescore(service: Service, job_id: str, reason: str) -> JobSummary:
-    """Make a new revision of a job that has ended.
+def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, bool]:
+    """Score a job that has ended again, and whether that changed anything and so made a revision.
 
     Raises UnknownJobError, StillRunsError or ScoreError.
     """
@@ -100,7 +100,8 @@ def rescore(service: Service, job_id: str, reason: str) -> JobSummary:
         raise StillRunsError(f"job {job_id!r} still runs; it is scored when it ends")
     score_job(service, job.id, reason, force=True)
     with service.store.read() as session:
-        return JobSummary.from_row(find_job(session, job_id))
+        rescored = find_job(session, job_id)
+    return JobSummary.from_row(rescored), rescored.revision != job.revision
 
 
 def _scored_job(service: Service, job_id: str) -> Job:

@@ -56,8 +56,9 @@ def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool
 def score_job(service: Service, key: int, reason: str, *, force: bool = False) -> None:
     """Store a new revision unless the newest lines are scored; raises ScoreError.
 
-    With `force`, also when they are. Scoring runs outside the transaction. If lines arrived or
-    another process scored meanwhile, it starts over, or leaves it at that process's revision.
+    With `force`, also when they are. A score that is the same to the last digit makes none.
+    Scoring runs outside the transaction. If lines arrived or another process scored meanwhile, it
+    starts over, or leaves it at that process's revision.
     """
     while True:
         with service.store.read() as session:
@@ -141,26 +142,17 @@ def _locked(session: Session, key: int) -> Job | None:
 def _store_revision(
     service: Service, key: int, seen: _Snapshot, document: JobDoc, reason: str
 ) -> bool:
-    """Add the revision; False when the job has changed since its records were read."""
+    """Add the revision if it differs; False when the job has changed since it was read."""
     parts = _parts(document)
     with service.store.write() as session:
         job = _locked(session, key)
         if job is None or (job.version, job.revision) != (seen.version, seen.revision):
             return False
-        doc, series = split_job(document)
-        session.add(
-            Score(
-                job=key,
-                revision=document["revision"],
-                made_us=service.now_us(),
-                reason=reason,
-                engine_version=document["method"]["engine_version"],
-                catalog_version=document["method"]["catalog_version"],
-                conformance=document["conformance"],
-                doc=doc,
-                series=series,
-            )
-        )
+        unchanged: JobDoc = {**document, "revision": job.revision}
+        if _is_stored(session, key, unchanged):
+            document = unchanged
+        else:
+            session.add(_revision(key, document, reason, service.now_us()))
         job.revision = document["revision"]
         job.scored_version = seen.version
         _store_head(session, job, document)
@@ -181,6 +173,30 @@ def _parts(document: JobDoc) -> dict[str, StoredPart]:
 def _overflow(error: Exception) -> ScoreError:
     text = f"the job's figures are beyond what can be added: {error}"
     return ScoreError(text, code="figures-overflow")
+
+
+def _is_stored(session: Session, key: int, document: JobDoc) -> bool:
+    """Whether the job has exactly this revision: the same inputs gave the same score."""
+    wanted = sa.select(Score.doc, Score.series).where(
+        Score.job == key, Score.revision == document["revision"]
+    )
+    stored = session.execute(wanted).one_or_none()
+    return stored is not None and tuple(stored) == split_job(document)
+
+
+def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:
+    doc, series = split_job(document)
+    return Score(
+        job=key,
+        revision=document["revision"],
+        made_us=made_us,
+        reason=reason,
+        engine_version=document["method"]["engine_version"],
+        catalog_version=document["method"]["catalog_version"],
+        conformance=document["conformance"],
+        doc=doc,
+        series=series,
+    )
 
 
 def _store_head(session: Session, job: Job, document: JobDoc) -> None:

@@ -6,7 +6,10 @@ import json
 
 import sqlalchemy as sa
 
+from gramwatt.sci.analysis.revisions import revision_change
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.container import Service
+from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Device, Interval, Score
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.answers import (
@@ -18,12 +21,16 @@ from gramwatt.service.usecases.answers import (
 from gramwatt.service.usecases.jobs import find_job
 from gramwatt.service.usecases.lists.cursors import cut, decode_cursor
 
+MOST = 2**31 - 1
+"""The largest number of a revision."""
+
 
 def revisions_page(
     service: Service, job_id: str, limit: int, cursor: str | None
 ) -> RevisionsAnswer:
     """Score revisions of a job, newest first; raises UnknownJobError or CursorError."""
-    before = decode_cursor(cursor, int)[0] if cursor else 2**31
+    # PostgreSQL takes no number that its column cannot hold, not even to compare with it.
+    before = min(max(decode_cursor(cursor, int)[0], 0), MOST) if cursor else MOST
     with service.store.read() as session:
         wanted = (
             sa.select(Score)
@@ -33,7 +40,12 @@ def revisions_page(
         )
         rows = session.scalars(wanted).all()
     shown, following = cut(rows, limit, lambda score: (score.revision,))
-    return {"revisions": [_revision(score) for score in shown], "next_cursor": following}
+    documents = [read_job(score.doc) for score in rows]
+    before = [*documents[1:], None]
+    return {
+        "revisions": list(map(_revision, shown, documents, before)),
+        "next_cursor": following,
+    }
 
 
 def intervals_page(
@@ -55,8 +67,7 @@ def intervals_page(
     return {"intervals": intervals, "next_cursor": following}
 
 
-def _revision(score: Score) -> RevisionRow:
-    document = json.loads(score.doc)
+def _revision(score: Score, document: JobDoc, before: JobDoc | None) -> RevisionRow:
     return {
         "revision": score.revision,
         "made_at": text_from_us(score.made_us),
@@ -66,6 +77,7 @@ def _revision(score: Score) -> RevisionRow:
         "conformance": score.conformance,
         "energy_kwh": document["energy_kwh"],
         "total_g": document["total_g"],
+        "change": revision_change(before, document) if before is not None else None,
     }
 
 
