@@ -131,9 +131,7 @@ def _input_text(row: ChangedInputDoc) -> str:
     before, after = row["before"], row["after"]
     if isinstance(before, dict) and isinstance(after, dict) and before["unit"] == after["unit"]:
         if before["value"] == after["value"]:
-            ends = ("low", "high")
-            old, new = (_values([side[end] for end in ends], side["unit"], before["value"])
-                        for side in (before, after))  # fmt: skip
+            old, new = (_range(side) for side in (before, after))
             return f"range of {what} {old} -> {new}"
         return f"{what} {_step(before['value'], after['value'], before['unit'])}"
     return f"{what} {_side(before)} -> {_side(after)}"
@@ -142,13 +140,18 @@ def _input_text(row: ChangedInputDoc) -> str:
 def _side(side: QuantityDoc | str | None) -> str:
     if side is None:
         return "none"
-    return side if isinstance(side, str) else _values([side["value"]], side["unit"], side["value"])
+    return side if isinstance(side, str) else _value(side)
 
 
-def _values(values: list[float], unit: str, reference: float) -> str:
-    size, name = prefix(abs(reference), unit)
-    texts = " to ".join(_digits(value / size, 4) for value in values)
-    return f"{texts} {_short(name)}".rstrip()
+def _value(figure: QuantityDoc) -> str:
+    size, name = prefix(abs(figure["value"]), figure["unit"])
+    return f"{_digits(figure['value'] / size, 4)} {_short(name)}".rstrip()
+
+
+def _range(figure: QuantityDoc) -> str:
+    size, name = prefix(abs(figure["value"]), figure["unit"])
+    low, high = (_digits(end / size, 4) for end in (figure["low"], figure["high"]))
+    return f"{low} to {high} {_short(name)}".rstrip()
 
 
 def _step(before: float, after: float, unit: str) -> str:
