@@ -10,13 +10,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.types import TypeEngine
 
-<<<<<<<< HEAD:service/store/migrations/versions/0011_lists_of_jobs.py
 revision = "0011"
 down_revision = "0010"
-========
-revision = "0008"
-down_revision = "0007"
->>>>>>>> d5e1c26 (Renumber the migration of the lists of jobs; the tables of periodic work came first):service/store/migrations/versions/0008_lists_of_jobs.py
 branch_labels = None
 depends_on = None
 
