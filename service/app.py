@@ -20,6 +20,7 @@ from gramwatt.service.api import (
     schedules,
     suggestions,
 )
+from gramwatt.service.api.conditional import tagged
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.routing import Routes, json_response
 from gramwatt.service.api.support import EXTENSION
@@ -107,6 +108,6 @@ def _add_openapi(app: Flask, groups: Iterable[Routes]) -> None:
 
     def openapi_document() -> Response:
         """The OpenAPI document, made at the first request for it."""
-        return json_response(document())
+        return tagged(json_response(document()))
 
     app.add_url_rule("/openapi.json", "openapi", openapi_document)

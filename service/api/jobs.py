@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from functools import partial
+from threading import BoundedSemaphore
+from typing import Annotated, Any, Literal, TypedDict
 
+from flask import Response
 from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.journal.records import JobKind
+from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN, JobKind
+from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_tag
 from gramwatt.service.api.line_stream import body_lines
-from gramwatt.service.api.routing import NDJSON, Routes, Strict
+from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, once
+from gramwatt.service.api.routing import JSON, NDJSON, Routes, Strict, json_response
 from gramwatt.service.api.support import (
     ABSENT,
-    CALLER,
+    CLOCK,
     JobPath,
     Moment,
     Page,
     ProjectQuery,
+    caller,
     service,
 )
 from gramwatt.service.usecases.answers import (
@@ -32,7 +38,7 @@ from gramwatt.service.usecases.answers import (
 from gramwatt.service.usecases.corrections import TAG_KEY_MOST, correct_job
 from gramwatt.service.usecases.deletion import delete_job
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore
+from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore, wait_until_ended
 from gramwatt.service.usecases.lists import (
     intervals_page,
     jobs_page,
@@ -40,9 +46,14 @@ from gramwatt.service.usecases.lists import (
     revisions_page,
 )
 from gramwatt.service.usecases.lists.filters import NEWEST_FIRST, Sort
+from gramwatt.service.usecases.opening import open_job
 
 routes = Routes("jobs")
 ENDED = *ABSENT, "not-scorable"
+WAITERS = 3
+"""Requests of a process that may wait at once; other worker threads stay free."""
+RETRY_AFTER_S = 5
+_waiters = BoundedSemaphore(WAITERS)
 
 
 Name = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
@@ -83,7 +94,36 @@ class RescoreBody(Strict):
 
 Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
 TagName = Annotated[str, Field(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
+Identifier = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
+Unit = Annotated[str, Field(pattern=f"^{UNIT_PATTERN.pattern}$")]
+Clock = Annotated[str, Field(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
 TagText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
+
+
+class JobBody(Strict):
+    """What a job is, as its sender declares it; `node` and `writer` are those of its records."""
+
+    node: Identifier = "remote"
+    writer: Identifier = "remote"
+    started_at: Clock | None = None
+    name: Text | None = None
+    project: Text | None = None
+    kind: JobKind | None = None
+    units: list[Unit] | None = Field(None, max_length=64)
+    zone: Text | None = None
+    region: Text | None = None
+    pue: float | None = Field(None, ge=1, le=PUE_MAX)
+    model_id: Text | None = None
+    framework: Text | None = None
+    precision: Text | None = None
+    tags: dict[TagName, TagText] | None = Field(None, max_length=TAGS_MAX)
+
+
+class WaitQuery(Strict):
+    """Whether to wait for the score of a running job."""
+
+    wait: Literal["scored"] | None = Field(None, description="Answer when the job is scored.")
+    timeout_s: int = Field(30, ge=1, le=60, description="How long to wait, at most [s].")
 
 
 class CorrectionBody(Strict):
@@ -146,13 +186,34 @@ def list_jobs(query: JobsQuery) -> JobsAnswer:
     return jobs_page(service(), query.limit, query.cursor, tags=tuple(query.tag), **only)
 
 
-@routes.get("/v1/jobs/<job_id>", *ENDED)
-def get_job(path: JobPath) -> JobAnswer:
-    """The head fields of a job, and links to the rest."""
-    return _answer(job_summary(service(), path.job_id))
+@routes.get("/v1/jobs/<job_id>", *ENDED, media={JSON: JobAnswer})
+def get_job(path: JobPath, query: WaitQuery) -> Response:
+    """The head fields of a job, and links to the rest.
+
+    With `wait=scored` the answer comes when the job has ended and is scored, or after `timeout_s`.
+    Where it still runs, or too many wait already, `Retry-After` says when to ask again [s].
+    """
+    ended = query.wait is None or _waited(path.job_id, query.timeout_s)
+    job = job_summary(service(), path.job_id)
+    response = with_tag(json_response(_answer(job)), tag_of(job.version))
+    if not ended:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response
 
 
-@routes.patch("/v1/jobs/<job_id>", *ENDED)
+@routes.put("/v1/jobs/<job_id>", "deleted-job", "conflict", media={JSON: JobAnswer})
+def open_a_job(path: JobPath, body: JobBody) -> Response:
+    """Open a job that has no meter of ours: what it is; its records follow.
+
+    It is the first line of its writer, so the records of that node and writer go on with `seq` 2,
+    and its `end` record ends the job. The same again changes nothing; other fields are refused.
+    """
+    fields = body.model_dump(exclude={"node", "writer"}, exclude_none=True)
+    job, created = open_job(service(), path.job_id, body.node, body.writer, fields)
+    return json_response(_answer(job), 201 if created else 200)
+
+
+@routes.patch("/v1/jobs/<job_id>", *ENDED, headers=(IF_MATCH, IDEMPOTENCY_KEY))
 def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     """Correct what a job declares; the answer is the score with it.
 
@@ -162,27 +223,33 @@ def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     changes = {name: getattr(body, name) for name in body.model_fields_set - {"reason"}}
     order = sorted(changes, key=list(CorrectionBody.model_fields).index)
     given = {name: changes[name] for name in order}
-    return _answer(correct_job(service(), path.job_id, given, by=CALLER, reason=body.reason))
+    about: dict[str, Any] = {"by": caller(), "reason": body.reason, "expected": if_match()}
+    work = partial(correct_job, service(), path.job_id, given, **about)
+    return once(body, lambda: _answer(work()))
 
 
-@routes.delete("/v1/jobs/<job_id>", *ABSENT)
+@routes.delete("/v1/jobs/<job_id>", *ABSENT, headers=(IF_MATCH,))
 def delete(path: JobPath) -> DeletedJob:
     """Delete a job for good.
 
     The record of the deletion stays: the job's lines are refused from then on, with 410.
     """
-    return delete_job(service(), path.job_id, by=CALLER)
+    return delete_job(service(), path.job_id, by=caller(), expected=if_match())
 
 
-@routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict")
+@routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict", headers=(IDEMPOTENCY_KEY,))
 def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
     """Score an ended job again, with today's catalog and intensity.
 
     The answer is the newest revision; older ones stay. The same inputs give the same score to the
     last digit, and then no revision is made.
     """
-    job, changed = rescore(service(), path.job_id, body.reason)
-    return {**_answer(job), "changed": changed}
+
+    def work() -> RescoreAnswer:
+        job, changed = rescore(service(), path.job_id, body.reason)
+        return {**_answer(job), "changed": changed}
+
+    return once(body, work)
 
 
 @routes.get("/v1/jobs/<job_id>/revisions", *ABSENT)
@@ -201,6 +268,16 @@ def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
 def list_projects(query: Page) -> ProjectsAnswer:
     """Projects by name."""
     return projects_page(service(), query.limit, query.cursor)
+
+
+def _waited(job_id: str, timeout_s: int) -> bool:
+    """Wait for the end of a job; whether it has ended. Where too many wait, it does not wait."""
+    if not _waiters.acquire(blocking=False):
+        return wait_until_ended(service(), job_id, 0)
+    try:
+        return wait_until_ended(service(), job_id, timeout_s)
+    finally:
+        _waiters.release()
 
 
 def _answer(job: JobSummary) -> JobAnswer:

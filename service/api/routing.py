@@ -15,6 +15,7 @@ from flask import Flask, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gramwatt.sci.base.request_fields import RepeatedName, once
+from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
 from gramwatt.service.api.problems import Problem, from_validation, invalid
 
 JSON = "application/json"
@@ -44,6 +45,7 @@ class Operation:
     problems: tuple[str, ...]
     takes_lines: bool = False
     status: int = 200
+    headers: tuple[str, ...] = ()
     hints: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -71,7 +73,8 @@ class Operation:
             inputs["body"] = _from_body(self.body)
         wanted = {name: value for name, value in inputs.items() if name in self.hints}
         answer = self.view(**wanted)
-        return answer if isinstance(answer, Response) else json_response(answer, self.status)
+        found = answer if isinstance(answer, Response) else json_response(answer, self.status)
+        return tagged(found) if self.method == "GET" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +91,41 @@ class Routes:
         media: Mapping[str, type | None] | None = None,
     ) -> Callable[[View], View]:
         """Declare a GET route, the problems it may answer with and its media types."""
-        return self._declare("GET", rule, problems, media)
+        return self._declare("GET", rule, problems, media, headers=(IF_NONE_MATCH,))
 
     def post(
-        self, rule: str, *problems: str, lines: bool = False, status: int = 200
+        self,
+        rule: str,
+        *problems: str,
+        lines: bool = False,
+        status: int = 200,
+        headers: tuple[str, ...] = (),
     ) -> Callable[[View], View]:
-        """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself."""
-        return self._declare("POST", rule, problems, None, lines=lines, status=status)
+        """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself.
 
-    def patch(self, rule: str, *problems: str) -> Callable[[View], View]:
-        """Declare a PATCH route with a JSON body."""
-        return self._declare("PATCH", rule, problems, None)
+        `headers` are those that the view reads.
+        """
+        return self._declare(
+            "POST", rule, problems, None, lines=lines, status=status, headers=headers
+        )
 
-    def delete(self, rule: str, *problems: str) -> Callable[[View], View]:
-        """Declare a DELETE route."""
-        return self._declare("DELETE", rule, problems, None)
+    def put(
+        self, rule: str, *problems: str, media: Mapping[str, type | None]
+    ) -> Callable[[View], View]:
+        """Declare a PUT route with a JSON body; it answers 201 where it made something."""
+        return self._declare("PUT", rule, problems, media)
+
+    def patch(
+        self, rule: str, *problems: str, headers: tuple[str, ...] = ()
+    ) -> Callable[[View], View]:
+        """Declare a PATCH route with a JSON body; `headers` are those that the view reads."""
+        return self._declare("PATCH", rule, problems, None, headers=headers)
+
+    def delete(
+        self, rule: str, *problems: str, headers: tuple[str, ...] = ()
+    ) -> Callable[[View], View]:
+        """Declare a DELETE route; `headers` are those that the view reads."""
+        return self._declare("DELETE", rule, problems, None, headers=headers)
 
     def _declare(
         self,
@@ -113,13 +136,14 @@ class Routes:
         *,
         lines: bool = False,
         status: int = 200,
+        headers: tuple[str, ...] = (),
     ) -> Callable[[View], View]:
         def register(view: View) -> View:
             hints = get_type_hints(view)
             answers = media or {JSON: hints.pop("return", None)}
             hints.pop("return", None)
             self.operations.append(
-                Operation(method, rule, view, answers, problems, lines, status, hints)
+                Operation(method, rule, view, answers, problems, lines, status, headers, hints)
             )
             return view
 

@@ -29,8 +29,8 @@ def _moment(text: object) -> datetime:
         raise ValueError(error.message) from None
 
 
-_CLOCK = r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+\-][0-9]{2}:[0-9]{2})"
-_MOMENT = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}({_CLOCK})?"
+CLOCK = r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+\-][0-9]{2}:[0-9]{2})"
+_MOMENT = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}({CLOCK})?"
 _EXAMPLES = ("2026-05-01", "2026-05-01T08:00:00Z")
 Moment = Annotated[
     datetime,
@@ -73,6 +73,11 @@ class Page(Strict):
     cursor: str | None = Field(
         None, min_length=1, max_length=1024, description="`next_cursor` of the page before."
     )
+
+
+def caller() -> str:
+    """Who sent this request."""
+    return CALLER
 
 
 def service() -> Service:

@@ -318,6 +318,19 @@ class Deletion(Base):
     deleted_by: Mapped[Label]
 
 
+class KeptAnswer(Base):
+    """The answer to a request with an `Idempotency-Key`; null while it is being answered."""
+
+    __tablename__ = "kept_answers"
+    __table_args__ = (Index(None, "made_us"),)
+
+    caller: Mapped[Label] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    made_us: Mapped[Timestamp]
+    request: Mapped[Word]
+    answer: Mapped[Document | None]
+
+
 class OpenJournal(Base):
     """How far the journal of a node on this machine was read while its meter goes on.
 
