@@ -12,6 +12,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gramwatt import __version__
 from gramwatt.service.api.conditional import IF_MATCH, IF_NONE_MATCH
+from gramwatt.service.api.journal_lines import line_body, line_schemas
 from gramwatt.service.api.problems import CODES, MEDIA_TYPE
 from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, KEY_PATTERN
 from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
@@ -104,7 +105,7 @@ def _schemas(operations: Iterable[Operation]) -> tuple[_Refs, dict[str, Any]]:
             if shape is not None:
                 wanted[model_of(shape), "serialization"] = None
     refs, definitions = models_json_schema(list(wanted), ref_template=_REF)
-    return refs, {**definitions["$defs"], "Problem": _PROBLEM}
+    return refs, {**definitions["$defs"], **line_schemas(_REF), "Problem": _PROBLEM}
 
 
 def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
@@ -123,8 +124,7 @@ def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
     if description:
         described["description"] = description
     if operation.takes_lines:
-        text = {"type": "string", "description": "Journal lines, one JSON object each."}
-        described["requestBody"] = {"required": True, "content": {NDJSON: {"schema": text}}}
+        described["requestBody"] = {"required": True, "content": {NDJSON: line_body(_REF)}}
     elif operation.body is not None:
         content = {JSON: {"schema": refs[operation.body, "validation"]}}
         described["requestBody"] = {"required": True, "content": content}
