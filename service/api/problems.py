@@ -65,6 +65,9 @@ _BY_STATUS = {
     429: "too-many-requests",
 }
 
+ERRORS_MOST, WHERE_MOST = 20, 200
+"""Errors that a problem lists, and characters of a place: an answer is smaller than its request."""
+
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -96,11 +99,11 @@ def from_validation(error: ValidationError, where: str) -> Problem:
         return Problem("bad-json", f"{found[0]['msg']}; send one JSON document")
     errors = [
         {
-            "where": ".".join([where, *map(str, item["loc"])]),
+            "where": ".".join([where, *map(str, item["loc"])])[:WHERE_MOST],
             "code": item["type"],
             "message": item["msg"],
         }
-        for item in found
+        for item in found[:ERRORS_MOST]
     ]
     return Problem("invalid", f"{errors[0]['where']}: {errors[0]['message']}", errors=errors)
 

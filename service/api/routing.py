@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
+from urllib.parse import unquote_to_bytes
 
 from flask import Flask, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -20,6 +21,8 @@ from gramwatt.service.api.problems import Problem, from_validation, invalid
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+JSON_MOST_B = 2**20
+"""The largest JSON body; no question needs a tenth of it."""
 View = Callable[..., Any]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -172,6 +175,10 @@ def body_of_type(media_type: str) -> bytes:
 
 def _parameters(model: type[BaseModel]) -> dict[str, str | list[str]]:
     """The parameters of the request; one may be repeated where the model has a list."""
+    try:
+        unquote_to_bytes(request.query_string).decode()
+    except UnicodeDecodeError:
+        raise invalid("query", "is not UTF-8", "encoding") from None
     given: dict[str, str | list[str]] = {}
     for name, values in request.args.lists():
         if name in model.model_fields and model.model_fields[name].default_factory is list:
@@ -193,6 +200,8 @@ def from_strings(model: type[Model], values: Mapping[str, Any], where: str) -> M
 
 def _from_body(model: type[BaseModel]) -> BaseModel:
     body = body_of_type(JSON)
+    if len(body) > JSON_MOST_B:
+        raise Problem("body-too-large", f"a JSON body has at most {JSON_MOST_B // 2**20} MiB")
     try:
         found = model.model_validate_json(body, strict=True)
     except ValidationError as error:
