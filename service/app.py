@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from ipaddress import ip_address
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, Response
 
 from gramwatt.service.api import (
+    access,
     compat,
     estimates,
     health,
     jobs,
+    keys,
     openapi,
     problems,
     reports,
     schedules,
     suggestions,
 )
-from gramwatt.service.api.problems import Problem
+from gramwatt.service.api.access import EXTENSION, Access
 from gramwatt.service.api.routing import Routes, json_response
-from gramwatt.service.api.support import EXTENSION
-from gramwatt.service.api.support import service as current_service
 from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
-from gramwatt.service.pages import routes
+from gramwatt.service.pages import login, routes
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 
@@ -38,6 +37,7 @@ GROUPS: tuple[Routes, ...] = (
     suggestions.routes,
     schedules.routes,
     compat.routes,
+    keys.routes,
     health.routes,
 )
 
@@ -66,32 +66,15 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     app.extensions[EXTENSION] = service
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     Metrics().install(app)
-    app.before_request(_check_caller)
+    access.install(app)
     app.after_request(_add_security_headers)
     for group in GROUPS:
         group.install(app)
     routes.install(app)
+    login.install(app)
     _add_openapi(app, GROUPS)
     problems.install(app)
     return app
-
-
-def _check_caller() -> None:
-    """Refuse other hosts: without API keys, every caller may read and write everything."""
-    host = request.environ.get("HTTP_HOST", "localhost").lower()
-    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    if name not in current_service().config.trusted_hosts:
-        raise Problem("untrusted-host", "this address is not served here; see GRAMWATT_HOSTS")
-    if not _is_loopback(request.remote_addr):
-        raise Problem("not-loopback", problems.CODES["not-loopback"][1])
-
-
-def _is_loopback(address: str | None) -> bool:
-    try:
-        # Without an address the request came over a Unix socket.
-        return not address or ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _add_security_headers(response: Response) -> Response:
@@ -110,3 +93,4 @@ def _add_openapi(app: Flask, groups: Iterable[Routes]) -> None:
         return json_response(document())
 
     app.add_url_rule("/openapi.json", "openapi", openapi_document)
+    access.declare(app, "openapi", Access.READ)

@@ -28,6 +28,7 @@ ARROWS = {
         "gramwatt.collectors.common.device_rows",
         "gramwatt.collectors.common.files",
         "gramwatt.collectors.common.identity",
+        "gramwatt.collectors.common.server_key",
     ),
 }
 """What each package may import of ours; the service takes in spools, private as they are, and

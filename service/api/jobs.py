@@ -8,9 +8,10 @@ from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.line_stream import body_lines
 from gramwatt.service.api.routing import NDJSON, Routes, Strict
-from gramwatt.service.api.support import ABSENT, CALLER, JobPath, Page, ProjectQuery, service
+from gramwatt.service.api.support import ABSENT, JobPath, Page, ProjectQuery, caller, service
 from gramwatt.service.usecases.answers import (
     DeletedJob,
     IngestAnswer,
@@ -95,7 +96,7 @@ class JobAnswer(JobHead):
     links: Links
 
 
-@routes.post("/v1/jobs/<job_id>/records", "deleted-job", lines=True)
+@routes.post("/v1/jobs/<job_id>/records", *ABSENT, access=Access.INGEST, lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON, plain or with Content-Encoding: gzip), idempotently.
 
@@ -106,20 +107,20 @@ def add_records(path: JobPath) -> IngestAnswer:
     return ingest(service(), path.job_id, body_lines(NDJSON))
 
 
-@routes.get("/v1/jobs")
+@routes.get("/v1/jobs", access=Access.READ)
 def list_jobs(query: JobsQuery) -> JobsAnswer:
     """Jobs, newest first; of one model with the sums over all its runs."""
     only = {"project": query.project, "state": query.state, "model_id": query.model_id}
     return jobs_page(service(), query.limit, query.cursor, **only)
 
 
-@routes.get("/v1/jobs/<job_id>", *ENDED)
+@routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ)
 def get_job(path: JobPath) -> JobAnswer:
     """The head fields of a job, and links to the rest."""
     return _answer(job_summary(service(), path.job_id))
 
 
-@routes.patch("/v1/jobs/<job_id>", *ENDED)
+@routes.patch("/v1/jobs/<job_id>", *ENDED, access=Access.ADMIN)
 def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     """Correct what a job declares; the answer is the score with it.
 
@@ -129,19 +130,19 @@ def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     changes = {name: getattr(body, name) for name in body.model_fields_set - {"reason"}}
     order = sorted(changes, key=list(CorrectionBody.model_fields).index)
     given = {name: changes[name] for name in order}
-    return _answer(correct_job(service(), path.job_id, given, by=CALLER, reason=body.reason))
+    return _answer(correct_job(service(), path.job_id, given, by=caller().name, reason=body.reason))
 
 
-@routes.delete("/v1/jobs/<job_id>", *ABSENT)
+@routes.delete("/v1/jobs/<job_id>", *ABSENT, access=Access.ADMIN)
 def delete(path: JobPath) -> DeletedJob:
     """Delete a job for good.
 
     The record of the deletion stays: the job's lines are refused from then on, with 410.
     """
-    return delete_job(service(), path.job_id, by=CALLER)
+    return delete_job(service(), path.job_id, by=caller().name)
 
 
-@routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict")
+@routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict", access=Access.ADMIN)
 def rescore_job(path: JobPath, body: RescoreBody) -> JobAnswer:
     """Score an ended job again, with today's catalog and intensity.
 
@@ -150,19 +151,19 @@ def rescore_job(path: JobPath, body: RescoreBody) -> JobAnswer:
     return _answer(rescore(service(), path.job_id, body.reason))
 
 
-@routes.get("/v1/jobs/<job_id>/revisions", *ABSENT)
+@routes.get("/v1/jobs/<job_id>/revisions", *ABSENT, access=Access.READ)
 def list_revisions(path: JobPath, query: Page) -> RevisionsAnswer:
     """Score revisions of a job, newest first."""
     return revisions_page(service(), path.job_id, query.limit, query.cursor)
 
 
-@routes.get("/v1/jobs/<job_id>/intervals", *ABSENT)
+@routes.get("/v1/jobs/<job_id>/intervals", *ABSENT, access=Access.READ)
 def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
     """Energy intervals of a job in order of time, each once."""
     return intervals_page(service(), path.job_id, query.limit, query.cursor)
 
 
-@routes.get("/v1/projects")
+@routes.get("/v1/projects", access=Access.READ)
 def list_projects(query: Page) -> ProjectsAnswer:
     """Projects by name."""
     return projects_page(service(), query.limit, query.cursor)

@@ -12,10 +12,12 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.usecases.errors import (
     CorrectionError,
     CursorError,
     DeletedJobError,
+    ProjectNeededError,
     UnknownJobError,
     UseCaseError,
 )
@@ -25,16 +27,16 @@ MEDIA_TYPE = "application/problem+json"
 CODES: dict[str, tuple[int, str]] = {
     "bad-request": (400, "The request cannot be understood."),
     "bad-json": (400, "The body is not JSON."),
-    "unauthorised": (401, "A key is needed."),
-    "forbidden": (403, "The caller may not do this."),
+    "unauthorised": (401, "A key is needed: Authorization: Bearer KEY."),
+    "forbidden": (403, "The key's scope or projects do not allow this."),
     "untrusted-host": (403, "The Host header names another site than this one."),
-    "not-loopback": (403, "Until API keys are supported, only this machine may ask."),
     "not-found": (404, "There is no such page."),
     "unknown-job": (404, "There is no such job."),
     "unknown-revision": (404, "The job has no such revision."),
     "unknown-run": (404, "There is no such run of a codecarbon client."),
     "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
     "no-data": (404, "Nothing was measured in that month."),
+    "unknown-key": (404, "There is no key of that name."),
     "unknown-name": (404, "The catalog has no row of that name."),
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
     "conflict": (409, "The request does not fit the state of what it names."),
@@ -113,13 +115,17 @@ def to_response(problem: Problem) -> Response:
         "detail": problem.detail,
         **problem.members,
     }
-    return Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
+    response = Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="gramwatt"'
+    return response
 
 
 def install(app: Flask) -> None:
     """Answer every error of the app with a problem document."""
     app.register_error_handler(Problem, to_response)
     app.register_error_handler(UseCaseError, _from_use_case)
+    app.register_error_handler(ForeignProjectError, _from_foreign_project)
     app.register_error_handler(GramwattError, _from_engine)
     app.register_error_handler(HTTPException, _from_http)
     app.register_error_handler(Exception, _from_bug)
@@ -128,12 +134,18 @@ def install(app: Flask) -> None:
 def _from_use_case(error: UseCaseError) -> Response:
     if isinstance(error, CursorError):
         return to_response(invalid("query.cursor", str(error), "cursor"))
+    if isinstance(error, ProjectNeededError):
+        return to_response(invalid("query.project", str(error), "missing"))
     if isinstance(error, CorrectionError):
         close: dict[str, Any] = {"close": error.close} if error.close else {}
         return to_response(invalid(f"body.{error.field}", error.message, **close))
     names = {UnknownJobError: ("close",), DeletedJobError: ("deleted_at", "deleted_by")}
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
     return to_response(Problem(error.code, str(error), **members))
+
+
+def _from_foreign_project(error: ForeignProjectError) -> Response:
+    return to_response(Problem("forbidden", str(error)))
 
 
 def _from_engine(error: GramwattError) -> Response:

@@ -15,6 +15,7 @@ from flask import Flask, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gramwatt.sci.base.request_fields import RepeatedName, once
+from gramwatt.service.api.access import Access, declare
 from gramwatt.service.api.problems import Problem, from_validation, invalid
 
 JSON = "application/json"
@@ -42,6 +43,7 @@ class Operation:
     view: View
     answers: Mapping[str, type | None]
     problems: tuple[str, ...]
+    access: Access
     takes_lines: bool = False
     status: int = 200
     hints: Mapping[str, Any] = field(default_factory=dict)
@@ -85,31 +87,33 @@ class Routes:
         self,
         rule: str,
         *problems: str,
+        access: Access,
         media: Mapping[str, type | None] | None = None,
     ) -> Callable[[View], View]:
-        """Declare a GET route, the problems it may answer with and its media types."""
-        return self._declare("GET", rule, problems, media)
+        """Declare a GET route, who may call it, the problems it may answer with, its media."""
+        return self._declare("GET", rule, problems, access, media)
 
     def post(
-        self, rule: str, *problems: str, lines: bool = False, status: int = 200
+        self, rule: str, *problems: str, access: Access, lines: bool = False, status: int = 200
     ) -> Callable[[View], View]:
         """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself."""
-        return self._declare("POST", rule, problems, None, lines=lines, status=status)
+        return self._declare("POST", rule, problems, access, lines=lines, status=status)
 
-    def patch(self, rule: str, *problems: str) -> Callable[[View], View]:
+    def patch(self, rule: str, *problems: str, access: Access) -> Callable[[View], View]:
         """Declare a PATCH route with a JSON body."""
-        return self._declare("PATCH", rule, problems, None)
+        return self._declare("PATCH", rule, problems, access)
 
-    def delete(self, rule: str, *problems: str) -> Callable[[View], View]:
+    def delete(self, rule: str, *problems: str, access: Access) -> Callable[[View], View]:
         """Declare a DELETE route."""
-        return self._declare("DELETE", rule, problems, None)
+        return self._declare("DELETE", rule, problems, access)
 
     def _declare(
         self,
         method: str,
         rule: str,
         problems: tuple[str, ...],
-        media: Mapping[str, type | None] | None,
+        access: Access,
+        media: Mapping[str, type | None] | None = None,
         *,
         lines: bool = False,
         status: int = 200,
@@ -119,7 +123,7 @@ class Routes:
             answers = media or {JSON: hints.pop("return", None)}
             hints.pop("return", None)
             self.operations.append(
-                Operation(method, rule, view, answers, problems, lines, status, hints)
+                Operation(method, rule, view, answers, problems, access, lines, status, hints)
             )
             return view
 
@@ -130,6 +134,7 @@ class Routes:
         for operation in self.operations:
             name = f"{self.tag}.{operation.view.__name__}"
             app.add_url_rule(operation.rule, name, operation.respond, methods=[operation.method])
+            declare(app, name, operation.access)
 
 
 def json_response(document: object, status: int = 200) -> Response:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli import corrections, export, imports, jobs, report, schedules
+from gramwatt.service.cli import corrections, export, imports, jobs, keys, report, schedules
 from gramwatt.service.cli.common import (
     DatabaseUrl,
     database_errors,
@@ -33,6 +33,15 @@ def add_commands(app: typer.Typer) -> None:
     database.command("upgrade")(db_upgrade)
     database.command("check")(db_check)
     app.add_typer(database, name="db")
+    access = typer.Typer(
+        no_args_is_help=True, help="Make, list and revoke the keys that the server asks for."
+    )
+    access.command("create")(keys.key_create)
+    access.command("list")(keys.key_list)
+    access.command("revoke")(keys.key_revoke)
+    access.command("log")(keys.key_log)
+    app.add_typer(access, name="key")
+    app.command()(keys.login)
     exports = typer.Typer(no_args_is_help=True, help="Write a job in another tool's format.")
     exports.command("if")(export.export_if)
     exports.command("imp")(export.export_imp)
@@ -48,17 +57,27 @@ def add_commands(app: typer.Typer) -> None:
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="Loopback only, until API keys are supported.")
+        str, typer.Option(help="Beyond loopback only with keys, and --behind-proxy.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8642,
     database_url: DatabaseUrl = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="A proxy in front does TLS.")
+    ] = False,
+    insecure_http: Annotated[
+        bool, typer.Option("--insecure-http", help="Send keys over the network unencrypted.")
+    ] = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open the pages in this machine's browser.")
+    ] = False,
 ) -> None:
     """Serve the pages and the API, and do the periodic work."""
-    from gramwatt.service.server import run
+    from gramwatt.service.server import Listen, run
 
     try:
         with database_errors():
-            run(service_config(database_url), host, port)
+            listen = Listen(host, port, plain_allowed=behind_proxy or insecure_http)
+            run(service_config(database_url), listen, open_browser=open_browser)
     except ValueError as error:
         stop(2, str(error))
     except OSError as error:

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -25,6 +26,7 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
+from gramwatt.service.store.restriction import RestrictedSession
 
 Result = TypeVar("Result")
 
@@ -41,12 +43,23 @@ _WRITE = "gramwatt_write"
 
 
 class Store:
-    """A database of jobs. Opening it connects lazily; `migrate.upgrade` brings the tables."""
+    """A database of jobs. Opening it connects lazily; `migrate.upgrade` brings the tables.
+
+    `projects` are those that its sessions see, None for all; with projects it is read only.
+    """
+
+    projects: frozenset[str] | None = None
 
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
         self._group = GroupCommit(self.write)
+
+    def of_projects(self, projects: frozenset[str] | None) -> Store:
+        """The same database, as far as the projects go."""
+        made = copy(self)
+        made.projects = projects
+        return made
 
     @property
     def is_sqlite(self) -> bool:
@@ -61,12 +74,13 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session that sees one consistent state and writes nothing."""
-        with Session(self.engine, expire_on_commit=False) as session:
+        with RestrictedSession(self.projects, self.engine, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session in one transaction: committed at the end, rolled back on an exception."""
+        self._require_whole()
         engine = self.engine.execution_options(**{_WRITE: True})
         with Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
@@ -77,6 +91,7 @@ class Store:
         On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
         server does that itself. There, work that met another's in a deadlock is done again.
         """
+        self._require_whole()
         if self.is_sqlite:
             return self._group.run(work)
         for attempt in range(CONFLICTS_MOST):
@@ -111,6 +126,11 @@ class Store:
     def close(self) -> None:
         """Give every connection back."""
         self.engine.dispose()
+
+    def _require_whole(self) -> None:
+        # What is written may change sums over every project.
+        if self.projects is not None:
+            raise TypeError("check what the caller sees, then write with for_every_project()")
 
 
 def parse_url(text: str) -> URL:

@@ -10,6 +10,9 @@ UseCaseError
 ├── UnknownRunError       no such run of a codecarbon client
 ├── RefusedMessageError   a message of a codecarbon client without a meaning
 ├── NoDataError           nothing was measured in that month
+├── KeyNameError          a key's name that is taken, or no name
+├── UnknownKeyError       no such key
+├── ProjectNeededError    a sum over one project, by a caller with several
 ├── CursorError           a text that is not a cursor of the list
 └── NotReadyError         the database cannot be reached or is not up to date
 """
@@ -109,6 +112,24 @@ class StillSummingError(UseCaseError):
 
 class CursorError(UseCaseError):
     """A text that is not a cursor of the list it was given for."""
+
+    code = "invalid"
+
+
+class KeyNameError(UseCaseError):
+    """A key's name that is taken, or that cannot be one."""
+
+    code = "conflict"
+
+
+class UnknownKeyError(UseCaseError):
+    """There is no key of that name."""
+
+    code = "unknown-key"
+
+
+class ProjectNeededError(UseCaseError):
+    """The caller's key is bound to several projects, and a sum is over one."""
 
     code = "invalid"
 
