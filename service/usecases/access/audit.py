@@ -49,7 +49,7 @@ def record(
 
 def log_refusal(service: Service, subject: str) -> None:
     """Log that the service's caller was refused; without a word when the database is away."""
-    with suppress(SQLAlchemyError), service.store.write() as session:
+    with suppress(SQLAlchemyError), service.for_every_project().store.write() as session:
         record(session, service, "refused", subject)
 
 

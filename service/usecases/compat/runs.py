@@ -193,15 +193,14 @@ def _job(
     cloud = {"cloud_provider": run.get("provider"), "cloud_region": run.get("region")}
     _, region, _ = place(cloud, service.catalog)
     experiment = str(run["experiment_id"])
+    project = "default" if experiment == DEFAULT_EXPERIMENT else experiment
     named = {"experiment": experiment, "tracking_mode": run.get("tracking_mode")}
     return JobRecord(
         **who,
         seq=1,
         started_at=from_us(message.began_us),
         role="track",
-        project=only_project(
-            service, "default" if experiment == DEFAULT_EXPERIMENT else experiment
-        ),
+        project=only_project(service, project),
         name="codecarbon run",
         kind="other",
         zone=run["zone"],
