@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
@@ -57,6 +58,8 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
         ident="gramwatt",
         clear_untrusted_proxy_headers=True,
     )
+    # Requests that wait for a thread are no news: it would be a line for each.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     stop = Stop()
     stop.wake(server.pull_trigger)
     take_in(service)

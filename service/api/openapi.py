@@ -16,7 +16,7 @@ from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
 from gramwatt.service.api.shapes import model_of
 
 _REF = "#/components/schemas/{model}"
-_ALWAYS = ("invalid", "internal")
+_ALWAYS = ("invalid", "internal", "not-ready")
 _WITH_KEY = ("unauthorised", "forbidden", "untrusted-host")
 _WITH_BODY = ("bad-request", "body-too-large", "unsupported-media-type")
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from flask import Flask, Response
 from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.store.restriction import ForeignProjectError
+from gramwatt.service.store.database import UNAVAILABLE
 from gramwatt.service.usecases.errors import (
     CorrectionError,
     CursorError,
@@ -65,6 +67,8 @@ _BY_STATUS = {
     429: "too-many-requests",
 }
 
+RETRY_AFTER_S = 5
+"""When to ask again while the database is away [s]."""
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -118,6 +122,8 @@ def to_response(problem: Problem) -> Response:
     response = Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="gramwatt"'
+    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
 
 
@@ -128,6 +134,8 @@ def install(app: Flask) -> None:
     app.register_error_handler(ForeignProjectError, _from_foreign_project)
     app.register_error_handler(GramwattError, _from_engine)
     app.register_error_handler(HTTPException, _from_http)
+    for unavailable in UNAVAILABLE:
+        app.register_error_handler(unavailable, _from_database)
     app.register_error_handler(Exception, _from_bug)
 
 
@@ -160,6 +168,13 @@ def _from_http(error: HTTPException) -> Response:
         if name in ("Allow", "Retry-After", "Location"):
             response.headers[name] = value
     return response
+
+
+def _from_database(error: SQLAlchemyError) -> Response:
+    """503 for a database that is away, busy or full; the store logs that it is away, once."""
+    _log.debug("request failed", exc_info=error)
+    text = "the database is away or too busy; nothing of this request is lost if it is sent again"
+    return to_response(Problem("not-ready", text))
 
 
 def _from_bug(error: Exception) -> Response:
