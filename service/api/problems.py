@@ -13,8 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.store.database import UNAVAILABLE
+from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.usecases.errors import (
     CorrectionError,
     CursorError,

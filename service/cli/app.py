@@ -1,4 +1,4 @@
-"""Registers the service's commands; defines `serve` and `db`."""
+"""Registers the service's commands; defines `serve`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli import corrections, export, imports, jobs, keys, report, schedules
+from gramwatt.service.cli import (
+    corrections,
+    database,
+    export,
+    imports,
+    jobs,
+    keys,
+    report,
+    schedules,
+)
 from gramwatt.service.cli.common import (
     DatabaseUrl,
     database_errors,
-    open_service,
     service_config,
     stop,
 )
@@ -27,12 +35,13 @@ def add_commands(app: typer.Typer) -> None:
     reports.command("job")(report.report_job)
     reports.command("month")(report.report_month)
     app.add_typer(reports, name="report")
-    database = typer.Typer(
-        no_args_is_help=True, help="Create, upgrade or check the database tables."
-    )
-    database.command("upgrade")(db_upgrade)
-    database.command("check")(db_check)
-    app.add_typer(database, name="db")
+    tables = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy or back up the database.")
+    tables.command()(database.upgrade)
+    tables.command()(database.check)
+    tables.command()(database.copy)
+    tables.command()(database.backup)
+    tables.command()(database.restore)
+    app.add_typer(tables, name="db")
     access = typer.Typer(
         no_args_is_help=True, help="Make, list and revoke the keys that the server asks for."
     )
@@ -82,26 +91,3 @@ def serve(
         stop(2, str(error))
     except OSError as error:
         stop(1, f"cannot serve on {host}:{port}: {error.strerror or error}")
-
-
-def db_upgrade(database_url: DatabaseUrl = None) -> None:
-    """Create the tables, or bring them up to date."""
-    from gramwatt.service.store.migrate import upgrade
-
-    with open_service(database_url) as service:
-        changed = upgrade(service.store)
-    print("upgraded" if changed else "up to date")
-
-
-def db_check(database_url: DatabaseUrl = None) -> None:
-    """Check that the tables are those of this release; exit code 1 when they are not."""
-    from gramwatt.service.store.migrate import differences, is_current, require_known
-
-    with open_service(database_url) as service:
-        require_known(service.store)
-        if not is_current(service.store):
-            stop(1, "the database is not up to date; run: gramwatt db upgrade")
-        changes = differences(service.store)
-    if changes:
-        stop(1, "the tables differ from this release:\n" + "\n".join(changes))
-    print("up to date")
