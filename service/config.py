@@ -32,6 +32,8 @@ class ServiceConfig:
     before it counts as lost; `provisional_every` the age from which the score of a running job is
     computed again when asked for. `lifetime_years` is the declared life EL of the hardware
     [years], None for the catalog's; `overlay` the file of the user's own catalog entries.
+    `backup_dir` is where the daily backups go, of which the newest `backup_keep` stay; None for no
+    backups.
     """
 
     database_url: str
@@ -42,6 +44,8 @@ class ServiceConfig:
     hosts: tuple[str, ...] = ()
     lifetime_years: float | None = None
     overlay: Path | None = None
+    backup_dir: Path | None = None
+    backup_keep: int = 7
     clock: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     @property
@@ -70,6 +74,8 @@ def from_environment(
         provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
         lifetime_years=settings.lifetime_years,
         overlay=overlay_file(settings, base),
+        backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
+        backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
         hosts=tuple(env.get("GRAMWATT_HOSTS", "").replace(",", " ").split()),
     )
 

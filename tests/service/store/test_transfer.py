@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store import migrate, transfer
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Base, Correction, Interval, Job, Score
+from gramwatt.service.usecases.backups import back_up
 from gramwatt.service.usecases.corrections import correct_job
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
@@ -251,3 +253,23 @@ def test_what_is_no_backup_is_refused(light, tmp_path):
     assert (code, "exists" in err) == (1, True)
     code, _, err = gramwatt("db", "backup", str(tmp_path / "no" / "folder.db"), *url)
     assert (code, "cannot write" in err) == (1, True)
+
+
+def test_the_daily_backup_keeps_the_newest_and_touches_no_other_file(service, clock, tmp_path):
+    folder = tmp_path / "backups"
+    daily = Service(replace(service.config, backup_dir=folder, backup_keep=2), service.store)
+    ingest(daily, "job-1", lines(journal()))
+    back_up(daily)
+    (folder / "gramwatt.db").write_text("mine")
+    for _ in range(2):
+        clock.turn(days=1)
+        back_up(daily)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "gramwatt-20260603T120000Z.db",
+        "gramwatt-20260604T120000Z.db",
+        "gramwatt.db",
+    ]
+    made = Store(sqlite_url(folder / "gramwatt-20260604T120000Z.db"))
+    assert rows(made) == rows(service.store)
+    made.close()
+    back_up(service)  # no folder is set: nothing to do
