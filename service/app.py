@@ -8,6 +8,7 @@ from typing import Any
 
 from flask import Flask, Response
 
+from gramwatt.service import logs
 from gramwatt.service.api import (
     access,
     compat,
@@ -29,6 +30,7 @@ from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import login, routes
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
+from gramwatt.service.usecases.rendering import render_in_child
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
@@ -58,13 +60,17 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     """
     is_server = config is None and service is None
     service = service or Service.open(config or from_environment())
+    if is_server:
+        logs.set_up(service.config.log)
     upgrade(service.store)
     if is_server:
+        render_in_child()
         Heartbeat(service).start()
     app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    logs.install(app)
     Metrics().install(app)
     access.install(app)
     app.after_request(_add_security_headers)

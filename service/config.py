@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
+
+Form = Literal["text", "json"]
+"""How the service logs: warnings for people, or every request as a JSON line."""
 
 MIB = 2**20
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -46,6 +50,7 @@ class ServiceConfig:
     overlay: Path | None = None
     backup_dir: Path | None = None
     backup_keep: int = 7
+    log: Form = "text"
     clock: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     @property
@@ -76,8 +81,16 @@ def from_environment(
         overlay=overlay_file(settings, base),
         backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
         backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
+        log=_log_form(env),
         hosts=tuple(env.get("GRAMWATT_HOSTS", "").replace(",", " ").split()),
     )
+
+
+def _log_form(env: Mapping[str, str]) -> Form:
+    found = env.get("GRAMWATT_LOG") or "text"
+    if found not in ("text", "json"):
+        raise ConfigError(f"GRAMWATT_LOG={found!r} is neither text nor json")
+    return "json" if found == "json" else "text"
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:

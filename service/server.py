@@ -20,6 +20,7 @@ from gramwatt.collectors.common import server_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
+from gramwatt.service.logs import set_up
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
@@ -27,6 +28,7 @@ from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.usecases.access import keys
 from gramwatt.service.usecases.access.sessions import new_link
 from gramwatt.service.usecases.local_spool import take_in
+from gramwatt.service.usecases.rendering import end_child, render_in_child
 
 THREADS = 8
 
@@ -46,6 +48,7 @@ class Listen:
 
 def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
+    set_up(config.log)
     service = Service.open(config)
     address = _address(service, listen)
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
@@ -62,6 +65,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     stop = Stop()
     stop.wake(server.pull_trigger)
+    render_in_child()
     take_in(service)
     heartbeat, scheduler = Heartbeat(service), Scheduler(service)
     heartbeat.start()
@@ -73,12 +77,14 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     while not stop.asked:
         _turn(server, 1.0)
     _finish(server, stop)
+    end_child()
     heartbeat.stop()
     _end(service, scheduler, stop)
 
 
 def run_scheduler(config: ServiceConfig) -> None:
     """Do the periodic work, without serving, until SIGTERM or Ctrl-C."""
+    set_up(config.log)
     service = Service.open(config)
     upgrade(service.store)
     stop = Stop()

@@ -16,6 +16,7 @@ from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.store.database import UNAVAILABLE
 from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.usecases.errors import (
+    BusyError,
     CorrectionError,
     CursorError,
     DeletedJobError,
@@ -49,6 +50,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unanswerable": (422, "The question has no meaning, or names something unknown."),
     "too-many-requests": (429, "Too many requests; see the Retry-After header."),
     "internal": (500, "The service failed; its log says why."),
+    "busy": (503, "The service has too much of this work; see the Retry-After header."),
     "not-ready": (503, "The service cannot answer yet."),
 }
 """Every code with its status and its meaning, as docs/api.md lists them."""
@@ -147,6 +149,10 @@ def _from_use_case(error: UseCaseError) -> Response:
     if isinstance(error, CorrectionError):
         close: dict[str, Any] = {"close": error.close} if error.close else {}
         return to_response(invalid(f"body.{error.field}", error.message, **close))
+    if isinstance(error, BusyError):
+        response = to_response(Problem(error.code, str(error)))
+        response.headers["Retry-After"] = "10"
+        return response
     names = {UnknownJobError: ("close",), DeletedJobError: ("deleted_at", "deleted_by")}
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
     return to_response(Problem(error.code, str(error), **members))

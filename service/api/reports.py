@@ -45,8 +45,8 @@ MEDIA = {
     "pdf": "application/pdf",
     "csv": "text/csv",
 }
-SCORED = *ABSENT, "not-scorable"
-SUMMED = "no-data", "not-ready"
+SCORED = *ABSENT, "not-scorable", "busy"
+SUMMED = "no-data", "not-ready", "busy"
 JOB_MEDIA = {MEDIA[form]: JobDoc if form == "json" else None for form in JOB_FORMATS}
 MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MONTH_FORMATS}
 

@@ -14,6 +14,7 @@ UseCaseError
 ├── UnknownKeyError       no such key
 ├── ProjectNeededError    a sum over one project, by a caller with several
 ├── CursorError           a text that is not a cursor of the list
+├── BusyError             more work of one kind than a process does at a time
 └── NotReadyError         the database cannot be reached or is not up to date
 """
 
@@ -138,3 +139,9 @@ class NotReadyError(UseCaseError):
     """The database cannot be reached, or its tables are not those of this release."""
 
     code = "not-ready"
+
+
+class BusyError(UseCaseError):
+    """A process has more work of one kind than it does at a time; asking again later helps."""
+
+    code = "busy"
