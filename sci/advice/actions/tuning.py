@@ -65,14 +65,15 @@ def quantise(work: Work) -> Suggestion | None:
     size = "4x smaller in 8 bits" if wide else "2x smaller in 8 bits, 4x in 4 bits"
     reasons = [ACCURACY, f"weights become {size} (rule 44)"]
     framework = (request.framework or "").lower()
-    found = None
+    found: Suggestion | None = None
     if name == "llm-serving" and framework in ("", "vllm"):
         found = _eight_bits(work, reasons)
     elif name == "decode" and framework in ("pytorch", "torch") and not wide:
         found = _in_pytorch(work, reasons)
     elif framework == "llama.cpp" and not wide:
         time = evidence(f"quantise:{name}:fp16", "time")
-        found = time and _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
+        if time is not None:
+            found = _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
     if found:
         return found
     how = "what it saves follows from the software: 4 bits took 0.4 of the time in llama.cpp"
