@@ -118,8 +118,7 @@ def _solve(squares: Floats, products: Floats) -> Floats:
     """Weights of least squares with the penalty; the constant, the first, is free."""
     penalty = _PENALTY * np.eye(len(squares))
     penalty[0, 0] = 0.0
-    found: Floats = np.linalg.solve(squares + penalty, products)
-    return found
+    return np.asarray(np.linalg.solve(squares + penalty, products), dtype=np.float64)
 
 
 def _shape(logs: Floats, issues: Positions, days: int = SHAPE_DAYS) -> Floats:

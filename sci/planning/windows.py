@@ -6,8 +6,8 @@ proportion to power, so a job's power profile is given relative to its mean.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
@@ -139,7 +139,7 @@ def best_window(
     equal = np.flatnonzero(found <= least * found.min())
     if seed is None:
         return float(starts[equal[0]])
-    return float(starts[random.Random(seed).choice(equal.tolist())])
+    return float(starts[equal[crc32(seed.encode()) % len(equal)]])
 
 
 def best_slots(

@@ -13,6 +13,7 @@ from gramwatt.service.cli import (
     imports,
     jobs,
     keys,
+    planning,
     report,
     schedules,
 )
@@ -28,6 +29,7 @@ def add_commands(app: typer.Typer) -> None:
     """Add the service's commands to the product's command."""
     app.command()(serve)
     app.command()(schedules.scheduler)
+    app.command()(planning.plan)
     app.command()(jobs.jobs)
     app.command()(jobs.job)
     app.command()(corrections.rm)
@@ -58,9 +60,8 @@ def add_commands(app: typer.Typer) -> None:
     exports.command("csv")(export.export_csv)
     app.add_typer(exports, name="export")
     incoming = typer.Typer(no_args_is_help=True, help="Take in what other tools measured.")
-    # A callback keeps the name of the subcommand while there is only one.
-    incoming.callback()(lambda: None)
     incoming.command("codecarbon")(imports.import_codecarbon)
+    incoming.command("intensity")(imports.import_intensity)
     app.add_typer(incoming, name="import")
 
 
