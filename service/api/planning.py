@@ -12,6 +12,7 @@ from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.request_fields import Moment
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.request import PlanRequest, parse_plan_request
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.request_bodies import body_of
@@ -64,7 +65,7 @@ class IntensityAnswer(TypedDict):
     points: list[PointAnswer]
 
 
-@routes.post("/v1/plans", "unanswerable")
+@routes.post("/v1/plans", "unanswerable", access=Access.READ)
 def make_plan(body: PlanBody) -> PlanDoc:
     """When and where a job would emit least, against starting at once.
 
@@ -77,7 +78,7 @@ def make_plan(body: PlanBody) -> PlanDoc:
         raise unanswerable(error) from None
 
 
-@routes.get("/v1/intensity/<zone>", "unknown-name")
+@routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.READ)
 def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
     """What scores use: stored points, and the annual value where there are none."""
     try:

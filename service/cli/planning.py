@@ -94,8 +94,7 @@ def _lines(answer: PlanDoc) -> list[str]:
         gain = f"saves {value} % ({low} to {high} %) against starting at once"
     sure = "reliable" if answer["reliable"] else "not reliable"
     expected, at_once = (
-        text(answer[name])
-        for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
+        text(answer[name]) for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
     )
     return [
         *slots,
