@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from ipaddress import ip_address
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, Response
 
+from gramwatt.service import logs
 from gramwatt.service.api import (
+    access,
     compat,
     estimates,
     health,
     jobs,
+    keys,
     openapi,
+    planning,
     problems,
     reports,
     schedules,
     suggestions,
 )
+from gramwatt.service.api.access import EXTENSION, Access
 from gramwatt.service.api.conditional import tagged
-from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.routing import Routes, json_response
-from gramwatt.service.api.support import EXTENSION
-from gramwatt.service.api.support import service as current_service
 from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
-from gramwatt.service.pages import routes
+from gramwatt.service.pages import login, routes
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
+from gramwatt.service.usecases.rendering import render_in_child
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
@@ -38,7 +40,9 @@ GROUPS: tuple[Routes, ...] = (
     estimates.routes,
     suggestions.routes,
     schedules.routes,
+    planning.routes,
     compat.routes,
+    keys.routes,
     health.routes,
 )
 
@@ -59,40 +63,27 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     """
     is_server = config is None and service is None
     service = service or Service.open(config or from_environment())
+    if is_server:
+        logs.set_up(service.config.log)
     upgrade(service.store)
     if is_server:
+        render_in_child()
         Heartbeat(service).start()
     app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    logs.install(app)
     Metrics().install(app)
-    app.before_request(_check_caller)
+    access.install(app)
     app.after_request(_add_security_headers)
     for group in GROUPS:
         group.install(app)
     routes.install(app)
+    login.install(app)
     _add_openapi(app, GROUPS)
     problems.install(app)
     return app
-
-
-def _check_caller() -> None:
-    """Refuse other hosts: without API keys, every caller may read and write everything."""
-    host = request.environ.get("HTTP_HOST", "localhost").lower()
-    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    if name not in current_service().config.trusted_hosts:
-        raise Problem("untrusted-host", "this address is not served here; see GRAMWATT_HOSTS")
-    if not _is_loopback(request.remote_addr):
-        raise Problem("not-loopback", problems.CODES["not-loopback"][1])
-
-
-def _is_loopback(address: str | None) -> bool:
-    try:
-        # Without an address the request came over a Unix socket.
-        return not address or ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _add_security_headers(response: Response) -> Response:
@@ -111,3 +102,4 @@ def _add_openapi(app: Flask, groups: Iterable[Routes]) -> None:
         return tagged(json_response(document()))
 
     app.add_url_rule("/openapi.json", "openapi", openapi_document)
+    access.declare(app, "openapi", Access.READ)

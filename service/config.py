@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
+
+Form = Literal["text", "json"]
+"""How the service logs: warnings for people, or every request as a JSON line."""
 
 MIB = 2**20
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -32,6 +36,8 @@ class ServiceConfig:
     before it counts as lost; `provisional_every` the age from which the score of a running job is
     computed again when asked for. `lifetime_years` is the declared life EL of the hardware
     [years], None for the catalog's; `overlay` the file of the user's own catalog entries.
+    `backup_dir` is where the daily backups go, of which the newest `backup_keep` stay; None for no
+    backups.
     """
 
     database_url: str
@@ -42,6 +48,9 @@ class ServiceConfig:
     hosts: tuple[str, ...] = ()
     lifetime_years: float | None = None
     overlay: Path | None = None
+    backup_dir: Path | None = None
+    backup_keep: int = 7
+    log: Form = "text"
     clock: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     @property
@@ -70,8 +79,18 @@ def from_environment(
         provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
         lifetime_years=settings.lifetime_years,
         overlay=overlay_file(settings, base),
+        backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
+        backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
+        log=_log_form(env),
         hosts=tuple(env.get("GRAMWATT_HOSTS", "").replace(",", " ").split()),
     )
+
+
+def _log_form(env: Mapping[str, str]) -> Form:
+    found = env.get("GRAMWATT_LOG") or "text"
+    if found not in ("text", "json"):
+        raise ConfigError(f"GRAMWATT_LOG={found!r} is neither text nor json")
+    return "json" if found == "json" else "text"
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,47 @@ from gramwatt.service.store.timestamps import to_us
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Catalog
 
+INGEST, READ, ADMIN = "ingest", "read", "admin"
+SCOPES = INGEST, READ, ADMIN
+"""What a key may do: send records, read, or everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: a key's name or a user, from which address, and what they may do and see.
+
+    `projects` are all that the caller sees and writes; None for every project.
+    """
+
+    name: str
+    address: str = "local"
+    scope: str = ADMIN
+    projects: frozenset[str] | None = None
+
+    def may(self, scope: str) -> bool:
+        """Whether the caller may do what the scope allows; an admin may do everything."""
+        return self.scope in (scope, ADMIN)
+
+
+THIS_MACHINE = Caller("gramwatt")
+"""The process itself: periodic work, and commands on a store that file permissions protect."""
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What every use case needs."""
+    """What every use case needs: settings, the store as far as the caller sees it, the caller."""
 
     config: ServiceConfig
     store: Store
+    caller: Caller = THIS_MACHINE
+
+    def for_caller(self, caller: Caller) -> Service:
+        """The service as the caller sees it: other projects do not exist."""
+        return replace(self, store=self.store.of_projects(caller.projects), caller=caller)
+
+    def for_every_project(self) -> Service:
+        """The service without the restriction, for a use case that applies it by itself."""
+        return replace(self, store=self.store.of_projects(None))
 
     @classmethod
     def open(cls, config: ServiceConfig) -> Service:

@@ -5,61 +5,86 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
+import webbrowser
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any
 
 from waitress.server import create_server
 
+from gramwatt.collectors.common import server_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
+from gramwatt.service.logs import set_up
 from gramwatt.service.stopping import Stop
-from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.usecases.access import keys
+from gramwatt.service.usecases.access.sessions import new_link
 from gramwatt.service.usecases.local_spool import take_in
+from gramwatt.service.usecases.rendering import end_child, render_in_child
 
 THREADS = 8
 
 
 class NotLoopbackError(ValueError):
-    """An address that other machines can reach; refused, because the server has no API keys yet."""
+    """An address that other machines can reach, and nothing that would make that safe."""
 
 
-def run(config: ServiceConfig, host: str, port: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to serve; `plain_allowed`: keys may pass the network, or a proxy's, unencrypted."""
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    plain_allowed: bool = False
+
+
+def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
-    address = loopback(host)
+    set_up(config.log)
     service = Service.open(config)
+    address = _address(service, listen)
+    service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
+    server_key.ensure(config.home)
     server = create_server(
         create_app(service=service),
-        sockets=[_bound(address, port)],
+        sockets=[_bound(address, listen.port)],
         threads=THREADS,
         ident="gramwatt",
         clear_untrusted_proxy_headers=True,
     )
+    # Requests that wait for a thread are no news: it would be a line for each.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     stop = Stop()
     stop.wake(server.pull_trigger)
+    render_in_child()
     take_in(service)
     heartbeat, scheduler = Heartbeat(service), Scheduler(service)
     heartbeat.start()
     scheduler.start()
-    host_text = f"[{address}]" if ":" in address else address
-    print(
-        f"gramwatt serves http://{host_text}:{server.effective_port}", file=sys.stderr, flush=True
-    )
+    url = f"http://{_shown(address)}:{server.effective_port}"
+    print(f"gramwatt serves {url}", file=sys.stderr, flush=True)
+    if ip_address(address).is_loopback:
+        _let_in(service, url, open_browser=open_browser)
     while not stop.asked:
         _turn(server, 1.0)
     _finish(server, stop)
+    end_child()
     heartbeat.stop()
     _end(service, scheduler, stop)
 
 
 def run_scheduler(config: ServiceConfig) -> None:
     """Do the periodic work, without serving, until SIGTERM or Ctrl-C."""
+    set_up(config.log)
     service = Service.open(config)
     upgrade(service.store)
     stop = Stop()
@@ -102,6 +127,18 @@ def _end(service: Service, scheduler: Scheduler, stop: Stop) -> None:
     os._exit(0)  # a task's thread would keep the process; the next leader does the task again
 
 
+def _let_in(service: Service, url: str, *, open_browser: bool) -> None:
+    """Print the link that signs one browser in, or open it."""
+    link = f"{url}/login?token={new_link(service, keys.SERVER)}"
+    if open_browser and webbrowser.open(link):
+        return
+    print(f"open {link} (once, within 15 minutes; then: gramwatt login)", file=sys.stderr)
+
+
+def _shown(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
 def _bound(address: str, port: int) -> socket.socket:
     """A socket on the address; raises OSError when it is in use."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -115,15 +152,31 @@ def _bound(address: str, port: int) -> socket.socket:
     return bound
 
 
-def loopback(host: str) -> str:
-    """The numeric loopback address that `host` names; raises NotLoopbackError for any other."""
-    address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
+def _address(service: Service, listen: Listen) -> str:
+    """The numeric address to serve on; raises NotLoopbackError."""
+    host = "127.0.0.1" if listen.host.lower() == "localhost" else listen.host.strip("[]")
     try:
-        if ip_address(address).is_loopback:
-            return address
+        address = ip_address(host)
     except ValueError:
-        pass
-    raise NotLoopbackError(
-        f"will not serve on {host!r}: there are no API keys yet, so anyone who can connect could "
-        "read and change every job. Use 127.0.0.1 or ::1, and a tunnel (ssh -L) from elsewhere"
-    )
+        address = None
+    if address is None or not address.is_loopback:
+        _require_safe(service, listen)
+    if address is None:
+        raise NotLoopbackError(
+            f"will not serve on {host!r}: name an address of this machine, such as 127.0.0.1"
+        )
+    return str(address)
+
+
+def _require_safe(service: Service, listen: Listen) -> None:
+    """Raise NotLoopbackError unless there are keys, and somebody has thought of TLS."""
+    if not (is_current(service.store) and keys.has_keys(service)):
+        raise NotLoopbackError(
+            f"will not serve on {listen.host!r}: there are no API keys yet. Make one first: "
+            "gramwatt key create NAME --scope ingest; or use 127.0.0.1 and a tunnel (ssh -L)"
+        )
+    if not listen.plain_allowed:
+        raise NotLoopbackError(
+            f"will not serve on {listen.host!r}: keys would pass the network unencrypted. Put a "
+            "proxy with TLS in front and say --behind-proxy, or accept it with --insecure-http"
+        )

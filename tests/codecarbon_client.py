@@ -59,7 +59,6 @@ def main():
         "save_to_api": True,
         "save_to_file": False,
         "api_endpoint": endpoint,
-        "api_key": "cpt_secret",
         "experiment_id": "vision",
         "measure_power_secs": 1,
         "api_call_interval": 2,

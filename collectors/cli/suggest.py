@@ -22,7 +22,8 @@ from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import read_own_rows
 from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.units import G_PER_KG
 
 OTHER = ("source", "candidate", "unit", "own_file", "workload", "as_json")
 """Parameters of the command that are no field of the request by that name."""
@@ -74,6 +75,7 @@ def command(
     ] = None,
     pue: Annotated[float | None, typer.Option(help="PUE of the facility.")] = None,
     host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together [W].")] = None,
+    runs_per_year: Annotated[float | None, typer.Option(help="How often such a job runs.")] = None,
     unit: Annotated[
         list[str] | None, typer.Option(help="UNIT=COUNT, such as token=1e9; may be repeated.")
     ] = None,
@@ -148,8 +150,15 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
     ]
     if suggestion["saved_g"] is not None and suggestion["verdict"] == "lower":
         figures.append(f"saves {quantity_text(suggestion['saved_g'])}")
+        if suggestion["yearly_kg"] is not None:
+            yearly = Quantity.from_doc(suggestion["yearly_kg"]).scaled(G_PER_KG, "gCO2e")
+            figures.append(f"{quantity_text(yearly.to_doc())} a year")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
+    if suggestion["effort"] is not None and suggestion["verdict"] in ("lower", "unknown"):
+        shown.append(
+            f"    effort {suggestion['effort']['level']}: {suggestion['effort']['reason']}"
+        )
     by_ownership = suggestion["by_ownership"]
     if len(set(by_ownership.values())) > 1:
         shown.append("    " + "; ".join(f"{had}: {said}" for had, said in by_ownership.items()))

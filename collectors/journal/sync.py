@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
@@ -175,7 +176,8 @@ def _send(
         uploader,  # not before it is needed: requests takes 0.1 s
     )
 
-    with uploader.new_session(config.api_key) as session:
+    key = config.api_key or server_key.for_server(home, server)
+    with uploader.new_session(key) as session:
         for folder in chosen:
             try:
                 _send_folder(home, folder, server, session, done)

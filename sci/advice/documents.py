@@ -37,10 +37,29 @@ LIKELY_DEVIATIONS = NormalDist().inv_cdf(0.8) / NormalDist().inv_cdf(0.9)
 """Distance of 1 from the value, over that of the range's upper end, at a probability of 0.8."""
 
 
+EffortLevel = Literal["low", "medium", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much work a change is, and what has to be done."""
+
+    level: EffortLevel
+    reason: str
+
+
+class EffortDoc(TypedDict):
+    """`Effort` as JSON."""
+
+    level: EffortLevel
+    reason: str
+
+
 class SuggestionDoc(TypedDict):
     """One suggestion. Ratios are new over present, for the same work; null where not known.
 
-    `likely` says that carbon is lower with a probability of 0.8, which is no promise;
+    `yearly_kg` is what the change saves in a year [kgCO2e], null where it is not known how often
+    the job runs. `likely` says that carbon is lower with a probability of 0.8, which is no promise;
     `by_ownership` has the verdict for hardware that is owned, rented, or would be bought.
     """
 
@@ -52,6 +71,8 @@ class SuggestionDoc(TypedDict):
     energy_ratio: QuantityDoc | None
     carbon_ratio: QuantityDoc | None
     saved_g: QuantityDoc | None
+    yearly_kg: QuantityDoc | None
+    effort: EffortDoc | None
     break_even_hours: QuantityDoc | None
     likely: bool
     by_ownership: dict[Ownership, Verdict]
@@ -86,6 +107,8 @@ class Suggestion:
     energy_ratio: Quantity | None = None
     carbon_ratio: Quantity | None = None
     saved_g: Quantity | None = None
+    yearly_kg: Quantity | None = None
+    effort: Effort | None = None
     break_even_hours: Quantity | None = None
     by_ownership: Mapping[Ownership, Verdict] | None = None
     board_energy: Quantity | None = None
@@ -104,6 +127,8 @@ class Suggestion:
             "energy_ratio": _doc(self.energy_ratio),
             "carbon_ratio": _doc(self.carbon_ratio),
             "saved_g": _doc(self.saved_g),
+            "yearly_kg": _doc(self.yearly_kg),
+            "effort": _effort_doc(self.effort),
             "break_even_hours": _doc(self.break_even_hours),
             "likely": is_likely(self.carbon_ratio),
             "by_ownership": dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),
@@ -140,3 +165,7 @@ def is_likely(carbon_ratio: Quantity | None) -> bool:
 
 def _doc(figure: Quantity | None) -> QuantityDoc | None:
     return figure.to_doc() if figure else None
+
+
+def _effort_doc(effort: Effort | None) -> EffortDoc | None:
+    return {"level": effort.level, "reason": effort.reason} if effort else None

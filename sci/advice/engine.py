@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from gramwatt.sci.advice.actions.counts import other_counts
+from gramwatt.sci.advice.actions.effort import effort_of
 from gramwatt.sci.advice.actions.feasible import best_measured, with_effort
 from gramwatt.sci.advice.actions.present import keep, memory_disagreement, too_short
 from gramwatt.sci.advice.actions.regions import other_regions
@@ -26,6 +27,7 @@ from gramwatt.sci.advice.work import Emitted, Work, resolve
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.request_fields import Span
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
@@ -64,16 +66,20 @@ def suggest(
     workload: str | None = None,
     *,
     devices: Sequence[DeviceRow] = (),
+    repeats: Quantity | None = None,
     measured: JobDoc | None = None,
 ) -> AdviceDoc:
     """The answer to a request.
 
     `own` are the organisation's calibration rows, used before the public table, as `devices` are,
     its micro-benchmarks; `workload` names the job's work in `own`; `measured` is the document of
-    the job that ran, whose carbon is saved. Raises LookupFailed for unknown names, ScoreError for
+    the job that ran, whose carbon is saved; `repeats` is how often it runs [1/year], where the
+    request does not say. Raises LookupFailed for unknown names, ScoreError for
     what means nothing.
     """
-    work = resolve(request, catalog, own, workload, devices=devices, measured=measured)
+    work = resolve(
+        request, catalog, own, workload, devices=devices, repeats=repeats, measured=measured
+    )
     notices = work.notices
     score: EstimateDoc | None = None
     try:
@@ -92,10 +98,15 @@ def suggest(
     notices += [*shortened, *warnings(work), *_class_notices(work), *memory_disagreement(work)]
     notices += policies(work.request)
     return {
-        "suggestions": [suggestion.to_doc() for suggestion in suggestions],
+        "suggestions": [_finished(work, one).to_doc() for one in suggestions],
         "estimate": score,
         "notices": [notice.to_doc() for notice in notices],
     }
+
+
+def _finished(work: Work, one: Suggestion) -> Suggestion:
+    """The suggestion with its effort and what it saves in a year."""
+    return replace(one, effort=effort_of(work, one), yearly_kg=work.yearly_kg(one.saved_g))
 
 
 def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:

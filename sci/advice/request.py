@@ -46,7 +46,8 @@ class SuggestRequest:
     `count` counts devices as the driver lists them, `mean_power_w` [W] and `peak_memory_gb` [GiB]
     are per device, `hours` [h] is wall time, `utilisation` and `memory_bandwidth_utilisation` are
     shares 0 to 1. `host_power_w` [W] is the mean power of all hosts of the job together, without
-    its devices. `ownership` says how the hardware is had, `pace` what sets the speed of the job.
+    its devices. `ownership` says how the hardware is had, `pace` what sets the speed of the job,
+    `runs_per_year` how often such a job runs.
     """
 
     hardware: str | None = ruled(Text())
@@ -76,6 +77,7 @@ class SuggestRequest:
     pace: PaceName | None = ruled(Choice(PACES))
     pue: float | None = ruled(Number(low=1, high=5, low_included=True))
     host_power_w: float | None = ruled(AMOUNT)
+    runs_per_year: float | None = ruled(Number(high=1e7))
 
     @property
     def trains(self) -> bool:

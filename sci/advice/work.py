@@ -19,7 +19,7 @@ from gramwatt.sci.advice.request import Ownership, SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import HOURS_PER_YEAR, kwh_from_j, s_from_h
+from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR, kwh_from_j, s_from_h
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.hosts import host_share_te
@@ -63,7 +63,7 @@ class Work:
     `hours` is wall time [h], `need` the memory that it takes, `offered` the parts that its provider
     rents out, `workload` the name of its work in the organisation's `own` rows; `devices` are own
     micro-benchmarks. `measured` says that a meter saw the job run; `emitted` is the carbon of its
-    score, else of its estimate.
+    score, else of its estimate. `repeats` is how often such a job runs [1/year].
     """
 
     request: SuggestRequest
@@ -81,6 +81,7 @@ class Work:
     need: Need | None
     measured: bool
     devices: Sequence[DeviceRow] = ()
+    repeats: Quantity | None = None
     emitted: Emitted | None = None
 
     @property
@@ -228,6 +229,12 @@ class Work:
         low, high = min(low, saved), max(high, saved)
         return Quantity(saved, low, high, "gCO2e", carbon_ratio.kind, source)
 
+    def yearly_kg(self, saved_g: Quantity | None) -> Quantity | None:
+        """What is saved in a year [kgCO2e]; None where it is not known how often the job runs."""
+        if saved_g is None or self.repeats is None:
+            return None
+        return saved_g.times(self.repeats, "gCO2e").scaled(1 / G_PER_KG, "kgCO2e")
+
 
 def resolve(
     request: SuggestRequest,
@@ -236,6 +243,7 @@ def resolve(
     workload: str | None = None,
     *,
     devices: Sequence[DeviceRow] = (),
+    repeats: Quantity | None = None,
     measured: JobDoc | None = None,
 ) -> Work:
     """The job behind a request, with its score if it ran. Raises LookupFailed."""
@@ -275,8 +283,14 @@ def resolve(
         need=_need(request, part, count, measured=measured is not None),
         measured=measured is not None,
         devices=devices,
+        repeats=_declared_runs(request) or repeats,
         emitted=Emitted.of(measured) if measured else None,
     )
+
+
+def _declared_runs(request: SuggestRequest) -> Quantity | None:
+    runs = request.runs_per_year
+    return Quantity.exact(runs, "1/year", "declared", DECLARED) if runs else None
 
 
 def host_beside(part: Hardware) -> Quantity:

@@ -45,6 +45,8 @@ CODES: dict[str, str] = {
     "place-conflict": "A node's zone is stated in two ways or not at all.",
     "zones-several": "Nodes of the job are in different zones, each counted in its own.",
     "pue-several": "Nodes of the job have different PUE, each counted with its own.",
+    "no-reliable-gain": "Waiting or moving has no gain that can be relied on.",
+    "plan-horizon": "The forecast ends before the deadline; later hours are left out.",
     "node-failed": "A node of the job, or an earlier run on it, failed, was killed or was lost.",
     "job-lost": "The job's end was not seen; it was closed at its last reading.",
     "processes-left": "Processes of the command ran on after it; they are not measured any more.",

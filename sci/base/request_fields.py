@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from gramwatt.sci.base.errors import ScoreError
@@ -151,6 +152,40 @@ class Names:
         if len(value) > self.most:
             raise ValueError(f"more than {self.most} names")
         return tuple(Text().check(name) for name in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A list of at most `most` numbers, each as `number` says."""
+
+    number: Number
+    most: int
+
+    def check(self, value: Any) -> tuple[float, ...]:
+        """The numbers."""
+        if not isinstance(value, list | tuple):
+            raise ValueError("not a list of numbers")
+        if len(value) > self.most:
+            raise ValueError(f"more than {self.most} numbers")
+        return tuple(self.number.check(item) for item in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment as ISO 8601 with its offset from UTC, such as 2026-05-01T08:00Z."""
+
+    def check(self, value: Any) -> datetime:
+        """The moment in UTC."""
+        try:
+            moment = datetime.fromisoformat(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"not a time like 2026-05-01T08:00Z: {_cut(value)}") from None
+        if moment.tzinfo is None:
+            raise ValueError(f"a time without its offset from UTC; write {_cut(value)[1:-1]}Z")
+        try:
+            return moment.astimezone(UTC)
+        except OverflowError:
+            raise ValueError(f"not a time of these centuries: {_cut(value)}") from None
 
 
 class RepeatedName(ValueError):

@@ -6,12 +6,14 @@ from typing import Annotated, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import service
+from gramwatt.service.api.support import ABSENT, service
 from gramwatt.service.usecases.compat.runs import add_emission, add_run, job_id_of
 
 routes = Routes("codecarbon")
 BASE = "/v1/compat/codecarbon"
+LOST = "unknown-run", *ABSENT
 
 Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
 AnyText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
@@ -72,7 +74,7 @@ class EmissionAnswer(TypedDict):
     job_id: str
 
 
-@routes.post(f"{BASE}/runs", status=201)
+@routes.post(f"{BASE}/runs", access=Access.INGEST, status=201)
 def add_codecarbon_run(body: RunBody) -> RunAnswer:
     """Announce a run of codecarbon's client.
 
@@ -81,13 +83,13 @@ def add_codecarbon_run(body: RunBody) -> RunAnswer:
     return _run(body, None)
 
 
-@routes.post(f"{BASE}/zones/<zone>/runs", status=201)
+@routes.post(f"{BASE}/zones/<zone>/runs", access=Access.INGEST, status=201)
 def add_codecarbon_run_in_zone(path: ZonePath, body: RunBody) -> RunAnswer:
     """Announce a run of codecarbon's client in a grid zone, which the client itself never sends."""
     return _run(body, path.zone)
 
 
-@routes.post(f"{BASE}/emissions", "unknown-run", "deleted-job", status=201)
+@routes.post(f"{BASE}/emissions", *LOST, access=Access.INGEST, status=201)
 def add_codecarbon_emission(body: EmissionBody) -> EmissionAnswer:
     """Add what a run used since its last message; sending one again changes nothing.
 
@@ -96,7 +98,7 @@ def add_codecarbon_emission(body: EmissionBody) -> EmissionAnswer:
     return {"job_id": add_emission(service(), body.model_dump())}
 
 
-@routes.post(f"{BASE}/zones/<zone>/emissions", "unknown-run", "deleted-job", status=201)
+@routes.post(f"{BASE}/zones/<zone>/emissions", *LOST, access=Access.INGEST, status=201)
 def add_codecarbon_emission_in_zone(path: ZonePath, body: EmissionBody) -> EmissionAnswer:
     """Add what a run used since its last message; the zone is the one that it was announced in."""
     return {"job_id": add_emission(service(), body.model_dump())}

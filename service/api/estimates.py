@@ -13,6 +13,7 @@ from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
@@ -54,7 +55,7 @@ class CatalogAnswer(TypedDict):
     reason: str | None
 
 
-@routes.post("/v1/estimates", "unanswerable")
+@routes.post("/v1/estimates", "unanswerable", access=Access.READ)
 def make_estimate(body: EstimateBody) -> EstimateDoc:
     """A score of hardware, time and place, with every assumption and its source."""
     try:
@@ -65,7 +66,7 @@ def make_estimate(body: EstimateBody) -> EstimateDoc:
         raise unanswerable(error) from None
 
 
-@routes.get("/v1/catalog/<kind>", "unknown-name", "unanswerable")
+@routes.get("/v1/catalog/<kind>", "unknown-name", "unanswerable", access=Access.READ)
 def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
     """Rows of the catalog: all of a kind, or those that a name means."""
     if path.kind not in KINDS:

@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from flask import Response, current_app
 
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import service
 from gramwatt.service.metrics import EXTENSION, Metrics
@@ -20,20 +21,20 @@ class StatusAnswer(TypedDict):
     status: str
 
 
-@routes.get("/healthz")
+@routes.get("/healthz", access=Access.OPEN)
 def alive() -> StatusAnswer:
     """Whether the process answers; asks nothing of the database."""
     return {"status": "ok"}
 
 
-@routes.get("/readyz", "not-ready")
+@routes.get("/readyz", "not-ready", access=Access.READ)
 def ready() -> StatusAnswer:
     """Whether the database can be reached and has this release's tables."""
     require_ready(service())
     return {"status": "ok"}
 
 
-@routes.get("/metrics", media={"text/plain": None})
+@routes.get("/metrics", media={"text/plain": None}, access=Access.READ_ALL)
 def metrics() -> Response:
     """Counters of this process and jobs by state, in Prometheus' text format."""
     metrics: Metrics = current_app.extensions[EXTENSION]

@@ -12,6 +12,7 @@ from pydantic import Field
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN, JobKind
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_tag
 from gramwatt.service.api.line_stream import body_lines
 from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, once
@@ -168,7 +169,7 @@ class RescoreAnswer(JobAnswer):
     changed: bool
 
 
-@routes.post("/v1/jobs/<job_id>/records", "deleted-job", lines=True)
+@routes.post("/v1/jobs/<job_id>/records", *ABSENT, access=Access.INGEST, lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON, plain or with Content-Encoding: gzip), idempotently.
 
@@ -179,14 +180,14 @@ def add_records(path: JobPath) -> IngestAnswer:
     return ingest(service(), path.job_id, body_lines(NDJSON))
 
 
-@routes.get("/v1/jobs")
+@routes.get("/v1/jobs", access=Access.READ)
 def list_jobs(query: JobsQuery) -> JobsAnswer:
     """Jobs, newest first unless sorted; of one model with the sums over all its runs."""
     only = query.model_dump(exclude={"limit", "cursor", "tag"})
     return jobs_page(service(), query.limit, query.cursor, tags=tuple(query.tag), **only)
 
 
-@routes.get("/v1/jobs/<job_id>", *ENDED, media={JSON: JobAnswer})
+@routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ, media={JSON: JobAnswer})
 def get_job(path: JobPath, query: WaitQuery) -> Response:
     """The head fields of a job, and links to the rest.
 
@@ -201,7 +202,7 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
     return response
 
 
-@routes.put("/v1/jobs/<job_id>", "deleted-job", "conflict", media={JSON: JobAnswer})
+@routes.put("/v1/jobs/<job_id>", *ABSENT, "conflict", access=Access.INGEST, media={JSON: JobAnswer})
 def open_a_job(path: JobPath, body: JobBody) -> Response:
     """Open a job that has no meter of ours: what it is; its records follow.
 
@@ -213,7 +214,7 @@ def open_a_job(path: JobPath, body: JobBody) -> Response:
     return json_response(_answer(job), 201 if created else 200)
 
 
-@routes.patch("/v1/jobs/<job_id>", *ENDED, headers=(IF_MATCH, IDEMPOTENCY_KEY))
+@routes.patch("/v1/jobs/<job_id>", *ENDED, access=Access.ADMIN, headers=(IF_MATCH, IDEMPOTENCY_KEY))
 def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     """Correct what a job declares; the answer is the score with it.
 
@@ -223,21 +224,27 @@ def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     changes = {name: getattr(body, name) for name in body.model_fields_set - {"reason"}}
     order = sorted(changes, key=list(CorrectionBody.model_fields).index)
     given = {name: changes[name] for name in order}
-    about: dict[str, Any] = {"by": caller(), "reason": body.reason, "expected": if_match()}
+    about: dict[str, Any] = {"by": caller().name, "reason": body.reason, "expected": if_match()}
     work = partial(correct_job, service(), path.job_id, given, **about)
     return once(body, lambda: _answer(work()))
 
 
-@routes.delete("/v1/jobs/<job_id>", *ABSENT, headers=(IF_MATCH,))
+@routes.delete("/v1/jobs/<job_id>", *ABSENT, access=Access.ADMIN, headers=(IF_MATCH,))
 def delete(path: JobPath) -> DeletedJob:
     """Delete a job for good.
 
     The record of the deletion stays: the job's lines are refused from then on, with 410.
     """
-    return delete_job(service(), path.job_id, by=caller(), expected=if_match())
+    return delete_job(service(), path.job_id, by=caller().name, expected=if_match())
 
 
-@routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict", headers=(IDEMPOTENCY_KEY,))
+@routes.post(
+    "/v1/jobs/<job_id>/rescore",
+    *ENDED,
+    "conflict",
+    access=Access.ADMIN,
+    headers=(IDEMPOTENCY_KEY,),
+)
 def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
     """Score an ended job again, with today's catalog and intensity.
 
@@ -252,19 +259,19 @@ def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
     return once(body, work)
 
 
-@routes.get("/v1/jobs/<job_id>/revisions", *ABSENT)
+@routes.get("/v1/jobs/<job_id>/revisions", *ABSENT, access=Access.READ)
 def list_revisions(path: JobPath, query: Page) -> RevisionsAnswer:
     """Score revisions of a job, newest first."""
     return revisions_page(service(), path.job_id, query.limit, query.cursor)
 
 
-@routes.get("/v1/jobs/<job_id>/intervals", *ABSENT)
+@routes.get("/v1/jobs/<job_id>/intervals", *ABSENT, access=Access.READ)
 def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
     """Energy intervals of a job in order of time, each once."""
     return intervals_page(service(), path.job_id, query.limit, query.cursor)
 
 
-@routes.get("/v1/projects")
+@routes.get("/v1/projects", access=Access.READ)
 def list_projects(query: Page) -> ProjectsAnswer:
     """Projects by name."""
     return projects_page(service(), query.limit, query.cursor)

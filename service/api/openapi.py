@@ -19,7 +19,8 @@ from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
 from gramwatt.service.api.shapes import model_of
 
 _REF = "#/components/schemas/{model}"
-_ALWAYS = ("untrusted-host", "invalid", "internal")
+_ALWAYS = ("invalid", "internal", "not-ready")
+_WITH_KEY = ("unauthorised", "forbidden", "untrusted-host")
 _WITH_BODY = ("bad-request", "body-too-large", "unsupported-media-type")
 
 
@@ -87,7 +88,17 @@ def document(groups: Iterable[Routes]) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A key of the scope that the operation names, or of scope admin:"
+                    " gramwatt key create NAME --scope SCOPE.",
+                }
+            },
+        },
     }
 
 
@@ -121,6 +132,8 @@ def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
         ],
         "responses": _responses(operation, refs),
     }
+    if (scope := operation.access.scope) is not None:
+        described["security"] = [{"key": [scope]}]
     if description:
         described["description"] = description
     if operation.takes_lines:
@@ -157,6 +170,8 @@ def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:
     codes = [*_ALWAYS, *operation.problems]
     for name in operation.headers:
         codes += _BY_HEADER.get(name, ())
+    if operation.access.scope is not None:
+        codes += _WITH_KEY
     if operation.body is not None or operation.takes_lines:
         codes += _WITH_BODY
     by_status: dict[int, list[str]] = {}

@@ -9,13 +9,18 @@ from typing import Any
 
 from flask import Flask, Response
 from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.service.store.database import UNAVAILABLE
+from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.usecases.errors import (
+    BusyError,
     CorrectionError,
     CursorError,
     DeletedJobError,
+    ProjectNeededError,
     UnknownJobError,
     UseCaseError,
 )
@@ -25,16 +30,16 @@ MEDIA_TYPE = "application/problem+json"
 CODES: dict[str, tuple[int, str]] = {
     "bad-request": (400, "The request cannot be understood."),
     "bad-json": (400, "The body is not JSON."),
-    "unauthorised": (401, "A key is needed."),
-    "forbidden": (403, "The caller may not do this."),
+    "unauthorised": (401, "A key is needed: Authorization: Bearer KEY."),
+    "forbidden": (403, "The key's scope or projects do not allow this."),
     "untrusted-host": (403, "The Host header names another site than this one."),
-    "not-loopback": (403, "Until API keys are supported, only this machine may ask."),
     "not-found": (404, "There is no such page."),
     "unknown-job": (404, "There is no such job."),
     "unknown-revision": (404, "The job has no such revision."),
     "unknown-run": (404, "There is no such run of a codecarbon client."),
     "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
     "no-data": (404, "Nothing was measured in that month."),
+    "unknown-key": (404, "There is no key of that name."),
     "unknown-name": (404, "The catalog has no row of that name."),
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
     "conflict": (409, "The request does not fit the state of what it names."),
@@ -47,6 +52,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unanswerable": (422, "The question has no meaning, or names something unknown."),
     "too-many-requests": (429, "Too many requests; see the Retry-After header."),
     "internal": (500, "The service failed; its log says why."),
+    "busy": (503, "The service has too much of this work; see the Retry-After header."),
     "not-ready": (503, "The service cannot answer yet."),
 }
 """Every code with its status and its meaning, as docs/api.md lists them."""
@@ -68,6 +74,8 @@ _BY_STATUS = {
 ERRORS_MOST, WHERE_MOST = 20, 200
 """Errors that a problem lists, and characters of a place: an answer is smaller than its request."""
 
+RETRY_AFTER_S = 5
+"""When to ask again while the database is away [s]."""
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -118,27 +126,45 @@ def to_response(problem: Problem) -> Response:
         "detail": problem.detail,
         **problem.members,
     }
-    return Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
+    response = Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="gramwatt"'
+    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response
 
 
 def install(app: Flask) -> None:
     """Answer every error of the app with a problem document."""
     app.register_error_handler(Problem, to_response)
     app.register_error_handler(UseCaseError, _from_use_case)
+    app.register_error_handler(ForeignProjectError, _from_foreign_project)
     app.register_error_handler(GramwattError, _from_engine)
     app.register_error_handler(HTTPException, _from_http)
+    for unavailable in UNAVAILABLE:
+        app.register_error_handler(unavailable, _from_database)
     app.register_error_handler(Exception, _from_bug)
 
 
 def _from_use_case(error: UseCaseError) -> Response:
     if isinstance(error, CursorError):
         return to_response(invalid("query.cursor", str(error), "cursor"))
+    if isinstance(error, ProjectNeededError):
+        return to_response(invalid("query.project", str(error), "missing"))
     if isinstance(error, CorrectionError):
         close: dict[str, Any] = {"close": error.close} if error.close else {}
         return to_response(invalid(f"body.{error.field}", error.message, **close))
+    if isinstance(error, BusyError):
+        response = to_response(Problem(error.code, str(error)))
+        response.headers["Retry-After"] = "10"
+        return response
     names = {UnknownJobError: ("close",), DeletedJobError: ("deleted_at", "deleted_by")}
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
     return to_response(Problem(error.code, str(error), **members))
+
+
+def _from_foreign_project(error: ForeignProjectError) -> Response:
+    return to_response(Problem("forbidden", str(error)))
 
 
 def _from_engine(error: GramwattError) -> Response:
@@ -153,6 +179,13 @@ def _from_http(error: HTTPException) -> Response:
         if name in ("Allow", "Retry-After", "Location"):
             response.headers[name] = value
     return response
+
+
+def _from_database(error: SQLAlchemyError) -> Response:
+    """503 for a database that is away, busy or full; the store logs that it is away, once."""
+    _log.debug("request failed", exc_info=error)
+    text = "the database is away or too busy; nothing of this request is lost if it is sent again"
+    return to_response(Problem("not-ready", text))
 
 
 def _from_bug(error: Exception) -> Response:

@@ -10,6 +10,7 @@ from flask import Response, request
 from pydantic import Field
 
 from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import (
@@ -43,6 +44,8 @@ MEDIA = {
     "pdf": "application/pdf",
     "csv": "text/csv",
 }
+SCORED = *ABSENT, "not-scorable", "busy"
+SUMMED = "no-data", "not-ready", "busy"
 JOB_MEDIA = {MEDIA[form]: JobDoc if form == "json" else None for form in JOB_FORMATS}
 MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MONTH_FORMATS}
 
@@ -59,7 +62,7 @@ class MonthFile(MonthPath):
     form: MonthFormat = Field(description="The format.")
 
 
-@routes.get("/v1/jobs/<job_id>/report", *ABSENT, "not-scorable", media=JOB_MEDIA)
+@routes.get("/v1/jobs/<job_id>/report", *SCORED, access=Access.READ, media=JOB_MEDIA)
 def job_report(path: JobPath, query: RevisionQuery) -> Response:
     """The report of a job, in the format that the Accept header asks for.
 
@@ -68,19 +71,19 @@ def job_report(path: JobPath, query: RevisionQuery) -> Response:
     return job_response(path.job_id, query.revision, _by_accept(JOB_FORMATS))
 
 
-@routes.get("/v1/jobs/<job_id>/report.<form>", *ABSENT, "not-scorable", media=JOB_MEDIA)
+@routes.get("/v1/jobs/<job_id>/report.<form>", *SCORED, access=Access.READ, media=JOB_MEDIA)
 def job_report_file(path: JobFile, query: RevisionQuery) -> Response:
     """The report of a job, in the format of the extension."""
     return job_response(path.job_id, query.revision, path.form)
 
 
-@routes.get("/v1/reports/monthly/<month>", "no-data", "not-ready", media=MONTH_MEDIA)
+@routes.get("/v1/reports/monthly/<month>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
 def monthly_report(path: MonthPath, query: ProjectQuery) -> Response:
     """The report of a month, in the format that the Accept header asks for."""
     return month_response(path.month, query.project, _by_accept(MONTH_FORMATS))
 
 
-@routes.get("/v1/reports/monthly/<month>.<form>", "no-data", "not-ready", media=MONTH_MEDIA)
+@routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
 def monthly_report_file(path: MonthFile, query: ProjectQuery) -> Response:
     """The report of a month, in the format of the extension."""
     return month_response(path.month, query.project, path.form)

@@ -27,7 +27,7 @@ def body_of(request: type[rule.Request]) -> type[Strict]:
 def _field(found: rule.Rule) -> tuple[Any, Any]:
     """Type and default of a field; what pydantic cannot say, the engine checks."""
     match found:
-        case rule.Text():
+        case rule.Text() | rule.Moment():
             return str | None, Field(None, min_length=1, max_length=rule.TEXT_MOST)
         case rule.Number(low=low, high=high, low_included=True):
             return float | None, Field(None, ge=low, le=high)
@@ -39,7 +39,10 @@ def _field(found: rule.Rule) -> tuple[Any, Any]:
         case rule.Choice(choices=choices):
             return Literal[choices] | None, None
         case rule.Flag():
-            return bool, True
+            return bool | None, None
+        case rule.Numbers(number=number, most=most):
+            part = Annotated[float, Field(ge=number.low, le=number.high)]
+            return list[part] | None, Field(None, max_length=most)
         case rule.Counts():
             return dict[str, float] | None, None
         case rule.Names(most=most):

@@ -16,6 +16,7 @@ from flask import Flask, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gramwatt.sci.base.request_fields import RepeatedName, once
+from gramwatt.service.api.access import Access, declare
 from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
 from gramwatt.service.api.problems import Problem, from_validation, invalid
 
@@ -46,6 +47,7 @@ class Operation:
     view: View
     answers: Mapping[str, type | None]
     problems: tuple[str, ...]
+    access: Access
     takes_lines: bool = False
     status: int = 200
     headers: tuple[str, ...] = ()
@@ -91,15 +93,17 @@ class Routes:
         self,
         rule: str,
         *problems: str,
+        access: Access,
         media: Mapping[str, type | None] | None = None,
     ) -> Callable[[View], View]:
-        """Declare a GET route, the problems it may answer with and its media types."""
-        return self._declare("GET", rule, problems, media, headers=(IF_NONE_MATCH,))
+        """Declare a GET route, who may call it, the problems it may answer with, its media."""
+        return self._declare("GET", rule, problems, access, media, headers=(IF_NONE_MATCH,))
 
     def post(
         self,
         rule: str,
         *problems: str,
+        access: Access,
         lines: bool = False,
         status: int = 200,
         headers: tuple[str, ...] = (),
@@ -109,33 +113,34 @@ class Routes:
         `headers` are those that the view reads.
         """
         return self._declare(
-            "POST", rule, problems, None, lines=lines, status=status, headers=headers
+            "POST", rule, problems, access, lines=lines, status=status, headers=headers
         )
 
     def put(
-        self, rule: str, *problems: str, media: Mapping[str, type | None]
+        self, rule: str, *problems: str, access: Access, media: Mapping[str, type | None]
     ) -> Callable[[View], View]:
         """Declare a PUT route with a JSON body; it answers 201 where it made something."""
-        return self._declare("PUT", rule, problems, media)
+        return self._declare("PUT", rule, problems, access, media)
 
     def patch(
-        self, rule: str, *problems: str, headers: tuple[str, ...] = ()
+        self, rule: str, *problems: str, access: Access, headers: tuple[str, ...] = ()
     ) -> Callable[[View], View]:
         """Declare a PATCH route with a JSON body; `headers` are those that the view reads."""
-        return self._declare("PATCH", rule, problems, None, headers=headers)
+        return self._declare("PATCH", rule, problems, access, headers=headers)
 
     def delete(
-        self, rule: str, *problems: str, headers: tuple[str, ...] = ()
+        self, rule: str, *problems: str, access: Access, headers: tuple[str, ...] = ()
     ) -> Callable[[View], View]:
         """Declare a DELETE route; `headers` are those that the view reads."""
-        return self._declare("DELETE", rule, problems, None, headers=headers)
+        return self._declare("DELETE", rule, problems, access, headers=headers)
 
     def _declare(
         self,
         method: str,
         rule: str,
         problems: tuple[str, ...],
-        media: Mapping[str, type | None] | None,
+        access: Access,
+        media: Mapping[str, type | None] | None = None,
         *,
         lines: bool = False,
         status: int = 200,
@@ -146,7 +151,9 @@ class Routes:
             answers = media or {JSON: hints.pop("return", None)}
             hints.pop("return", None)
             self.operations.append(
-                Operation(method, rule, view, answers, problems, lines, status, headers, hints)
+                Operation(
+                    method, rule, view, answers, problems, access, lines, status, headers, hints
+                )
             )
             return view
 
@@ -157,6 +164,7 @@ class Routes:
         for operation in self.operations:
             name = f"{self.tag}.{operation.view.__name__}"
             app.add_url_rule(operation.rule, name, operation.respond, methods=[operation.method])
+            declare(app, name, operation.access)
 
 
 def json_response(document: object, status: int = 200) -> Response:

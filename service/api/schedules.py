@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
 from gramwatt.service.tasks.runs import SchedulesAnswer, schedules
@@ -23,7 +24,7 @@ class SchedulesQuery(Strict):
     )
 
 
-@routes.get("/v1/schedules")
+@routes.get("/v1/schedules", access=Access.READ_ALL)
 def list_schedules(query: SchedulesQuery) -> SchedulesAnswer:
     """Every periodic task with its period and its next run, and the runs, newest first.
 

@@ -8,6 +8,7 @@ from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.advice.prediction.calibration import CalibrationRow
 from gramwatt.sci.advice.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes
@@ -30,7 +31,7 @@ class CalibrationAnswer(TypedDict):
     rows: list[CalibrationRow]
 
 
-@routes.post("/v1/suggestions", "unanswerable")
+@routes.post("/v1/suggestions", "unanswerable", access=Access.READ)
 def make_suggestions(body: SuggestBody) -> AdviceDoc:
     """What would emit less for the same work: other hardware, or another way to run it.
 
@@ -43,13 +44,13 @@ def make_suggestions(body: SuggestBody) -> AdviceDoc:
         raise unanswerable(error) from None
 
 
-@routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable")
+@routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable", access=Access.READ)
 def suggest_for_job(path: JobPath) -> AdviceDoc:
     """Suggestions for a job, from what was measured of it."""
     return answer_for_job(service(), path.job_id)
 
 
-@routes.get("/v1/suggestions/calibration")
+@routes.get("/v1/suggestions/calibration", access=Access.READ)
 def list_calibration() -> CalibrationAnswer:
     """The rows that own measured jobs make; they are used before the public table."""
     return {"rows": [row.to_doc() for row in calibration_rows(service())]}

@@ -1,25 +1,24 @@
-"""What the route modules share: the service of the request, and models of path and query."""
+"""What the route modules share: the caller and service of the request, models of its inputs."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated
 
-from flask import current_app
+from flask import g
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import ID_PATTERN
+from gramwatt.service.api.access import whole_service
+from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.api.routing import Strict
-from gramwatt.service.container import Service
+from gramwatt.service.container import Caller, Service
 from gramwatt.service.usecases.lists.filters import parse_moment
 from gramwatt.service.usecases.month import MONTH
 
-EXTENSION = "gramwatt"
 ABSENT = "unknown-job", "deleted-job"
 """Problems of a job that is not there."""
-CALLER = "api"
-"""The author of changes over HTTP: without API keys callers are not told apart."""
 
 
 def _moment(text: object) -> datetime:
@@ -75,12 +74,17 @@ class Page(Strict):
     )
 
 
-def caller() -> str:
-    """Who sent this request."""
-    return CALLER
+def caller() -> Caller:
+    """Who sent this request, what they may do, and the projects they see.
+
+    Raises Problem on a route that needs no key, where nobody is known.
+    """
+    found: Caller | None = g.get("caller")
+    if found is None:
+        raise Problem("unauthorised", CODES["unauthorised"][1])
+    return found
 
 
 def service() -> Service:
-    """The service that answers this request."""
-    found: Service = current_app.extensions[EXTENSION]
-    return found
+    """The service as the caller of this request sees it: other projects do not exist."""
+    return whole_service().for_caller(caller())

@@ -1,4 +1,4 @@
-"""Registers the service's commands; defines `serve` and `db`."""
+"""Registers the service's commands; defines `serve`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli import corrections, export, imports, jobs, report, schedules
+from gramwatt.service.cli import (
+    corrections,
+    database,
+    export,
+    imports,
+    jobs,
+    keys,
+    planning,
+    report,
+    schedules,
+)
 from gramwatt.service.cli.common import (
     DatabaseUrl,
     database_errors,
-    open_service,
     service_config,
     stop,
 )
@@ -20,6 +29,7 @@ def add_commands(app: typer.Typer) -> None:
     """Add the service's commands to the product's command."""
     app.command()(serve)
     app.command()(schedules.scheduler)
+    app.command()(planning.plan)
     app.command()(jobs.jobs)
     app.command()(jobs.job)
     app.command()(corrections.rm)
@@ -27,12 +37,22 @@ def add_commands(app: typer.Typer) -> None:
     reports.command("job")(report.report_job)
     reports.command("month")(report.report_month)
     app.add_typer(reports, name="report")
-    database = typer.Typer(
-        no_args_is_help=True, help="Create, upgrade or check the database tables."
+    tables = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy or back up the database.")
+    tables.command()(database.upgrade)
+    tables.command()(database.check)
+    tables.command()(database.copy)
+    tables.command()(database.backup)
+    tables.command()(database.restore)
+    app.add_typer(tables, name="db")
+    access = typer.Typer(
+        no_args_is_help=True, help="Make, list and revoke the keys that the server asks for."
     )
-    database.command("upgrade")(db_upgrade)
-    database.command("check")(db_check)
-    app.add_typer(database, name="db")
+    access.command("create")(keys.key_create)
+    access.command("list")(keys.key_list)
+    access.command("revoke")(keys.key_revoke)
+    access.command("log")(keys.key_log)
+    app.add_typer(access, name="key")
+    app.command()(keys.login)
     exports = typer.Typer(no_args_is_help=True, help="Write a job in another tool's format.")
     exports.command("if")(export.export_if)
     exports.command("imp")(export.export_imp)
@@ -40,49 +60,35 @@ def add_commands(app: typer.Typer) -> None:
     exports.command("csv")(export.export_csv)
     app.add_typer(exports, name="export")
     incoming = typer.Typer(no_args_is_help=True, help="Take in what other tools measured.")
-    # A callback keeps the name of the subcommand while there is only one.
-    incoming.callback()(lambda: None)
     incoming.command("codecarbon")(imports.import_codecarbon)
+    incoming.command("intensity")(imports.import_intensity)
     app.add_typer(incoming, name="import")
 
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="Loopback only, until API keys are supported.")
+        str, typer.Option(help="Beyond loopback only with keys, and --behind-proxy.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8642,
     database_url: DatabaseUrl = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="A proxy in front does TLS.")
+    ] = False,
+    insecure_http: Annotated[
+        bool, typer.Option("--insecure-http", help="Send keys over the network unencrypted.")
+    ] = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open the pages in this machine's browser.")
+    ] = False,
 ) -> None:
     """Serve the pages and the API, and do the periodic work."""
-    from gramwatt.service.server import run
+    from gramwatt.service.server import Listen, run
 
     try:
         with database_errors():
-            run(service_config(database_url), host, port)
+            listen = Listen(host, port, plain_allowed=behind_proxy or insecure_http)
+            run(service_config(database_url), listen, open_browser=open_browser)
     except ValueError as error:
         stop(2, str(error))
     except OSError as error:
         stop(1, f"cannot serve on {host}:{port}: {error.strerror or error}")
-
-
-def db_upgrade(database_url: DatabaseUrl = None) -> None:
-    """Create the tables, or bring them up to date."""
-    from gramwatt.service.store.migrate import upgrade
-
-    with open_service(database_url) as service:
-        changed = upgrade(service.store)
-    print("upgraded" if changed else "up to date")
-
-
-def db_check(database_url: DatabaseUrl = None) -> None:
-    """Check that the tables are those of this release; exit code 1 when they are not."""
-    from gramwatt.service.store.migrate import differences, is_current, require_known
-
-    with open_service(database_url) as service:
-        require_known(service.store)
-        if not is_current(service.store):
-            stop(1, "the database is not up to date; run: gramwatt db upgrade")
-        changes = differences(service.store)
-    if changes:
-        stop(1, "the tables differ from this release:\n" + "\n".join(changes))
-    print("up to date")

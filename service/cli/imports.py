@@ -58,6 +58,56 @@ def import_codecarbon(
         raise typer.Exit(1)
 
 
+def import_intensity(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="start_utc,g_per_kwh")],
+    zone: Annotated[str, typer.Option(help="Grid zone: DE, US-CAL-CISO, ...")],
+    basis: Annotated[str, typer.Option(help="lifecycle, or direct: from the stack only.")],
+    signal: Annotated[str, typer.Option(help="average, or marginal.")],
+    as_json: AsJson = False,
+) -> None:
+    """Import a zone's grid intensity over time, for scores and plans.
+
+    One row a step of 5 to 60 minutes, in order: the start in UTC (2026-05-01T08:00Z) and gCO2e/kWh,
+    empty where not known. Importing again changes nothing; other values count from then on.
+    """
+    from typing import get_args
+
+    from gramwatt.sci.base.errors import LookupFailed
+    from gramwatt.sci.grid.intensity import Basis, Signal
+    from gramwatt.service.store.migrate import upgrade
+    from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
+
+    for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
+        if value not in get_args(kind):
+            stop(2, f"--{name} {value!r}: write {' or '.join(get_args(kind))}")
+    with open_service() as service, _progress() as progress:
+        upgrade(service.store)
+        try:
+            size = file.stat().st_size
+            answer = import_csv(
+                service,
+                file,
+                zone,
+                basis,  # type: ignore[arg-type]
+                signal,  # type: ignore[arg-type]
+                lambda done: progress(done, size),
+            )
+        except IntensityFileError as error:
+            stop(2, f"{file}: {error}; nothing was imported")
+        except LookupFailed as error:
+            stop(2, error.message)
+        except OSError as error:
+            stop(2, f"cannot read {file}: {error.strerror or error}")
+    if as_json:
+        print_json(answer)
+    else:
+        print(
+            f"{answer['zone']}: {answer['points']} points of {answer['step_minutes']} minutes from "
+            f"{answer['start']} to {answer['end']}, {answer['unknown']} unknown; "
+            f"{answer['days_new']} of {answer['days']} days are new"
+        )
+
+
 def _zone(name: str | None) -> tzinfo | None:
     from zoneinfo import ZoneInfo
 

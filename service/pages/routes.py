@@ -12,10 +12,12 @@ from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.daily import month_name
 from gramwatt.sci.base.formatting import duration, span_text, value_text
 from gramwatt.service.api import problems
+from gramwatt.service.api.access import Access, declare
 from gramwatt.service.api.reports import job_response, month_response
 from gramwatt.service.api.routing import Model, from_strings
 from gramwatt.service.api.schedules import SchedulesQuery
 from gramwatt.service.api.support import JobPath, MonthPath, ProjectQuery, service
+from gramwatt.service.pages.login import ENTRY_POLICY
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.table import period
 from gramwatt.service.usecases.answers import JOB_STATES, JobState
@@ -58,15 +60,17 @@ def install(app: Flask) -> None:
     """Put the pages and their text filters on the app."""
     app.jinja_env.filters.update(FILTERS)
     app.after_request(_problem_page)
-    for rule, view in (
-        ("/", jobs),
-        ("/jobs/<job_id>", job),
-        ("/months", months),
-        ("/months/<month_name>", month),
-        ("/schedules", schedules),
-        ("/docs", docs),
+    declare(app, "static", Access.READ)
+    for rule, view, access in (
+        ("/", jobs, Access.READ),
+        ("/jobs/<job_id>", job, Access.READ),
+        ("/months", months, Access.READ),
+        ("/months/<month_name>", month, Access.READ),
+        ("/schedules", schedules, Access.READ_ALL),
+        ("/docs", docs, Access.READ),
     ):
         app.add_url_rule(rule, f"page.{view.__name__}", view)
+        declare(app, f"page.{view.__name__}", access)
 
 
 def jobs() -> Response:
@@ -138,9 +142,12 @@ def _problem_page(response: Response) -> Response:
     best = request.accept_mimetypes.best_match([problems.MEDIA_TYPE, "text/html"])
     if response.mimetype != problems.MEDIA_TYPE or not is_page or best != "text/html":
         return response
-    response.set_data(render_template("problem.html", problem=response.get_json()))
+    # Who has no key gets no style sheet either.
+    locked = response.status_code == 401
+    template, policy = ("locked.html", ENTRY_POLICY) if locked else ("problem.html", PAGE_POLICY)
+    response.set_data(render_template(template, problem=response.get_json()))
     response.content_type = "text/html; charset=utf-8"
-    response.headers["Content-Security-Policy"] = PAGE_POLICY
+    response.headers["Content-Security-Policy"] = policy
     response.headers["Vary"] = "Accept"
     return response
 

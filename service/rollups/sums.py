@@ -292,8 +292,7 @@ def _by3(group: Ints, rows: Floats, groups: int) -> Floats:
 
 def by(group: Ints, amounts: Any, groups: int) -> Floats:
     """The sum of amounts in each group."""
-    summed: Floats = np.bincount(group, weights=amounts, minlength=groups)
-    return summed
+    return np.asarray(np.bincount(group, weights=amounts, minlength=groups), dtype=np.float64)
 
 
 def _width(cumulants: Floats) -> Floats:

@@ -6,11 +6,13 @@ two writers wait for each other instead of failing when they upgrade a read lock
 
 from __future__ import annotations
 
+import logging
 import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -19,18 +21,26 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
+from gramwatt.service.store.restriction import RestrictedSession
+from gramwatt.service.store.server import connect_args, watch
 
 Result = TypeVar("Result")
 
 BUSY_TIMEOUT_S = 30.0
 """How long a statement waits for another writer before it fails [s]."""
 
+POOL_S = 5.0
+"""How long a request waits for a connection to the server while all are in use [s]."""
+REPORT_S = 60.0
+"""How often the log repeats one complaint of the database [s]."""
+UNAVAILABLE = (OperationalError, InterfaceError, sa.exc.TimeoutError)
+"""Errors of a database that is away, too busy or full: the same may succeed later."""
 CONFLICTS_MOST = 6
 """How often work is tried that meets other work in a deadlock or a serialization failure."""
 CONFLICT_WAIT_S = 0.02
@@ -38,15 +48,27 @@ CONFLICT_WAIT_S = 0.02
 _CONFLICTS = ("40001", "40P01")
 """PostgreSQL's codes of serialization_failure and deadlock_detected."""
 _WRITE = "gramwatt_write"
+_log = logging.getLogger("gramwatt.service")
 
 
 class Store:
-    """A database of jobs. Opening it connects lazily; `migrate.upgrade` brings the tables."""
+    """A database of jobs. Opening it connects lazily; `migrate.upgrade` brings the tables.
+
+    `projects` are those that its sessions see, None for all; with projects it is read only.
+    """
+
+    projects: frozenset[str] | None = None
 
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
         self._group = GroupCommit(self.write)
+
+    def of_projects(self, projects: frozenset[str] | None) -> Store:
+        """The same database, as far as the projects go."""
+        made = copy(self)
+        made.projects = projects
+        return made
 
     @property
     def is_sqlite(self) -> bool:
@@ -61,12 +83,13 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session that sees one consistent state and writes nothing."""
-        with Session(self.engine, expire_on_commit=False) as session:
+        with RestrictedSession(self.projects, self.engine, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session in one transaction: committed at the end, rolled back on an exception."""
+        self._require_whole()
         engine = self.engine.execution_options(**{_WRITE: True})
         with Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
@@ -77,6 +100,7 @@ class Store:
         On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
         server does that itself. There, work that met another's in a deadlock is done again.
         """
+        self._require_whole()
         if self.is_sqlite:
             return self._group.run(work)
         for attempt in range(CONFLICTS_MOST):
@@ -103,6 +127,10 @@ class Store:
                 _enforce_keys(connection, on=False)
             try:
                 with connection.begin():
+                    if not self.is_sqlite:  # a large table takes longer than a request may
+                        connection.exec_driver_sql(
+                            "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0"
+                        )
                     yield connection
             finally:
                 if self.is_sqlite:
@@ -111,6 +139,11 @@ class Store:
     def close(self) -> None:
         """Give every connection back."""
         self.engine.dispose()
+
+    def _require_whole(self) -> None:
+        # What is written may change sums over every project.
+        if self.projects is not None:
+            raise TypeError("check what the caller sees, then write with for_every_project()")
 
 
 def parse_url(text: str) -> URL:
@@ -137,12 +170,36 @@ def failure_text(error: SQLAlchemyError) -> str:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
-        return sa.create_engine(url, pool_pre_ping=True, pool_size=16)
+        limits = connect_args(url)
+        engine = sa.create_engine(
+            url, connect_args=limits, pool_pre_ping=True, pool_size=16, pool_timeout=POOL_S
+        )
+        watch(engine)
+        event.listen(engine, "handle_error", _Reporter())
+        return engine
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, pool_size=16)
     wal = is_local(Path(url.database or "").parent)
     event.listen(engine, "connect", lambda connection, _record: _prepare(connection, wal=wal))
     event.listen(engine, "begin", _begin)
+    event.listen(engine, "handle_error", _Reporter())
     return engine
+
+
+class _Reporter:
+    """Logs what a database refuses because it is full, locked or too busy: a text once a minute."""
+
+    def __init__(self) -> None:
+        self._text, self._until = "", 0.0
+
+    def __call__(self, context: ExceptionContext) -> None:
+        """Report the error, unless it is of the connection, which `watch` reports."""
+        error = context.sqlalchemy_exception
+        if not isinstance(error, UNAVAILABLE) or getattr(error.orig, "sqlstate", "") is None:
+            return
+        text, now = failure_text(error), time.monotonic()
+        if text != self._text or now > self._until:
+            self._text, self._until = text, now + REPORT_S
+            _log.warning("%s", text)
 
 
 def _prepare(connection: sqlite3.Connection, *, wal: bool) -> None:

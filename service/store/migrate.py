@@ -46,6 +46,11 @@ def is_current(store: Store) -> bool:
         return current(connection) == HEAD
 
 
+def is_known(revision: str) -> bool:
+    """Whether this release knows the revision: its own or an earlier one."""
+    return revision in {f"{number:04d}" for number in range(1, int(HEAD) + 1)}
+
+
 def require_known(store: Store) -> None:
     """Raise SchemaError when a newer release made the tables; creates no SQLite file."""
     if store.path is not None and not store.path.exists():
@@ -82,11 +87,11 @@ def differences(store: Store) -> list[str]:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    from gramwatt.service.store.models import Base
+    from gramwatt.service.store.access import ApiKey
 
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        return [str(change) for change in compare_metadata(context, Base.metadata)]
+        return [str(change) for change in compare_metadata(context, ApiKey.metadata)]
 
 
 def _make_private(path: Path) -> None:
@@ -101,8 +106,7 @@ def _make_private(path: Path) -> None:
 
 
 def _refuse_newer(store: Store, revision: str | None) -> None:
-    known = {f"{number:04d}" for number in range(1, int(HEAD) + 1)}
-    if revision is None or revision in known:
+    if revision is None or is_known(revision):
         return
     other = (
         "set GRAMWATT_HOME to another folder"

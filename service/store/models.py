@@ -374,6 +374,37 @@ class CodecarbonEmission(Base):
     number: Mapped[int] = mapped_column(BigInteger)
 
 
+class IntensitySeries(Base):
+    """Grid intensity of one zone, signal, basis and provider."""
+
+    __tablename__ = "intensity_series"
+    __table_args__ = (UniqueConstraint("zone", "signal", "basis", "provider"),)
+
+    id: Mapped[AutoKey]
+    zone: Mapped[Word]
+    signal: Mapped[Word]
+    basis: Mapped[Word]
+    provider: Mapped[Word]
+
+
+class IntensityDay(Base):
+    """One UTC day of a series in equal steps; rows are only ever added.
+
+    `day` is its proleptic ordinal, `points` one double a step [gCO2e/kWh], NaN where not known.
+    """
+
+    __tablename__ = "intensity_days"
+
+    series: Mapped[int] = mapped_column(
+        Key, ForeignKey("intensity_series.id", ondelete="CASCADE"), primary_key=True
+    )
+    day: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    step_s: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    quality: Mapped[Word] = mapped_column(primary_key=True)
+    fetched_us: Mapped[Timestamp] = mapped_column(primary_key=True)
+    points: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class MonthlyReport(Base):
     """A kept report of a month; the project is empty for the report over all projects."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from gramwatt.service.container import Service
+from gramwatt.service.usecases.backups import back_up
 from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports
 from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
@@ -50,5 +51,8 @@ TASKS: Mapping[str, Task] = {
         timedelta(hours=1),
         make_missing_reports,
         "make the reports of ended months, missed ones too",
+    ),
+    "backup": Task(
+        timedelta(days=1), back_up, "write a backup to GRAMWATT_BACKUP_DIR, if that is set"
     ),
 }

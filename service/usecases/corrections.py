@@ -15,11 +15,14 @@ from gramwatt.sci.journal.corrections import EXCLUDED, FIELDS, PLACE, TAG, decla
 from gramwatt.sci.journal.records import JobRecord
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Correction, Job
+from gramwatt.service.usecases.access import audit
+from gramwatt.service.usecases.access.projects import require_own
 from gramwatt.service.usecases.errors import CorrectionError
 from gramwatt.service.usecases.jobs import (
     Expected,
     JobSummary,
     find_job,
+    own_job,
     require_expected,
 )
 from gramwatt.service.usecases.journal import corrections_of, declared_head, refresh_head
@@ -47,6 +50,7 @@ def correct_job(
     DeletedJobError, ChangedError, CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)
+    service = own_job(service, job_id)
     with service.store.write() as session:
         job = find_job(session, job_id, lock=True)
         require_expected(job, expected)
@@ -55,9 +59,12 @@ def correct_job(
             row.made_us, row.made_by, row.reason = service.now_us(), by, reason
         session.add_all(rows)
         if rows:
+            fields = ", ".join(row.field for row in rows)
+            audit.record(session, service, "job-corrected", f"{job_id}: {fields}", by)
             job.version += 1
             session.flush()
             refresh_head(session, job)
+        require_own(service, job.project)
         key, running = job.id, job.state == "running"
     if running:
         score_provisionally(service, key, fresh=bool(rows))

@@ -6,11 +6,19 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.store.models import Deletion
 from gramwatt.service.store.timestamps import text_from_us
-from gramwatt.service.usecases.errors import DeletedJobError
+from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
 
 
-def require_not_deleted(session: Session, job_id: str) -> None:
-    """Raise DeletedJobError for a job that was deleted."""
+def require_not_deleted(
+    session: Session, job_id: str, projects: frozenset[str] | None = None
+) -> None:
+    """Raise DeletedJobError for a job that was deleted.
+
+    With `projects`, UnknownJobError for one that was deleted from another project.
+    """
     record = session.get(Deletion, job_id)
-    if record is not None:
-        raise DeletedJobError(job_id, text_from_us(record.deleted_us), record.deleted_by)
+    if record is None:
+        return
+    if projects is not None and record.project not in projects:
+        raise UnknownJobError(job_id, [])
+    raise DeletedJobError(job_id, text_from_us(record.deleted_us), record.deleted_by)

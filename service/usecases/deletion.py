@@ -8,8 +8,9 @@ from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import forget_parts
 from gramwatt.service.store.models import Deletion, Job
 from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.answers import DeletedJob
-from gramwatt.service.usecases.jobs import Expected, find_job, require_expected
+from gramwatt.service.usecases.jobs import Expected, find_job, own_job, require_expected
 
 
 def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = None) -> DeletedJob:
@@ -17,6 +18,7 @@ def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = N
 
     Raises UnknownJobError, ChangedError, or DeletedJobError for one that is deleted already.
     """
+    service = own_job(service, job_id)
     with service.store.write() as session:
         job = find_job(session, job_id, lock=True)
         require_expected(job, expected)
@@ -29,6 +31,7 @@ def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = N
         )
         session.add(record)
         forget_parts(session, job.id)
+        audit.record(session, service, "job-deleted", job.job_id, by)
         session.execute(sa.delete(Job).where(Job.id == job.id))
     return {
         "job_id": job_id,

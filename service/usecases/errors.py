@@ -14,7 +14,11 @@ UseCaseError
 ├── UnknownRunError       no such run of a codecarbon client
 ├── RefusedMessageError   a message of a codecarbon client without a meaning
 ├── NoDataError           nothing was measured in that month
+├── KeyNameError          a key's name that is taken, or no name
+├── UnknownKeyError       no such key
+├── ProjectNeededError    a sum over one project, by a caller with several
 ├── CursorError           a text that is not a cursor of the list
+├── BusyError             more work of one kind than a process does at a time
 └── NotReadyError         the database cannot be reached or is not up to date
 """
 
@@ -153,7 +157,31 @@ class CursorError(UseCaseError):
     code = "invalid"
 
 
+class KeyNameError(UseCaseError):
+    """A key's name that is taken, or that cannot be one."""
+
+    code = "conflict"
+
+
+class UnknownKeyError(UseCaseError):
+    """There is no key of that name."""
+
+    code = "unknown-key"
+
+
+class ProjectNeededError(UseCaseError):
+    """The caller's key is bound to several projects, and a sum is over one."""
+
+    code = "invalid"
+
+
 class NotReadyError(UseCaseError):
     """The database cannot be reached, or its tables are not those of this release."""
 
     code = "not-ready"
+
+
+class BusyError(UseCaseError):
+    """A process has more work of one kind than it does at a time; asking again later helps."""
+
+    code = "busy"

@@ -24,6 +24,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.usecases.access.projects import first_project, require_own, require_visible
 from gramwatt.service.usecases.answers import Acknowledged, IngestAnswer
 from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.intake.lines import checked
@@ -54,8 +55,10 @@ def ingest(
 
     Lines are read and committed in batches, however many there are. So nothing that was stored is
     lost when the lines break off, or when scoring fails. Raises DeletedJobError for lines of a
-    deleted job.
+    deleted job, UnknownJobError for a job of another project than the caller's, and
+    ForeignProjectError for lines that would put a job into one.
     """
+    service = service.for_every_project()
     tally = Tally()
     key: int | None = None
     check = partial(_check_possible, service, {})
@@ -91,7 +94,7 @@ def _store_batch(
     service: Service, job_id: str, records: Sequence[AnyRecord], session: Session
 ) -> _Stored:
     """Store the records that are new, in the transaction of `session`."""
-    job = _locked_job(session, job_id, records[0], service.now_us())
+    job = _locked_job(service, session, job_id, records[0])
     new, keys, acknowledged = _arrivals(session, job, records)
     if new:
         _store(session, job, keys, new)
@@ -101,24 +104,27 @@ def _store_batch(
         job.silent_us = None
         if resumed or any(isinstance(r, JobRecord | EndRecord) for r in new):
             refresh_head(session, job)
+    require_own(service, job.project)
     return _Stored(job.id, len(new), acknowledged)
 
 
-def _locked_job(session: Session, job_id: str, first: AnyRecord, now_us: int) -> Job:
+def _locked_job(service: Service, session: Session, job_id: str, first: AnyRecord) -> Job:
     """The job's row, created if missing, locked so that uploads of one job wait for each other."""
     known = session.scalars(sa.select(Job).where(Job.job_id == job_id).with_for_update())
     job = known.one_or_none()
     if job is None:
-        job = _new_job(session, job_id, first, now_us)
+        job = _new_job(service, session, job_id, first)
+    require_visible(service, job)
     if not job.head:
         refresh_head(session, job)
     return job
 
 
-def _new_job(session: Session, job_id: str, first: AnyRecord, now_us: int) -> Job:
+def _new_job(service: Service, session: Session, job_id: str, first: AnyRecord) -> Job:
+    now_us = service.now_us()
     row = {
         "job_id": job_id,
-        "project": "default",
+        "project": first_project(service),
         "state": "running",
         "started_us": _time_us(first, now_us),
         "heard_us": now_us,
@@ -131,7 +137,7 @@ def _new_job(session: Session, job_id: str, first: AnyRecord, now_us: int) -> Jo
     upsert(session, Job, [row])
     # Only now: a deletion of the job has either finished, or waits for this lock.
     job = find_job(session, job_id, lock=True)
-    require_not_deleted(session, job_id)
+    require_not_deleted(session, job_id, service.caller.projects)
     return job
 
 

@@ -84,6 +84,17 @@ def find_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
     return job
 
 
+def own_job(service: Service, job_id: str) -> Service:
+    """The service of every project, once the caller is known to see the job.
+
+    For what a job's score changes: sums over other projects too. Raises UnknownJobError or
+    DeletedJobError.
+    """
+    with service.store.read() as session:
+        find_job(session, job_id)
+    return service.for_every_project()
+
+
 def job_head(service: Service, job_id: str) -> JobHead:
     """A job as lists show it, as it is; raises UnknownJobError or DeletedJobError."""
     with service.store.read() as session:
@@ -152,6 +163,7 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
 
     Raises UnknownJobError, StillRunsError or ScoreError.
     """
+    service = own_job(service, job_id)
     with service.store.read() as session:
         job = find_job(session, job_id)
     if job.state == "running":
@@ -163,6 +175,7 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
 
 
 def _scored_job(service: Service, job_id: str) -> Job:
+    service = own_job(service, job_id)
     with service.store.read() as session:
         job = find_job(session, job_id)
     if job.state == "running":

@@ -39,6 +39,7 @@ from gramwatt.service.store.models import (
     Score,
 )
 from gramwatt.service.store.timestamps import from_us, to_us
+from gramwatt.service.usecases.access.projects import one_project
 from gramwatt.service.usecases.errors import NoDataError, StillSummingError
 from gramwatt.service.usecases.suggest import calibration_rows, device_rows
 
@@ -53,8 +54,11 @@ def month_report(
     """The report of a month; raises NoDataError. That of a complete month is kept as a new row.
 
     Jobs of an earlier release are added to the months first. Raises StillSummingError where that
-    takes longer than `wait_s`; without it, this waits.
+    takes longer than `wait_s`; without it, this waits. A caller who is bound to projects has the
+    report of one of them.
     """
+    project = one_project(service, project, month)
+    service = service.for_every_project()
     _fill(service, wait_s)
     now_us = service.now_us()
     with service.store.read() as session:

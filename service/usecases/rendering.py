@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Literal, get_args
 
 from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.service.usecases.render_process import RenderProcess, render
 
 if TYPE_CHECKING:
     from gramwatt.reports.model import Document
@@ -15,6 +16,7 @@ JobFormat = Literal["json", "html", "pdf"]
 MonthFormat = Literal["json", "html", "pdf", "csv"]
 JOB_FORMATS: tuple[JobFormat, ...] = get_args(JobFormat)
 MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
+_child: RenderProcess | None = None
 
 
 def render_job(document: JobDoc, form: JobFormat, advice: AdviceDoc | None = None) -> bytes:
@@ -45,10 +47,17 @@ def _as_json(document: object) -> bytes:
 
 
 def _rendered(report: Document, form: str) -> bytes:
-    if form == "html":
-        from gramwatt.reports import html
+    return _child.render(report, form) if _child is not None else render(report, form)
 
-        return html.render(report).encode()
-    from gramwatt.reports import pdf
 
-    return pdf.render(report)
+def render_in_child() -> None:
+    """Render from now on in a child process, as servers do: its libraries keep much memory."""
+    global _child
+    if _child is None:
+        _child = RenderProcess()
+
+
+def end_child() -> None:
+    """End the child process, if there is one; the next report starts another."""
+    if _child is not None:
+        _child.end()

@@ -113,12 +113,14 @@ def score_records(
     from gramwatt.sci.journal.merge import merge
     from gramwatt.sci.score.context import annual_context
     from gramwatt.sci.score.score import score
+    from gramwatt.service.usecases.intensity.lookup import StoredIntensity
 
     try:
         catalog = service.catalog
     except OverlayError as error:
         raise ScoreError(error.message, code=error.code) from None
     context = annual_context(catalog, service.config.lifetime_years, revision)
+    context = replace(context, intensity=StoredIntensity(service))
     try:
         return score(merge(records), replace(context, corrections=tuple(corrections)))
     except (QuantityError, OverflowError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -10,11 +11,12 @@ import sqlalchemy as sa
 from gramwatt.collectors.common.device_rows import read_device_rows
 from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.jobs import for_job
+from gramwatt.sci.advice.jobs import for_job, runs_a_year
 from gramwatt.sci.advice.prediction.calibration import OwnRow, own_rows
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
@@ -22,6 +24,10 @@ from gramwatt.service.usecases.jobs import job_document
 
 JOBS_READ = 200
 """Newest completed jobs whose measurements are used; older ones ran older software."""
+RUNS_READ = 2000
+"""Newest completed jobs of a project that are looked through for runs of one job."""
+DAY_US = 86_400 * 1_000_000
+YEAR_US = 365 * DAY_US
 
 
 def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
@@ -38,7 +44,7 @@ def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
 def answer_for_job(service: Service, job_id: str) -> AdviceDoc:
     """Suggestions for a job by its newest document; raises UnknownJobError or ScoreError."""
     document = job_document(service, job_id).document
-    return for_job(document, service.catalog, calibration_rows(service), device_rows(service))
+    return _of_job(service, document)
 
 
 def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) -> AdviceDoc | None:
@@ -48,7 +54,35 @@ def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) ->
     """
     if set(forms) <= {"json"}:
         return None
-    return for_job(document, service.catalog, calibration_rows(service), device_rows(service))
+    return _of_job(service, document)
+
+
+def _of_job(service: Service, document: JobDoc) -> AdviceDoc:
+    rows, devices = calibration_rows(service), device_rows(service)
+    return for_job(document, service.catalog, rows, devices, _repeats(service, document))
+
+
+def _repeats(service: Service, document: JobDoc) -> Quantity | None:
+    """How often a job of this project and name runs [1/year], by its completed runs of a year."""
+    now_us = service.now_us()
+    wanted = (
+        sa.select(Job.started_us, Job.head)
+        .where(
+            Job.project == document["project"],
+            Job.state == "completed",
+            Job.started_us > now_us - YEAR_US,
+            Job.started_us <= now_us,
+        )
+        .order_by(Job.started_us.desc())
+        .limit(RUNS_READ)
+    )
+    with service.store.read() as session:
+        found = session.execute(wanted).all()
+    starts = [at for at, head in found if json.loads(head)["name"] == document["name"]]
+    if not starts:
+        return None
+    days = (now_us - min(starts)) / DAY_US
+    return runs_a_year(len(starts), days, f"{document['project']}/{document['name']}")
 
 
 def calibration_rows(service: Service) -> list[OwnRow]:

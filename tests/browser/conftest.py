@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -30,8 +31,8 @@ QUIET = (
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of `gramwatt serve` with every job of the tests' world in its store."""
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """`gramwatt serve` with every job of the tests' world: its address, and the link to get in."""
     folder = tmp_path_factory.mktemp("site")
     line = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
     surroundings = {"PATH": os.environ["PATH"], "HOME": str(folder), "GRAMWATT_HOME": str(folder)}
@@ -41,16 +42,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         subprocess.Popen(line, cwd=folder, env=surroundings, stderr=stream) as server,
     ):
         try:
-            address = _address(server, log)
+            address = _found(server, log, r"gramwatt serves (\S+)")
+            key = (folder / "server.key").read_text().strip()
+            DIRECT.addheaders = [("Authorization", f"Bearer {key}")]
             fill(address)
-            yield address
+            yield address, _found(server, log, r"open (\S+/login\S+)")
         finally:
             server.terminate()
 
 
-def _address(server: subprocess.Popen[bytes], log: Path) -> str:
+@pytest.fixture(scope="module")
+def site(served: tuple[str, str]) -> str:
+    """The server's address."""
+    return served[0]
+
+
+def _found(server: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
     for _ in range(600):
-        found = re.search(r"gramwatt serves (\S+)", log.read_text())
+        found = re.search(pattern, log.read_text())
         if found:
             return found[1]
         try:
@@ -82,6 +91,19 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser, served: tuple[str, str]) -> Any:
+    """What a browser keeps that followed the link of `gramwatt serve`."""
+    site, link = served
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_url(f"{site}/")
+    state = context.storage_state()
+    context.close()
+    return state
+
+
 @pytest.fixture
 def watch(site: str) -> Watch:
     """What the pages of a test asked for and complained about."""
@@ -89,9 +111,11 @@ def watch(site: str) -> Watch:
 
 
 @pytest.fixture
-def page(browser: Browser, site: str, watch: Watch) -> Iterator[Page]:
+def page(browser: Browser, site: str, watch: Watch, signed_in: Any) -> Iterator[Page]:
     """A page at desktop width; whatever it did must have been quiet and local."""
-    context = browser.new_context(base_url=site, viewport={"width": 1200, "height": 800})
+    context = browser.new_context(
+        base_url=site, viewport={"width": 1200, "height": 800}, storage_state=signed_in
+    )
     made = context.new_page()
     watch.over(made)
     yield made

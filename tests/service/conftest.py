@@ -11,11 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from tests.service.keyed import KeyedClient
 
 
 class Clock:
@@ -30,6 +32,12 @@ class Clock:
     def turn(self, **by: float) -> None:
         """Let time pass, as `timedelta` takes it."""
         self.now += timedelta(**by)
+
+
+@pytest.fixture(autouse=True)
+def shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test client shows an admin's key, unless a test gives it another."""
+    monkeypatch.setattr(Flask, "test_client_class", KeyedClient)
 
 
 @pytest.fixture

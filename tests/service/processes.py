@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+KEYS: dict[str, dict[str, str]] = {}
+"""The header with the key of each server that a test has started, by its address."""
 
 
 class Process:
@@ -65,7 +67,10 @@ def running(folder: Path, *command: str, **settings: str) -> Iterator[Process]:
 def serving(folder: Path, **settings: str) -> Iterator[tuple[Process, str]]:
     """`gramwatt serve` on a free port, and its address."""
     with running(folder, "gramwatt", "serve", "--port", "0", **settings) as process:
-        yield process, process.says(r"gramwatt serves (\S+)")[1]
+        address = process.says(r"gramwatt serves (\S+)")[1]
+        key = (folder / "home" / "server.key").read_text().strip()
+        KEYS[address] = {"Authorization": f"Bearer {key}"}
+        yield process, address
 
 
 def eventually(
@@ -81,13 +86,18 @@ def eventually(
 
 def get(address: str, **headers: str) -> Any:
     """The JSON document at an address."""
+    headers = _key(address) | headers
     with DIRECT.open(urllib.request.Request(address, headers=headers), timeout=30) as answer:
         return json.load(answer)
 
 
 def send(address: str, job_id: str, body: bytes) -> Any:
     """Post journal lines of a job; the answer."""
-    headers = {"Content-Type": "application/x-ndjson"}
+    headers = {"Content-Type": "application/x-ndjson"} | _key(address)
     request = urllib.request.Request(f"{address}/v1/jobs/{job_id}/records", body, headers)
     with DIRECT.open(request, timeout=30) as answer:
         return json.load(answer)
+
+
+def _key(address: str) -> dict[str, str]:
+    return next((key for server, key in KEYS.items() if address.startswith(server)), {})

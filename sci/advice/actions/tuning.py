@@ -25,7 +25,9 @@ LARGE_QUANTISED = 5e9
 6 B and more did, 3 B and fewer did not, 3.8 B hardly."""
 OTHER_MODELS = 1.15
 """x/÷ factor for models that were not measured: batching's ratios differ by x/÷ 1.2 among models at
-one concurrency (evidence.csv), and by less beyond those that were measured (an estimate)."""
+one concurrency (evidence.csv), and by less beyond several that were measured (an estimate)."""
+ONE_MODEL = 1.25
+"""The same where a single model was measured (an estimate)."""
 EIGHT_BIT_MODELS = {"same": "Qwen3-235B", "half": "Qwen3-235B and Llama-3.1-405B"}
 """Models of which serving in FP8 was measured, by devices."""
 HALVED_FROM = 32.0
@@ -63,14 +65,15 @@ def quantise(work: Work) -> Suggestion | None:
     size = "4x smaller in 8 bits" if wide else "2x smaller in 8 bits, 4x in 4 bits"
     reasons = [ACCURACY, f"weights become {size} (rule 44)"]
     framework = (request.framework or "").lower()
-    found = None
+    found: Suggestion | None = None
     if name == "llm-serving" and framework in ("", "vllm"):
         found = _eight_bits(work, reasons)
     elif name == "decode" and framework in ("pytorch", "torch") and not wide:
         found = _in_pytorch(work, reasons)
     elif framework == "llama.cpp" and not wide:
         time = evidence(f"quantise:{name}:fp16", "time")
-        found = time and _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
+        if time is not None:
+            found = _faster(work, "quantise", time, reasons, "same part, 4-bit weights")
     if found:
         return found
     how = "what it saves follows from the software: 4 bits took 0.4 of the time in llama.cpp"
@@ -125,11 +128,12 @@ def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
         f"{_span(energy)} of the devices' energy in {_span(time)} of the time "
         f"({energy.pairs} pairs, {EIGHT_BIT_MODELS[name]}; the range is wider for other models)"
     )
+    further = OTHER_MODELS if name == "half" else ONE_MODEL
     return with_ratios(
         work,
         "quantise",
-        time=widened(time.ratio(), OTHER_MODELS),
-        energy=widened(energy.ratio(), OTHER_MODELS),
+        time=widened(time.ratio(), further),
+        energy=widened(energy.ratio(), further),
         reasons=reasons,
         point=f"FP8 on {count:g} devices",
         count=count,

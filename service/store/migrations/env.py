@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from gramwatt.service.store.models import Base
+from gramwatt.service.store.access import ApiKey
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=ApiKey.metadata,
     compare_type=True,
     render_as_batch=True,
 )

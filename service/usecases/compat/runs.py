@@ -22,6 +22,7 @@ from gramwatt.sci.journal.records import AnyRecord, JobRecord, encode, parse_tim
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import CodecarbonEmission, CodecarbonRun
 from gramwatt.service.store.timestamps import from_us, span_us, to_us
+from gramwatt.service.usecases.access.projects import only_project
 from gramwatt.service.usecases.compat.client import (
     NODE,
     PARTS,
@@ -66,6 +67,7 @@ def add_run(service: Service, fields: Mapping[str, Any], zone: str | None = None
             service.catalog.zone(zone)
         except LookupFailed as error:
             raise RefusedMessageError(error.message) from None
+    service = service.for_every_project()
     run_id = str(uuid.uuid4())
     now_us = service.now_us()
     old = CodecarbonRun.heard_us < now_us - span_us(KEPT)
@@ -82,6 +84,7 @@ def add_emission(service: Service, fields: Mapping[str, Any]) -> str:
     The same message again changes nothing. Raises UnknownRunError, RefusedMessageError for one
     without a meaning, or DeletedJobError.
     """
+    service = service.for_every_project()
     message = _registered(service, fields)
     job_id = job_id_of(fields["run_id"])
     records = _records(service, job_id, message, fields)
@@ -190,13 +193,14 @@ def _job(
     cloud = {"cloud_provider": run.get("provider"), "cloud_region": run.get("region")}
     _, region, _ = place(cloud, service.catalog)
     experiment = str(run["experiment_id"])
+    project = "default" if experiment == DEFAULT_EXPERIMENT else experiment
     named = {"experiment": experiment, "tracking_mode": run.get("tracking_mode")}
     return JobRecord(
         **who,
         seq=1,
         started_at=from_us(message.began_us),
         role="track",
-        project="default" if experiment == DEFAULT_EXPERIMENT else experiment,
+        project=only_project(service, project),
         name="codecarbon run",
         kind="other",
         zone=run["zone"],

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from gramwatt.sci.advice.actions.effort import EFFORTS
+from gramwatt.sci.advice.documents import Action
 from gramwatt.sci.advice.prediction.evidence import evidence
 from tests.sci.advice.requests import A100, CATALOG, H100, V100, action, ask, codes, judged
 
@@ -187,3 +191,36 @@ def test_one_sequence_is_told_of_more_unless_its_device_waits():
     assert "measured from 8 sequences on; from 1 it saves more" in said["reasons"]
     waiting = action("batching", **decode, **place, mean_power_w=250, pace="requests")
     assert waiting["verdict"] == "unknown"
+
+
+def test_a_year_is_the_saving_times_the_runs_and_nothing_where_they_are_not_known():
+    once = action("power-cap", **WELL_USED)
+    often = action("power-cap", **WELL_USED, runs_per_year=50)
+    assert once["yearly_kg"] is None
+    assert often["yearly_kg"]["unit"] == "kgCO2e"
+    for end in ("value", "low", "high"):
+        assert often["yearly_kg"][end] == pytest.approx(often["saved_g"][end] * 50 / 1000)
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "target", "level"),
+    [
+        ({}, H100, "medium"),
+        ({"ownership": "to-buy"}, H100, "high"),
+        ({"provider": "aws"}, H100, "low"),
+        ({}, "amd-mi300x", "high"),
+        ({}, A100, "low"),
+    ],
+)
+def test_the_effort_of_other_hardware_is_how_it_is_had(request_fields, target, level):
+    said = entries(target, **WELL_USED, **request_fields)[4]
+    assert said["effort"]["level"] == level
+
+
+def test_every_action_has_its_effort():
+    known = set(get_args(Action)) - {"change-hardware"}
+    assert set(EFFORTS) == known
+    assert action("power-cap", **WELL_USED)["effort"] == {
+        "level": "low",
+        "reason": "one command of an administrator, which can be taken back",
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from gramwatt.sci.advice import jobs
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.jobs import for_job, for_month, report_lines, request_of
+from gramwatt.sci.advice.jobs import for_job, for_month, report_lines, request_of, runs_a_year
 from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratios, own_row, read_own_rows
 from gramwatt.sci.advice.request import parse_suggest_request
 from tests.documents import steady_job, unread_job
@@ -259,3 +259,14 @@ def test_a_job_that_ran_did_fit_whatever_its_tags_say():
     assert len(told) == 1
     assert "Estimate and measurement disagree" in told[0]
     assert all(one["verdict"] != "not-feasible" for one in answer["suggestions"])
+
+
+def test_runs_a_year_follow_from_counted_runs():
+    """50 runs in 73 days are 250 a year; 80 % of counts lie within 1.2816 / sqrt(50) = 18.1 %."""
+    runs = runs_a_year(50, 73.0, "vision/resnet")
+    assert (runs.value, runs.unit) == (pytest.approx(250), "1/year")
+    assert runs.low == pytest.approx(250 * 0.8188, rel=1e-3)
+    assert runs.high == pytest.approx(250 * 1.1812, rel=1e-3)
+    assert runs.source == "50 runs of vision/resnet in 73 days"
+    assert runs_a_year(2, 73.0, "x") is None
+    assert runs_a_year(50, 6.0, "x") is None

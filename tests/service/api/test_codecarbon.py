@@ -20,6 +20,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.compat.client import boards
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.lists import intervals_page
@@ -35,6 +36,7 @@ class Recorded:
 
     service: Service
     url: str
+    key: str
     bodies: list[tuple[str, dict]] = field(default_factory=list)
     said: list[dict] = field(default_factory=list)
 
@@ -72,7 +74,7 @@ def served(folder):
     upgrade(service.store)
     app = create_app(service=service)
     inner = app.wsgi_app
-    recorded = Recorded(service, "")
+    recorded = Recorded(service, "", create_key(service, "client", "ingest")["key"])
 
     def record(environ, start_response):
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -94,7 +96,7 @@ def served(folder):
         service.store.close()
 
 
-def start_client(root, folder, kind, url, seconds, gpus=0):
+def start_client(root, folder, kind, url, key, seconds, gpus=0):
     command = [sys.executable, str(root / "tests/codecarbon_client.py")]
     foreign = ("CODECARBON_", "GRAMWATT_", "SLURM_", "CUDA_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
@@ -104,7 +106,7 @@ def start_client(root, folder, kind, url, seconds, gpus=0):
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=folder,
-        env={**env, "HOME": str(folder)},
+        env={**env, "HOME": str(folder), "CODECARBON_API_KEY": key},
     )
 
 
@@ -120,13 +122,13 @@ def story(root, tmp_path_factory):
     """Four clients: two that end, one killed after its first message, and its next attempt."""
     folder = tmp_path_factory.mktemp("codecarbon")
     with served(folder) as recorded:
-        zoned = f"{recorded.url}{BASE}/zones/FR"
-        offline = start_client(root, folder, "offline", zoned, 4.4, 2)
-        online = start_client(root, folder, "online", f"{recorded.url}{BASE}/", 3.4)
-        killed = start_client(root, folder, "offline", f"{recorded.url}{BASE}", 60)
+        zoned, key = f"{recorded.url}{BASE}/zones/FR", recorded.key
+        offline = start_client(root, folder, "offline", zoned, key, 4.4, 2)
+        online = start_client(root, folder, "online", f"{recorded.url}{BASE}/", key, 3.4)
+        killed = start_client(root, folder, "offline", f"{recorded.url}{BASE}", key, 60)
         wait_for(lambda: len(recorded.runs_posting()) == 3)
         killed.send_signal(signal.SIGKILL)
-        again = start_client(root, folder, "offline", f"{recorded.url}{BASE}", 2.6)
+        again = start_client(root, folder, "offline", f"{recorded.url}{BASE}", key, 2.6)
         outputs = [process.communicate(timeout=90)[0] for process in (offline, online, again)]
         killed.communicate()
         recorded.said = [json.loads(output.splitlines()[-1]) for output in outputs]

@@ -21,6 +21,7 @@ from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
 from tests.journals import body, journal, lines
 from tests.months import month_document
+from tests.service.keyed import key_of
 
 NDJSON = "application/x-ndjson"
 
@@ -80,7 +81,9 @@ def api(tmp_path_factory):
     ingest(service, "job-1", lines(journal()))
     ingest(service, "job-2", lines(journal("job-2", end_state=None)))
     ingest(service, DELETED, lines(journal(DELETED)))
-    yield schemathesis.openapi.from_wsgi("/openapi.json", create_app(service=service))
+    app = create_app(service=service)
+    key = {"Authorization": f"Bearer {key_of(app)}"}
+    yield schemathesis.openapi.from_wsgi("/openapi.json", app, headers=key), key
     service.store.close()
 
 
@@ -108,7 +111,8 @@ def test_what_the_schema_does_not_allow_is_refused(api, operation):
 
 
 def fuzz(api, operation, mode):
-    described = api[operation.rule.replace("<", "{").replace(">", "}")][operation.method]
+    schema, key = api
+    described = schema[operation.rule.replace("<", "{").replace(">", "}")][operation.method]
 
     @FEW
     @given(case=described.as_strategy(mode), known=st.booleans())
@@ -118,7 +122,7 @@ def fuzz(api, operation, mode):
             case.path_parameters.update({name: THERE[name] for name in there})
             if operation.method == "DELETE":
                 case.path_parameters["job_id"] = DELETED
-        case.call_and_validate(checks=CHOSEN)
+        case.call_and_validate(checks=CHOSEN, headers=key)
 
     run()
 

@@ -9,6 +9,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Score
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import rescore
 from tests.journals import START, Writer, journal, lines
 
 OVERLAY = """\
@@ -74,9 +75,7 @@ def test_a_revision_names_what_changed_since_the_one_before(client, light, tmp_p
         overlay.write_text(OVERLAY.format(intensity=intensity))
         renewed = Service(replace(light.config, overlay=overlay), light.store)
         ingest(renewed, "job-1", lines(journal(pue=1.0, zone="LAB")))
-        other = create_app(service=renewed).test_client()
-        answer = other.post("/v1/jobs/job-1/rescore", json={"reason": "new factors"})
-        assert answer.status_code == 200
+        assert rescore(renewed, "job-1", "new factors")[1] is (intensity == 364)
     newest, first = rows(client)
     assert first["change"] is None
     before = client.get("/v1/jobs/job-1/report?revision=1").json
@@ -94,7 +93,7 @@ def test_a_correction_and_another_lifetime_are_named(client, service):
     ingest(service, "job-1", lines(journal(zone=None)))
     client.patch("/v1/jobs/job-1", json={"zone": "FR"})
     longer = Service(replace(service.config, lifetime_years=5.0), service.store)
-    create_app(service=longer).test_client().post("/v1/jobs/job-1/rescore", json={})
+    assert rescore(longer, "job-1", "new factors")[1] is True
     lifetime, zone, _ = (row["change"] for row in rows(client))
     assert "declared zone none -> FR" in zone["text"]
     assert "intensity " in zone["text"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -116,6 +117,24 @@ def device_row(part: str, tflops: float, gb_s: float, watts: float, day: str) ->
         "loads": loads,
         **dict.fromkeys(names, "test"),
     }
+
+
+def test_a_job_that_was_run_often_gets_kilograms_a_year(client: FlaskClient) -> None:
+    """Four runs since 10 May 8:00; it is 2 June 12:00, 23.17 days later: 63.0 runs a year."""
+    for number in range(4):
+        send(client, f"net-{number}", kind="inference", tags=SERVED, name="net")
+    send(client, "once", kind="inference", tags=SERVED, name="once")
+
+    def batching(job_id: str) -> Any:
+        answer = client.get(f"/v1/jobs/{job_id}/suggestions").json["suggestions"]
+        [said] = [one for one in answer if one["action"] == "batching"]
+        return said
+
+    often = batching("net-0")
+    runs = often["yearly_kg"]["value"] / often["saved_g"]["value"] * 1000
+    assert runs == pytest.approx(4 * 365 / 23.1667, rel=1e-4)
+    assert "4 runs of vision/net in 23 days" in often["yearly_kg"]["source"]
+    assert batching("once")["yearly_kg"] is None
 
 
 def test_an_unknown_job_is_not_guessed(client: FlaskClient) -> None:

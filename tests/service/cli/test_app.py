@@ -280,9 +280,12 @@ def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home):
     command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         address = process.stderr.readline().rsplit(" ", 1)[-1].strip()
-        with urllib.request.urlopen(f"{address}/v1/jobs/job-7", timeout=30) as answer:
+        key = {"Authorization": f"Bearer {(home / 'server.key').read_text().strip()}"}
+        job = urllib.request.Request(f"{address}/v1/jobs/job-7", headers=key)
+        with urllib.request.urlopen(job, timeout=30) as answer:
             assert json.load(answer)["state"] == "completed"
-        elsewhere = urllib.request.Request(f"{address}/v1/jobs", headers={"Host": "evil.example"})
+        evil = {"Host": "evil.example", **key}
+        elsewhere = urllib.request.Request(f"{address}/v1/jobs", headers=evil)
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(elsewhere, timeout=30)
         refused.value.close()

@@ -1,0 +1,1 @@
+"""Plans of `gramwatt plan` replayed on hourly traces of real grids."""

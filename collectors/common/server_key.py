@@ -1,0 +1,77 @@
+"""The key of the server of one home: made by `gramwatt serve`, read by this user's commands."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gramwatt.collectors.common import files
+
+NAME = "server.key"
+_LISTEN = "0A"
+"""State of a listening socket (Linux, include/net/tcp_states.h)."""
+PREFIX = "gw_server_"
+"""How the key begins; a key that a person made has its own visible part in place of `server`."""
+
+
+def read(home: Path) -> str | None:
+    """The key in the home; None when there is none, or none that this user may read."""
+    text = files.text_of(home / NAME)
+    return text if text and text.startswith(PREFIX) else None
+
+
+def for_server(home: Path, server: str) -> str | None:
+    """The home's key when a server of this user listens at that loopback address; else None.
+
+    Any user of the machine may listen on a free port, and must not be sent the key.
+    """
+    found = urlsplit(server)
+    host = "127.0.0.1" if found.hostname == "localhost" else found.hostname or ""
+    try:
+        address, port = ip_address(host), found.port or 80
+    except ValueError:
+        return None
+    if not address.is_loopback or found.scheme != "http":
+        return None
+    return read(home) if _is_mine(port) else None
+
+
+def _is_mine(port: int, root: Path = Path("/proc/net")) -> bool:
+    """Whether every socket that listens on the port is this user's (proc(5), /proc/net/tcp).
+
+    Where the system does not say, such as on macOS, it counts as this user's.
+    """
+    owners = set()
+    for table in ("tcp", "tcp6"):
+        for line in (files.text_of(root / table) or "").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 7 and fields[3] == _LISTEN and fields[1].endswith(f":{port:04X}"):
+                owners.add(fields[7])
+    return owners <= {str(os.getuid())}
+
+
+def ensure(home: Path) -> str:
+    """The key in the home, made at first: random, 256 bit, in a file of mode 0600.
+
+    Of several processes that make one at once, the first wins. Raises OSError.
+    """
+    files.folder(home)
+    path, beside = home / NAME, home / f".{NAME}.{os.getpid()}"
+    if read(home) is None:
+        beside.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # a file that holds no key
+        try:
+            files.write_text(beside, f"{PREFIX}{secrets.token_urlsafe(32)}\n")
+            os.link(beside, path)
+        except FileExistsError:
+            pass
+        finally:
+            beside.unlink(missing_ok=True)
+    path.chmod(0o600)
+    key = read(home)
+    if key is None:
+        raise OSError(f"{path} cannot be read")
+    return key

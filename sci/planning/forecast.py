@@ -1,0 +1,159 @@
+"""Forecasts of a zone's intensity from its own history.
+
+Intensity has a daily shape that changes slowly, and weather moves it for two or three days. So the
+forecast is the usual shape (the mean of each hour of the day over 28 days, of the logarithm) times
+what a ridge regression (Hoerl and Kennard 1970) predicts for each hour ahead from the last two
+days, the last week's shape, the weekday and the season. With too little history to fit, it is the
+usual shape alone. `python -m benchmarks.planning` compares both on real grids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Floats, Hours, Positions
+
+HORIZON_H = WEEK_H
+"""How far ahead forecasts reach [h]."""
+SHAPE_DAYS = 28
+"""Days whose mean is the usual shape: long enough to average weather, short against seasons."""
+LEAST_DAYS = 7
+"""Below this there is no usual shape yet."""
+FIT_DAYS = 120
+"""History from which on the regression is fitted [d]."""
+_LAGS_H = 2 * DAY_H
+_PENALTY = 300.0
+_FOLDS = 5
+_LEAST = 0.1
+"""Values below are taken for it [gCO2e/kWh]: a logarithm needs more than 0."""
+
+Method = Literal["forecast", "history-profile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Intensity [gCO2e/kWh] of the hours from `first`, with ranges that hold eight in ten."""
+
+    first: int
+    mean: Floats
+    low: Floats
+    high: Floats
+    method: Method
+
+
+class Forecaster:
+    """Predicts the hours after any moment, from the history until then."""
+
+    def __init__(self, weights: Floats | None, scale: Floats | None, errors: Floats) -> None:
+        """Use `fit`. `errors` are the 10 % and 90 % quantiles by hour ahead, of logarithms."""
+        self._weights, self._scale, self._errors = weights, scale, errors
+
+    @property
+    def method(self) -> Method:
+        """What `predict` uses."""
+        return "history-profile" if self._weights is None else "forecast"
+
+    @classmethod
+    def fit(cls, history: Hours) -> Forecaster | None:
+        """Fit to the history of a zone; None for less than `LEAST_DAYS` of it."""
+        hours = history.filled()
+        logs = _logs(hours)
+        if len(logs) < LEAST_DAYS * DAY_H:
+            return None
+        issues = np.arange(SHAPE_DAYS * DAY_H, len(logs) - HORIZON_H)
+        if len(logs) < FIT_DAYS * DAY_H:
+            return cls(None, None, _profile_errors(logs, issues))
+        inputs, shape = _inputs(logs, issues, hours.first)
+        wanted = logs[issues[:, None] + np.arange(HORIZON_H)] - _repeated(shape)
+        scale = np.stack([inputs[:, 1:].mean(0), inputs[:, 1:].std(0) + 1e-9])
+        inputs[:, 1:] = (inputs[:, 1:] - scale[0]) / scale[1]
+        products = inputs.T @ inputs, inputs.T @ wanted
+        # Quantiles of errors that the fit has not seen: each fold is predicted by the others.
+        missed = np.empty_like(wanted)
+        for fold in np.array_split(np.arange(len(issues)), _FOLDS):
+            # Hours within the horizon of the fold are in its outcomes too.
+            near = slice(max(0, fold[0] - HORIZON_H), fold[-1] + HORIZON_H)
+            own = inputs[near].T @ inputs[near], inputs[near].T @ wanted[near]
+            weights = _solve(products[0] - own[0], products[1] - own[1])
+            missed[fold] = wanted[fold] - inputs[fold] @ weights
+        return cls(_solve(*products), scale, np.quantile(missed, (0.1, 0.9), axis=0))
+
+    def predict(self, history: Hours, hours: int = HORIZON_H) -> Forecast:
+        """Intensity of the hours after the history's end, at most `HORIZON_H` of them.
+
+        Raises ValueError for less than `LEAST_DAYS` of history.
+        """
+        filled = history.filled()
+        if len(filled.values) < LEAST_DAYS * DAY_H:
+            raise ValueError(f"less than {LEAST_DAYS} days of history")
+        issue = np.array([len(filled.values)])
+        logs = self.predict_logs(filled, issue)[0]
+        low, high = logs + self._errors
+        mean, low, high = (np.exp(item[:hours]) for item in (logs, low, high))
+        return Forecast(filled.after, mean, low, high, self.method)
+
+    def predict_logs(self, filled: Hours, issues: Positions) -> Floats:
+        """Logarithms of the hours after each of several moments, as positions in the history.
+
+        What lies at or after a moment is not used for its row.
+        """
+        logs = _logs(filled)
+        if self._weights is None or self._scale is None or issues.min() < SHAPE_DAYS * DAY_H:
+            return _repeated(_shape(logs, issues))
+        inputs, shape = _inputs(logs, issues, filled.first)
+        inputs[:, 1:] = (inputs[:, 1:] - self._scale[0]) / self._scale[1]
+        found: Floats = _repeated(shape) + inputs @ self._weights
+        return found
+
+
+def _logs(hours: Hours) -> Floats:
+    found: Floats = np.log(np.maximum(hours.values, _LEAST))
+    return found
+
+
+def _solve(squares: Floats, products: Floats) -> Floats:
+    """Weights of least squares with the penalty; the constant, the first, is free."""
+    penalty = _PENALTY * np.eye(len(squares))
+    penalty[0, 0] = 0.0
+    return np.asarray(np.linalg.solve(squares + penalty, products), dtype=np.float64)
+
+
+def _shape(logs: Floats, issues: Positions, days: int = SHAPE_DAYS) -> Floats:
+    """The mean of the 24 hours after each moment over the days before it, as far as there are."""
+    days = min(days, int(issues.min()) // DAY_H)
+    back = DAY_H * np.arange(1, days + 1)
+    before = logs[issues[:, None, None] + np.arange(DAY_H) - back[:, None]]
+    return np.asarray(before.mean(1), dtype=np.float64)
+
+
+def _repeated(shape: Floats) -> Floats:
+    found: Floats = np.tile(shape, (1, HORIZON_H // DAY_H))
+    return found
+
+
+def _inputs(logs: Floats, issues: Positions, first: int) -> tuple[Floats, Floats]:
+    """The regression's inputs at each moment, and the usual shape after it."""
+    shape = _shape(logs, issues)
+    week = _shape(logs, issues, 7)
+    lags = np.arange(1, _LAGS_H + 1)
+    recent = logs[issues[:, None] - lags] - shape[:, -lags % DAY_H]
+    hour = issues + first
+    weekday = np.eye(7)[(hour // DAY_H + 3) % 7][:, :6]  # 1970 began on a Thursday
+    angles = [hour / (365.25 * DAY_H), hour / DAY_H, 2 * hour / DAY_H]
+    waves = [wave(2 * np.pi * angle) for angle in angles for wave in (np.sin, np.cos)]
+    levels = [(week - shape).mean(1), recent[:, :DAY_H].mean(1), recent.mean(1)]
+    columns = [np.ones(len(issues)), *waves, *levels]
+    return np.column_stack([columns[0], recent, week - shape, weekday, *columns[1:]]), shape
+
+
+def _profile_errors(logs: Floats, issues: Positions) -> Floats:
+    """Quantiles of the usual shape's errors by hour ahead; of the history's spread if too short."""
+    if len(issues) < WEEK_H:
+        spread = np.quantile(logs - logs.mean(), (0.1, 0.9))
+        return np.tile(spread[:, None], (1, HORIZON_H))
+    missed = logs[issues[:, None] + np.arange(HORIZON_H)] - _repeated(_shape(logs, issues))
+    found: Floats = np.quantile(missed, (0.1, 0.9), axis=0)
+    return found

@@ -1,0 +1,66 @@
+"""Hourly intensity of a zone, as an array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HOUR = timedelta(hours=1)
+DAY_H = 24
+WEEK_H = 7 * DAY_H
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """Mean intensity [gCO2e/kWh] of consecutive hours from `first`, counted since 1970 in UTC.
+
+    An hour without data is NaN.
+    """
+
+    first: int
+    values: Floats
+
+    @property
+    def after(self) -> int:
+        """The hour after the last."""
+        return self.first + len(self.values)
+
+    def until(self, hour: int) -> Hours:
+        """The hours before `hour`."""
+        return Hours(self.first, self.values[: max(0, hour - self.first)])
+
+    def filled(self) -> Hours:
+        """The same without gaps: a missing hour has the value of the same hour the day before.
+
+        Hours before the first known day are left out; without any known day nothing is left.
+        """
+        values = self.values.copy()
+        known = np.flatnonzero(np.isfinite(values))
+        if not len(known):
+            return Hours(self.first, values[:0])
+        start = int(known[0])
+        values = values[start:]
+        for hour in np.flatnonzero(~np.isfinite(values)):
+            values[hour] = values[hour - DAY_H] if hour >= DAY_H else values[hour - 1]
+        return Hours(self.first + start, values)
+
+
+def hour_of(moment: datetime) -> int:
+    """The hour that a moment lies in, counted since 1970 in UTC."""
+    return (moment - _EPOCH) // _HOUR
+
+
+def exact_hour(moment: datetime) -> float:
+    """A moment in hours since 1970 in UTC."""
+    return (moment - _EPOCH) / _HOUR
+
+
+def moment_of(hour: float) -> datetime:
+    """When an hour, or a part of one, begins."""
+    return _EPOCH + hour * _HOUR

@@ -1,0 +1,206 @@
+"""When and where a job should run: the answer to a request.
+
+Every choice is compared with starting at once where the job would have run. In one zone, the saving
+and its range are corrected by what the same method has earned on that zone's own past (`replay`):
+what a forecast promises of its best window is too good on average, because the best was chosen.
+Between zones, the saving is that of two expected intensities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+import numpy as np
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.notices import Notice, NoticeDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.planning.hours import DAY_H, exact_hour, moment_of
+from gramwatt.sci.planning.outlook import Outlook, ZoneData, outlook
+from gramwatt.sci.planning.replay import Outcome, replay
+from gramwatt.sci.planning.request import PlanRequest
+from gramwatt.sci.planning.windows import (
+    TOLERANCE_H,
+    Overhead,
+    Profile,
+    Slots,
+    best_slots,
+    best_window,
+    cost,
+)
+from gramwatt.sci.score.context import doc
+
+LEAST_SAVING = 0.01
+"""Smaller savings are no reason to wait."""
+SAVED = "share saved"
+
+
+class SlotDoc(TypedDict):
+    """Where and when (ISO 8601, UTC) a part of the job runs."""
+
+    zone: str
+    start: str
+    end: str
+
+
+class PlanDoc(TypedDict):
+    """The answer to a request for a plan.
+
+    `saving_ratio` is the share of emissions saved against starting at once in the first zone; null
+    where nothing is known that tells hours or zones from each other.
+    """
+
+    plan: list[SlotDoc]
+    intensity_g_per_kwh: QuantityDoc
+    now_intensity_g_per_kwh: QuantityDoc
+    saving_ratio: QuantityDoc | None
+    reliable: bool
+    method: str
+    notices: list[NoticeDoc]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A request in hours since 1970."""
+
+    profile: Profile
+    earliest: float
+    deadline: float
+    overhead: Overhead
+    interruptible: bool
+    seed: str | None
+
+    @property
+    def at_once(self) -> Slots:
+        return [(self.earliest, self.earliest + self.profile.hours)]
+
+    def cost(self, grid: Outlook, slots: Slots) -> float:
+        return cost(grid.grid, self.profile, slots, self.earliest, self.overhead)
+
+    def best(self, found: Outlook) -> Slots:
+        """The best hours in a zone, as far as its forecast goes."""
+        deadline = min(self.deadline, found.end)
+        if deadline - self.earliest < self.profile.hours - TOLERANCE_H:
+            return self.at_once
+        if self.interruptible:
+            hours, overhead = self.profile.hours, self.overhead
+            return best_slots(found.grid, hours, self.earliest, deadline, overhead)
+        idle, seed = self.overhead.idle, self.seed
+        start = best_window(found.grid, self.profile, self.earliest, deadline, idle=idle, seed=seed)
+        return [(start, start + self.profile.hours)]
+
+
+def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime) -> PlanDoc:
+    """Answer a request from what was known of its zones at `now`; raises ScoreError.
+
+    `zones` has the data of `request.zone` and of all of `request.zones`, by these names.
+    """
+    home, job = request.zone or request.zones[0], _job(request, now)
+    allowed = list(dict.fromkeys(request.zones or (home,)))
+    expected = {
+        name: outlook(zones[name], now, moment_of(job.deadline), job.profile.hours)
+        for name in dict.fromkeys((home, *allowed))
+    }
+    options = [(name, job.best(expected[name])) for name in allowed]
+    place, slots = min(options, key=lambda option: job.cost(expected[option[0]], option[1]))
+    here, there = expected[home], expected[place]
+    intensity, at_once = _intensity(there, job, slots), _intensity(here, job, job.at_once)
+    notices = list(dict.fromkeys([*there.notices, *here.notices]))
+    if job.deadline > there.end + TOLERANCE_H:
+        text = f"the forecast ends at {_text(there.end)}; later hours are left out"
+        notices.append(Notice("plan-horizon", text))
+    if place == home:
+        saving, reliable = _in_time(job, here, slots)
+    else:
+        overhead = job.cost(there, slots) / intensity.value
+        saving, reliable = _between_zones(intensity.scaled(overhead), at_once)
+    if not reliable:
+        notices.append(Notice("no-reliable-gain", _reason(here, moves=place != home)))
+    return {
+        "plan": [{"zone": place, "start": _text(a), "end": _text(b)} for a, b in slots],
+        "intensity_g_per_kwh": intensity.to_doc(),
+        "now_intensity_g_per_kwh": at_once.to_doc(),
+        "saving_ratio": doc(saving),
+        "reliable": reliable,
+        "method": there.method,
+        "notices": [notice.to_doc() for notice in notices],
+    }
+
+
+def _job(request: PlanRequest, now: datetime) -> _Job:
+    earliest = max(request.earliest or now, now)
+    length = timedelta(hours=request.hours)
+    deadline = request.deadline or earliest + length + timedelta(hours=DAY_H)
+    if deadline < earliest + length:
+        text = f"{request.hours:g} h do not fit between {earliest:%FT%RZ} and {deadline:%FT%RZ}"
+        raise ScoreError(f"{text}; allow a later deadline", code="plan-impossible")
+    parts = np.array(request.power_profile_w or (request.power_w or 1.0,))
+    power = float(parts.mean())
+    if request.interruptible:  # when its parts run is not known
+        parts = parts[:1] * 0 + power
+    return _Job(
+        Profile(np.linspace(0, request.hours, len(parts) + 1), parts / power),
+        exact_hour(earliest),
+        exact_hour(deadline),
+        Overhead((request.idle_power_w or 0.0) / power, 1e3 * (request.restart_kwh or 0.0) / power),
+        request.interruptible,
+        request.job_id,
+    )
+
+
+def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
+    """Expected mean intensity of the job in these slots, without waiting and restarts."""
+    ends = [found.grid.with_values(item) for item in (found.grid.values, found.low, found.high)]
+    figures = [cost(grid, job.profile, slots, slots[0][0]) for grid in ends]
+    return found.figure(*figures)
+
+
+def _in_time(job: _Job, found: Outlook, slots: Slots) -> tuple[Quantity | None, bool]:
+    """The share saved by waiting in one zone, and whether such plans have earned one there."""
+    if found.method == "annual":
+        return None, False
+    foreseen = 1 - job.cost(found, slots) / job.cost(found, job.at_once)
+    record = _record(job, found)
+    if record is None:
+        low = 1 - _intensity(found, job, slots).high / _intensity(found, job, job.at_once).low
+        saving = Quantity(foreseen, min(low, foreseen), foreseen, SAVED, "estimated", found.source)
+        return saving, False
+    if slots == job.at_once:
+        return Quantity(0.0, 0.0, 0.0, SAVED, "estimated", found.source), False
+    missed = np.quantile(record.savings - record.foreseen, (0.1, 0.5, 0.9))
+    low, value, high = (float(foreseen + part) for part in missed)
+    source = f"{found.source}, corrected by {len(record.hours)} plans of its past"
+    saving = Quantity(value, low, high, SAVED, "estimated", source)
+    return saving, record.reliable and value > LEAST_SAVING
+
+
+def _record(job: _Job, found: Outlook) -> Outcome | None:
+    """Plans of the past for such a job: in whole hours, at constant power, without overhead."""
+    hours = max(1, round(job.profile.hours))
+    slack = int(min(job.deadline, found.end) - job.earliest - hours + TOLERANCE_H)
+    if found.past is None or slack < 1:
+        return None
+    return replay(found.past, hours, slack, interruptible=job.interruptible)
+
+
+def _between_zones(moved: Quantity, at_once: Quantity) -> tuple[Quantity | None, bool]:
+    """The share saved by moving; reliable where the whole range says so."""
+    ratio = moved.over(at_once, "ratio")
+    ends = 1 - ratio.value, 1 - ratio.high, 1 - ratio.low
+    saving = Quantity(*ends, SAVED, "estimated", ratio.source)
+    return saving, saving.low > LEAST_SAVING
+
+
+def _reason(found: Outlook, *, moves: bool) -> str:
+    if moves:
+        return "the zones' expected intensities do not differ by more than their ranges"
+    if found.method == "annual":
+        return f"the hours of {found.zone} are not known; import them: gramwatt import intensity"
+    return "plans of this kind have not saved in nearly every week of this zone's past"
+
+
+def _text(hour: float) -> str:
+    return f"{moment_of(round(hour * 3600) / 3600):%Y-%m-%dT%H:%M:%SZ}"

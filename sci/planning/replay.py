@@ -1,0 +1,118 @@
+"""What plans of the past would have saved: the forecast's own record on a zone.
+
+For moments of the last weeks, the hours that a forecast made at that moment would have chosen are
+compared with starting at once, by the intensity that came. So a saving is promised only where the
+same method has earned it on the same grid, for jobs of that length and slack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, SHAPE_DAYS, Forecaster
+from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Floats, Hours
+
+WEEKS = 13
+"""How many weeks are replayed: a season, so that the record is of the same kind of weather."""
+LEAST_WEEKS = 4
+EVERY_H = 5
+"""Between two moments [h]: no divisor of a day, so that every hour of the day has its turn."""
+POSITIVE_SHARE = 0.95
+"""Of the weeks, how many must have a saving for it to be called reliable; the promise is 0.9."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Plans of the past, by the hour they were made in: mean intensity at once and as planned.
+
+    `at_once` and `planned` are what came, `best` is what perfect foresight would have had;
+    `foreseen` is the saving that the forecast promised.
+    """
+
+    hours: np.ndarray
+    at_once: Floats
+    planned: Floats
+    best: Floats
+    foreseen: Floats
+
+    @property
+    def savings(self) -> Floats:
+        """The share saved against starting at once, by plan."""
+        found: Floats = 1.0 - self.planned / self.at_once
+        return found
+
+    def weekly(self) -> Floats:
+        """The share saved in each week."""
+        weeks = (self.hours - self.hours.min()) // WEEK_H
+        came, at_once = (np.bincount(weeks, weights=item) for item in (self.planned, self.at_once))
+        found: Floats = 1.0 - came / at_once
+        return found
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the weeks of this record had a saving as good as always."""
+        weekly = self.weekly()
+        enough = len(weekly) >= LEAST_WEEKS
+        return bool(enough and (weekly > 0).mean() >= POSITIVE_SHARE and weekly.mean() > 0.01)
+
+
+def replay(
+    history: Hours, hours: int, slack: int, *, interruptible: bool = False, weeks: int = WEEKS
+) -> Outcome | None:
+    """Plan jobs of whole hours with whole hours of slack over the last weeks of a history.
+
+    The forecast is fitted to what lies before these weeks. None with too little history.
+    """
+    filled = history.filled()
+    span = hours + slack
+    if span > HORIZON_H:
+        return None
+    days = len(filled.values) // DAY_H
+    weeks = min(weeks, (days - (FIT_DAYS if days > FIT_DAYS + 60 else SHAPE_DAYS)) // 7)
+    if weeks < LEAST_WEEKS:
+        return None
+    start = len(filled.values) - weeks * WEEK_H
+    forecaster = Forecaster.fit(filled.until(filled.first + start))
+    if forecaster is None:
+        return None
+    issues = np.arange(start, len(filled.values) - span + 1, EVERY_H)
+    return judge(forecaster, filled, issues, hours, slack, interruptible=interruptible)
+
+
+def judge(
+    forecaster: Forecaster,
+    filled: Hours,
+    issues: np.ndarray,
+    hours: int,
+    slack: int,
+    *,
+    interruptible: bool = False,
+) -> Outcome:
+    """What plans made at each of `issues`, positions in the history, would have come to."""
+    span = hours + slack
+    truth = filled.values[issues[:, None] + np.arange(span)]
+    foreseen = np.exp(forecaster.predict_logs(filled, issues)[:, :span])
+    choose = _cheapest if interruptible else _window
+    chosen, best = choose(foreseen, hours), choose(truth, hours)
+    promised, planned, perfect = (
+        np.take_along_axis(data, which, 1).mean(1)
+        for data, which in ((foreseen, chosen), (truth, chosen), (truth, best))
+    )
+    saving = 1.0 - promised / foreseen[:, :hours].mean(1)
+    return Outcome(filled.first + issues, truth[:, :hours].mean(1), planned, perfect, saving)
+
+
+def _window(values: Floats, hours: int) -> np.ndarray:
+    """The hours of the best window in each row."""
+    sums = np.concatenate([np.zeros((len(values), 1)), values.cumsum(1)], axis=1)
+    start = (sums[:, hours:] - sums[:, :-hours]).argmin(1)
+    found: np.ndarray = start[:, None] + np.arange(hours)
+    return found
+
+
+def _cheapest(values: Floats, hours: int) -> np.ndarray:
+    """The cheapest hours in each row."""
+    found: np.ndarray = np.argsort(values, axis=1, kind="stable")[:, :hours]
+    return found

@@ -1,0 +1,159 @@
+"""Who may call a route: every route declares it, and every request is checked before its view.
+
+A caller shows a key (`Authorization: Bearer KEY`, or `X-API-Token: KEY` as codecarbon's client
+does) or, in a browser, the cookie of a session. A route that declares nothing answers nobody.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from urllib.parse import urlsplit
+
+from flask import Flask, current_app, g, request
+
+from gramwatt.service.api.limits import Buckets
+from gramwatt.service.api.problems import CODES, Problem
+from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
+from gramwatt.service.usecases.access import audit, sessions
+from gramwatt.service.usecases.access.keys import authenticate
+
+EXTENSION = "gramwatt"
+"""Where the app keeps its service."""
+_DECLARED = "gramwatt-access"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Access(Enum):
+    """Who may call a route. The last two see every project, so no key of some projects may."""
+
+    OPEN = "anyone, without a key"
+    LOGIN = "anyone, to get a session"
+    INGEST = "ingest"
+    READ = "read"
+    ADMIN = "admin"
+    READ_ALL = "read, of every project"
+    ADMIN_ALL = "admin, of every project"
+
+    @property
+    def scope(self) -> str | None:
+        """The scope that the caller's key needs; None for a route that needs no key."""
+        return _SCOPES.get(self)
+
+    @property
+    def every_project(self) -> bool:
+        """Whether a key that is bound to projects is refused."""
+        return self in (Access.READ_ALL, Access.ADMIN_ALL)
+
+
+_SCOPES = {
+    Access.INGEST: INGEST,
+    Access.READ: READ,
+    Access.READ_ALL: READ,
+    Access.ADMIN: ADMIN,
+    Access.ADMIN_ALL: ADMIN,
+}
+
+
+def declare(app: Flask, endpoint: str, access: Access) -> None:
+    """Say who may call an endpoint."""
+    declared(app)[endpoint] = access
+
+
+def declared(app: Flask) -> dict[str, Access]:
+    """Who may call each endpoint of the app."""
+    found: dict[str, Access] = app.extensions.setdefault(_DECLARED, {})
+    return found
+
+
+def install(app: Flask) -> None:
+    """Check every request of the app, and log the refusals, as far as they are not a flood."""
+    logged = Buckets(per_s=1.0, burst=100.0)
+
+    def check() -> None:
+        try:
+            _check()
+        except Problem as problem:
+            if not logged.take("refused"):
+                _log_refusal(problem)
+            raise
+
+    app.before_request(check)
+
+
+def _log_refusal(problem: Problem) -> None:
+    caller = g.get("caller") or Caller("nobody", request.remote_addr or "local")
+    subject = f"{request.method} {request.path}: {problem.status}"
+    audit.log_refusal(whole_service().for_caller(caller), subject)
+
+
+def whole_service() -> Service:
+    """The service without a caller: for checks, and for routes that let somebody in."""
+    found: Service = current_app.extensions[EXTENSION]
+    return found
+
+
+def cookie_name() -> str:
+    """The session cookie's name; browsers do not keep cookies of a host's ports apart."""
+    port = request.host.rpartition(":")[2]
+    return f"gramwatt-session-{port}" if port.isdigit() else "gramwatt-session"
+
+
+def _check() -> None:
+    access = declared(current_app).get(request.endpoint or "")
+    if access is Access.OPEN:
+        return
+    _check_host()
+    if access is Access.LOGIN:
+        return
+    g.caller = caller = _caller()
+    if request.url_rule is None:  # no such page or method, which is for those with a key to know
+        return
+    if access is None or access.scope is None or not caller.may(access.scope):
+        needed = access.value if access else "nobody's"
+        raise Problem("forbidden", f"the key's scope is {caller.scope}; this needs {needed}")
+    if access.every_project and caller.projects is not None:
+        raise Problem("forbidden", "the key is bound to projects; this needs one for all of them")
+
+
+def _check_host() -> None:
+    """Refuse other host names: a web page could give its own name this machine's address."""
+    host = request.environ.get("HTTP_HOST", "localhost").lower()
+    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    if name not in whole_service().config.trusted_hosts:
+        raise Problem("untrusted-host", "this address is not served here; see GRAMWATT_HOSTS")
+
+
+def _caller() -> Caller:
+    address = request.remote_addr or "local"
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        key = request.headers.get("X-API-Token", "")
+    if key:
+        found = authenticate(whole_service(), key.strip(), address)
+        if found is None:
+            raise Problem("unauthorised", "the key is unknown, revoked or expired")
+        return found
+    cookie = request.cookies.get(cookie_name())
+    found = sessions.caller_of(whole_service(), cookie, address) if cookie else None
+    if found is None:
+        raise Problem("unauthorised", CODES["unauthorised"][1])
+    _check_same_site()
+    return found
+
+
+def _check_same_site() -> None:
+    """Refuse what another site's page makes the browser send with the session's cookie."""
+    site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
+    if request.method in SAFE_METHODS:
+        navigates = request.headers.get("Sec-Fetch-Mode") == "navigate"
+        allowed = site in (None, "none", "same-origin") or navigates
+    else:
+        allowed = site == "same-origin" or (site is None and _is_own(origin))
+    if not allowed or (origin is not None and not _is_own(origin)):
+        raise Problem("forbidden", "another site asked for this with your session")
+
+
+def _is_own(origin: str | None) -> bool:
+    parts = urlsplit(origin or "")
+    return (parts.scheme, parts.netloc) == (request.scheme, request.host)

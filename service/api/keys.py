@@ -1,0 +1,67 @@
+"""Keys and the audit log; for admins of every project."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.support import Page, service
+from gramwatt.service.usecases.access.audit import AuditAnswer, audit_page
+from gramwatt.service.usecases.access.keys import (
+    NAME,
+    PROJECTS_MOST,
+    KeysAnswer,
+    NewKey,
+    RevokedKey,
+    create_key,
+    list_keys,
+    revoke_key,
+)
+
+routes = Routes("keys")
+PATTERN = f"^{NAME.pattern}$"
+ProjectName = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
+
+
+class KeyBody(Strict):
+    """A key to make; without `projects` it is for all of them, without `expires_days` for ever."""
+
+    name: str = Field(pattern=PATTERN)
+    scope: Literal["ingest", "read", "admin"]
+    projects: list[ProjectName] = Field(default_factory=list, max_length=PROJECTS_MOST)
+    expires_days: float | None = Field(None, gt=0, le=36_500)
+
+
+class KeyPath(Strict):
+    """The key in an address."""
+
+    name: str = Field(pattern=PATTERN)
+
+
+@routes.post("/v1/keys", "conflict", access=Access.ADMIN_ALL)
+def make_key(body: KeyBody) -> NewKey:
+    """Make a key; the answer is the only one that shows it."""
+    expires = None if body.expires_days is None else timedelta(days=body.expires_days)
+    return create_key(service(), body.name, body.scope, body.projects, expires=expires)
+
+
+@routes.get("/v1/keys", access=Access.ADMIN_ALL)
+def show_keys() -> KeysAnswer:
+    """Every key by name, without its secret; expired ones too."""
+    return list_keys(service())
+
+
+@routes.delete("/v1/keys/<name>", "unknown-key", access=Access.ADMIN_ALL)
+def delete_key(path: KeyPath) -> RevokedKey:
+    """Revoke a key; it works no longer from then on."""
+    return revoke_key(service(), path.name)
+
+
+@routes.get("/v1/audit", access=Access.ADMIN_ALL)
+def show_audit(query: Page) -> AuditAnswer:
+    """Who did what, when and from where, newest first: keys, refusals, deletions, corrections."""
+    return audit_page(service(), query.limit, query.cursor)

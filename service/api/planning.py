@@ -1,0 +1,108 @@
+"""When and where to run, and the intensity of a zone over time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypedDict
+
+from pydantic import Field
+
+from gramwatt.sci.base.errors import GramwattError, LookupFailed
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.request_fields import Moment
+from gramwatt.sci.planning.plan import PlanDoc
+from gramwatt.sci.planning.request import PlanRequest, parse_plan_request
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.estimates import unanswerable
+from gramwatt.service.api.problems import Problem, invalid
+from gramwatt.service.api.request_bodies import body_of
+from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.support import service
+from gramwatt.service.usecases.intensity.lookup import StoredIntensity
+from gramwatt.service.usecases.intensity.plans import plan
+
+routes = Routes("planning")
+LONGEST = timedelta(days=31)
+USUAL = timedelta(days=1)
+
+
+class PlanBody(body_of(PlanRequest)):  # type: ignore[misc]
+    """How long a job takes, and where and until when it may run.
+
+    `deadline` is a day after the job would have ended if not given, `zone` is where it would run
+    at once, `power_w` its mean power and `idle_power_w` that of what stays reserved while it waits.
+    """
+
+
+class ZonePath(Strict):
+    """The zone in an address."""
+
+    zone: str = Field(min_length=1, max_length=200, description="DE, US-CAL-CISO, ...")
+
+
+class SpanQuery(Strict):
+    """The wanted span, at most 31 days; the last day by default."""
+
+    start: str | None = Field(None, alias="from", max_length=64, description="2026-05-01T00:00Z")
+    end: str | None = Field(None, alias="to", max_length=64, description="2026-05-02T00:00Z")
+
+
+class PointAnswer(TypedDict):
+    """Mean intensity over [start, end), and how it is known."""
+
+    start: str
+    end: str
+    quality: str
+    intensity_g_per_kwh: QuantityDoc
+
+
+class IntensityAnswer(TypedDict):
+    """Intensity of a zone: points in order that cover the span without a gap."""
+
+    zone: str
+    signal: str
+    basis: str
+    points: list[PointAnswer]
+
+
+@routes.post("/v1/plans", "unanswerable", access=Access.READ)
+def make_plan(body: PlanBody) -> PlanDoc:
+    """When and where a job would emit least, against starting at once.
+
+    `reliable` means that such plans have saved in nearly every week of the zone's past, or that
+    zones differ by more than their ranges.
+    """
+    try:
+        return plan(service(), parse_plan_request(body.model_dump(exclude_none=True)))
+    except GramwattError as error:
+        raise unanswerable(error) from None
+
+
+@routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.READ)
+def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
+    """What scores use: stored points, and the annual value where there are none."""
+    try:
+        end = Moment().check(query.end) if query.end else service().now()
+        start = Moment().check(query.start) if query.start else end - USUAL
+    except ValueError as error:
+        raise invalid("from or to", str(error)) from None
+    if not timedelta(0) < end - start <= LONGEST:
+        raise invalid("to", "after from, and at most 31 days later")
+    try:
+        points = StoredIntensity(service()).points(path.zone, start, end)
+    except LookupFailed as error:
+        raise Problem("unknown-name", error.message, close=list(error.close)) from None
+    return {
+        "zone": points[0].zone,
+        "signal": points[0].signal,
+        "basis": points[0].basis,
+        "points": [
+            {
+                "start": f"{point.start:%Y-%m-%dT%H:%M:%SZ}",
+                "end": f"{point.end:%Y-%m-%dT%H:%M:%SZ}",
+                "quality": point.quality,
+                "intensity_g_per_kwh": point.intensity.to_doc(),
+            }
+            for point in points
+        ],
+    }

@@ -1,0 +1,108 @@
+"""The command `gramwatt plan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gramwatt.service.cli.common import AsJson, open_service, print_json
+
+if TYPE_CHECKING:
+    from gramwatt.sci.planning.plan import PlanDoc
+
+SLURM, KUBERNETES = "slurm", "kubernetes"
+
+
+def plan(
+    source: Annotated[
+        str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(help="Wall time of the job [h].")] = None,
+    zone: Annotated[str | None, typer.Option(help="Where it would run at once: DE.")] = None,
+    zones: Annotated[
+        list[str] | None, typer.Option("--in", help="Where it may run; may be repeated.")
+    ] = None,
+    earliest: Annotated[str | None, typer.Option(help="2026-05-01T08:00Z [default: now]")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="When it must be done. [default: a day of slack]")
+    ] = None,
+    interruptible: Annotated[
+        bool, typer.Option("--interruptible", help="It may run in several parts.")
+    ] = False,
+    power_w: Annotated[float | None, typer.Option(help="Its mean power [W].")] = None,
+    idle_power_w: Annotated[
+        float | None, typer.Option(help="Of what stays reserved while it waits [W].")
+    ] = None,
+    restart_kwh: Annotated[
+        float | None, typer.Option(help="Energy of each start after an interruption [kWh].")
+    ] = None,
+    now: Annotated[
+        str | None, typer.Option(help="Plan as of this time; later data are not used.")
+    ] = None,
+    job_id: Annotated[
+        str | None, typer.Option(help="Decides between windows that are as good.")
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option("--format", help="slurm: only the time for sbatch --begin.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find when and where a job emits least, from the history of grid intensity.
+
+    Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
+    """
+    from gramwatt.collectors.cli.options import read_document, refuse, refuse_error, with_flags
+    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.sci.planning.request import parse_plan_request
+    from gramwatt.service.store.migrate import upgrade
+    from gramwatt.service.usecases.intensity import plans
+
+    flags = {
+        "hours": hours, "zone": zone, "zones": zones or None, "earliest": earliest,
+        "deadline": deadline, "interruptible": interruptible or None, "power_w": power_w,
+        "idle_power_w": idle_power_w, "restart_kwh": restart_kwh, "now": now, "job_id": job_id,
+    }  # fmt: skip
+    if shape not in (None, SLURM):
+        refuse(f"--format {shape}: slurm is known")
+    document = with_flags(read_document(source), flags)
+    try:
+        request = parse_plan_request(document)
+        with open_service() as service:
+            upgrade(service.store)
+            answer = plans.plan(service, request)
+    except GramwattError as error:
+        refuse_error(error, as_json=as_json)
+    if as_json:
+        print_json(answer)
+    elif shape == SLURM:
+        print(answer["plan"][0]["start"].removesuffix("Z"))
+    else:
+        print("\n".join(_lines(answer)))
+
+
+def _lines(answer: PlanDoc) -> list[str]:
+    """The plan for people: when, what it saves and whether that can be relied on."""
+    from gramwatt.sci.base.formatting import plain, text
+
+    slots = [f"{s['zone']}  {_time(s['start'])} to {_time(s['end'])} UTC" for s in answer["plan"]]
+    saving = answer["saving_ratio"]
+    if saving is None:
+        gain = "saving unknown"
+    else:
+        low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
+        gain = f"saves {value} % ({low} to {high} %) against starting at once"
+    sure = "reliable" if answer["reliable"] else "not reliable"
+    expected, at_once = (
+        text(answer[name]) for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
+    )
+    return [
+        *slots,
+        f"{gain}; {sure}",
+        plain(f"intensity {expected}, at once {at_once}"),
+        *(f"Notice: {notice['message']}" for notice in answer["notices"]),
+    ]
+
+
+def _time(text: str) -> str:
+    return text[:16].replace("T", " ")

@@ -1,0 +1,59 @@
+"""The tables of who may ask: keys, browser sessions, and the log of what was done with them.
+
+Keys and cookies are random 256-bit texts, of which only the SHA-256 digest is stored: nothing can
+be guessed from it, so no slow password hash is needed.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from gramwatt.service.store.models import AutoKey, Base, Document, Label, Timestamp, Word
+
+
+class ApiKey(Base):
+    """A key that a person made. `projects` is a JSON list, null for every project.
+
+    `prefix` is the visible part of the key, by which it is found.
+    """
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[AutoKey]
+    name: Mapped[Word] = mapped_column(unique=True)
+    prefix: Mapped[Word] = mapped_column(unique=True)
+    digest: Mapped[Word]
+    scope: Mapped[Word]
+    projects: Mapped[Document | None]
+    created_us: Mapped[Timestamp]
+    created_by: Mapped[Label]
+    expires_us: Mapped[Timestamp | None]
+    used_us: Mapped[Timestamp | None]
+
+
+class BrowserSession(Base):
+    """What lets a browser in: a link that works once, or the cookie that it was exchanged for."""
+
+    __tablename__ = "browser_sessions"
+    __table_args__ = (Index(None, "expires_us"), {"info": {"transient": True}})
+
+    digest: Mapped[Word] = mapped_column(primary_key=True)
+    kind: Mapped[Word]
+    name: Mapped[Label]
+    scope: Mapped[Word]
+    projects: Mapped[Document | None]
+    expires_us: Mapped[Timestamp]
+
+
+class AuditEntry(Base):
+    """Who did what to what, when and from where; triggers refuse to change or delete a row."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[AutoKey]
+    at_us: Mapped[Timestamp]
+    actor: Mapped[Label]
+    address: Mapped[Word]
+    action: Mapped[Word]
+    subject: Mapped[str] = mapped_column(String(1024))

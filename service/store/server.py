@@ -1,0 +1,165 @@
+"""Connections to a PostgreSQL server that may be away: none waits for it for ever.
+
+A server that is stopped, frozen or cut off answers nothing, and TCP would wait for minutes. So a
+statement without an answer for `PATIENCE_S` makes a new connection as a test. If that fails too,
+the server is away: statements under way end with an error, and new ones fail at once, but for a
+test every `RETRY_S`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Engine
+
+if TYPE_CHECKING:
+    import psycopg
+
+CONNECT_S = 3
+"""How long connecting may take [s]."""
+PATIENCE_S = 2.0
+"""How long a statement runs before the server is tested, and between two tests [s]."""
+RETRY_S = 2.0
+"""How long a server that is away is left alone [s]."""
+STATEMENT_S = 60
+"""How long a statement may run [s]; the server ends it."""
+LOCK_S = 10
+"""How long a statement may wait for another transaction's lock [s]."""
+IDLE_S = 300
+"""How long a transaction may do nothing [s]."""
+
+Value = TypeVar("Value")
+Waiting = Generator[Any, Any, Value]
+_log = logging.getLogger("gramwatt.service")
+
+
+class Availability:
+    """Whether a server answers; the log gets one line when that changes."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._away_since: float | None = None
+        self._next_test = 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server did not answer when it was last asked."""
+        return self._away_since is not None
+
+    def may_ask(self) -> bool:
+        """Whether to try the server: always while it answers, else one caller in `RETRY_S`."""
+        with self._mutex:
+            now = time.monotonic()
+            if self._away_since is not None and now < self._next_test:
+                return False
+            self._next_test = now + RETRY_S
+            return True
+
+    def lost(self, reason: str) -> None:
+        """The server did not answer."""
+        with self._mutex:
+            known, now = self._away_since, time.monotonic()
+            self._away_since = known or now
+            self._next_test = now + RETRY_S
+        if known is None:
+            _log.error("the database is away: %s; requests get 503 until it answers", reason)
+
+    def found(self) -> None:
+        """The server answered."""
+        if self._away_since is None:
+            return
+        with self._mutex:
+            since, self._away_since = self._away_since, None
+        if since is not None:
+            _log.warning("the database answers again, after %.0f s", time.monotonic() - since)
+
+
+def connect_args(url: URL) -> dict[str, Any]:
+    """Limits for the connections of a URL; what the URL itself sets stands."""
+    limits = {
+        "statement_timeout": STATEMENT_S,
+        "lock_timeout": LOCK_S,
+        "idle_in_transaction_session_timeout": IDLE_S,
+    }
+    options = " ".join(f"-c {name}={limit_s}s" for name, limit_s in limits.items())
+    own = url.query.get("options", "")
+    timeout_s = url.query.get("connect_timeout", CONNECT_S)
+    return {"connect_timeout": timeout_s, "options": f"{options} {own}".strip()}
+
+
+def watch(engine: Engine) -> Availability:
+    """Let the engine's connections be given up when the server is away."""
+    import psycopg
+
+    availability = Availability()
+    watched = _watched(availability)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(
+        _dialect: object, _record: object, args: list[Any], named: dict[str, Any]
+    ) -> psycopg.Connection[Any]:
+        if not availability.may_ask() and availability.is_away:
+            raise psycopg.OperationalError("the database did not answer a moment ago")
+        try:
+            connection: psycopg.Connection[Any] = watched.connect(*args, **named)
+        except psycopg.OperationalError as error:
+            availability.lost(_line(error))
+            raise
+        availability.found()
+        connection.arguments = named  # type: ignore[attr-defined]  # of Watched
+        return connection
+
+    return availability
+
+
+def _watched(availability: Availability) -> Any:
+    """The class of connections that test the server when an answer does not come."""
+    import psycopg
+
+    class Watched(psycopg.Connection[Any]):
+        arguments: Mapping[str, Any] | None = None
+
+        def wait(self, gen: Waiting[Value], *args: Any, **more: Any) -> Value:
+            return super().wait(self._impatient(gen) if self.arguments else gen, *args, **more)
+
+        def _impatient(self, gen: Waiting[Value]) -> Waiting[Value]:
+            # Whoever waits for the socket sends 0 ten times a second while nothing comes.
+            next_test = time.monotonic() + PATIENCE_S
+            try:
+                state = next(gen)
+                while True:
+                    ready = yield state
+                    if not ready and time.monotonic() > next_test:
+                        _test(availability, self)
+                        next_test = time.monotonic() + PATIENCE_S
+                    state = gen.send(ready)
+            except StopIteration as end:
+                value: Value = end.value
+                return value
+
+    return Watched
+
+
+def _test(availability: Availability, waiting: Any) -> None:
+    """Close the connection and raise OperationalError if the server is away; one caller asks it."""
+    import psycopg
+
+    if availability.may_ask():
+        try:
+            psycopg.connect(**waiting.arguments).close()
+        except psycopg.OperationalError as error:
+            availability.lost(_line(error))
+        else:
+            availability.found()
+    if availability.is_away:
+        waiting.pgconn.finish()
+        raise psycopg.OperationalError("the database does not answer")
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

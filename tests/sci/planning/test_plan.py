@@ -1,0 +1,172 @@
+"""Plans: what they know, what they save, and when they promise nothing."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.grid.zones import Zones
+from gramwatt.sci.planning.forecast import Forecaster
+from gramwatt.sci.planning.hours import Hours, hour_of
+from gramwatt.sci.planning.outlook import ZoneData
+from gramwatt.sci.planning.plan import make_plan
+from gramwatt.sci.planning.request import parse_plan_request
+
+NOW = datetime(2026, 5, 1, 18, tzinfo=UTC)
+DAYS = 300
+
+
+def solar_hours(days=DAYS, until=NOW, depth=0.5, noise=0.05):
+    """A grid whose sun halves intensity around noon, with weather that lasts about a day."""
+    after = hour_of(until)
+    hours = np.arange(after - days * 24, after)
+    random = np.random.default_rng(7)
+    weather = np.zeros(len(hours))
+    for index in range(1, len(hours)):
+        weather[index] = 0.95 * weather[index - 1] + random.normal(0, noise * 0.3)
+    sun = depth * np.clip(np.sin((hours % 24 - 6) / 12 * np.pi), 0, None)
+    return Hours(int(hours[0]), 400 * (1 - sun) * np.exp(weather))
+
+
+def data(history=None, zone="ES"):
+    return ZoneData(Zones().zone(zone), history, source="test values")
+
+
+def plan(data_of, **request):
+    parsed = parse_plan_request({"hours": 4, "zone": "ES", **request})
+    return make_plan(parsed, data_of, parsed.now or NOW)
+
+
+def start_of(answer):
+    return datetime.fromisoformat(answer["plan"][0]["start"])
+
+
+def test_an_evening_job_waits_for_the_sun():
+    answer = plan({"ES": data(solar_hours())})
+    assert answer["method"] == "forecast"
+    assert answer["reliable"] is True
+    # The sun is over 06:00 to 18:00: the best four hours are 10:00 to 14:00 of the next day.
+    assert abs(start_of(answer) - datetime(2026, 5, 2, 10, tzinfo=UTC)) <= timedelta(hours=1)
+    saving = answer["saving_ratio"]
+    # At 18:00 the sun is gone: 400; around noon the mean is 400 x (1 - 0.5 x 0.955).
+    assert saving["low"] <= 0.48 <= saving["high"]
+    assert 0.40 < saving["value"] < 0.52
+    assert answer["now_intensity_g_per_kwh"]["value"] == pytest.approx(400, rel=0.25)
+
+
+def test_nothing_after_now_is_used():
+    history = solar_hours(until=NOW + timedelta(days=3))
+    changed = history.values.copy()
+    changed[-72:] = 1e4
+    later = replace(history, values=changed)
+    assert plan({"ES": data(history)}) == plan({"ES": data(later)})
+
+
+def test_a_flat_grid_has_no_reliable_gain():
+    random = np.random.default_rng(3)
+    first = hour_of(NOW) - DAYS * 24
+    flat = Hours(first, 400 * np.exp(random.normal(0, 0.02, DAYS * 24)))
+    answer = plan({"ES": data(flat)})
+    assert answer["reliable"] is False
+    assert [notice["code"] for notice in answer["notices"]] == ["no-reliable-gain"]
+
+
+def test_without_history_the_annual_value_tells_no_hours_apart():
+    answer = plan({"ES": data()})
+    assert answer["method"] == "annual"
+    assert answer["saving_ratio"] is None
+    assert answer["reliable"] is False
+    assert start_of(answer) == NOW
+    assert {n["code"] for n in answer["notices"]} == {"intensity-annual", "no-reliable-gain"}
+    assert answer["intensity_g_per_kwh"] == answer["now_intensity_g_per_kwh"]
+
+
+def test_between_zones_the_cleaner_wins_where_ranges_say_so():
+    zones = {"PL": data(zone="PL"), "FR": data(zone="FR")}
+    answer = plan(zones, zone="PL", zones=["PL", "FR"])
+    assert answer["plan"][0]["zone"] == "FR"
+    assert answer["reliable"] is True
+    catalog = Zones()
+    france, poland = (catalog.zone(name).intensity.value for name in ("FR", "PL"))
+    assert answer["saving_ratio"]["value"] == pytest.approx(1 - france / poland)
+
+
+def test_what_waiting_costs_is_counted():
+    zones = {"ES": data(solar_hours())}
+    free, dear = plan(zones, power_w=1000), plan(zones, power_w=1000, idle_power_w=900)
+    assert free["reliable"] is True
+    # Sixteen hours at 900 W to save half of four hours at 1000 W is no plan.
+    assert dear["reliable"] is False
+    assert start_of(dear) < start_of(free)
+
+
+def test_a_history_that_ended_long_ago_is_not_used():
+    old = solar_hours(until=NOW - timedelta(days=3))
+    assert plan({"ES": data(old)})["method"] == "annual"
+
+
+def test_a_short_history_gives_the_shape_of_the_day_and_no_promise():
+    answer = plan({"ES": data(solar_hours(days=20))})
+    assert answer["method"] == "history-profile"
+    assert answer["reliable"] is False
+    assert answer["saving_ratio"]["low"] < answer["saving_ratio"]["value"]
+
+
+def test_a_deadline_beyond_the_forecast_is_named():
+    answer = plan({"ES": data(solar_hours())}, deadline="2026-05-20T00:00Z")
+    assert "plan-horizon" in [notice["code"] for notice in answer["notices"]]
+    assert start_of(answer) < NOW + timedelta(days=7)
+
+
+def test_interruptible_work_is_put_into_several_days():
+    answer = plan({"ES": data(solar_hours())}, hours=12, interruptible=True,
+                  deadline="2026-05-04T18:00Z")  # fmt: skip
+    slots = [
+        (datetime.fromisoformat(slot["start"]), datetime.fromisoformat(slot["end"]))
+        for slot in answer["plan"]
+    ]
+    assert len(slots) >= 2
+    assert sum((end - start for start, end in slots), timedelta()) == timedelta(hours=12)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"hours": None}, "missing-field"),
+        ({"zone": None}, "missing-field"),
+        ({"deadline": "2026-05-01T19:00Z"}, "plan-impossible"),
+        ({"deadline": "tomorrow"}, "bad-field"),
+        ({"deadline": "2026-05-01T19:00"}, "bad-field"),
+        ({"restart_kwh": 1, "power_w": 100}, "bad-field"),
+        ({"idle_power_w": 100}, "missing-field"),
+        ({"power_profile_w": [0, 0]}, "bad-field"),
+        ({"colour": "green"}, "unknown-field"),
+    ],
+)
+def test_what_makes_no_plan_is_refused(change, code):
+    with pytest.raises(ScoreError) as refused:
+        plan({"ES": data()}, **change)
+    assert refused.value.code == code
+
+
+def test_intervals_hold_eight_in_ten():
+    history = solar_hours(days=500)
+    cut = 300 * 24
+    forecaster = Forecaster.fit(history.until(history.first + cut))
+    assert forecaster is not None
+    inside = []
+    for issue in range(cut, len(history.values) - 96, 17):
+        found = forecaster.predict(history.until(history.first + issue), 96)
+        truth = history.values[issue : issue + 96]
+        inside.append(((found.low <= truth) & (truth <= found.high)).mean())
+    assert 0.72 <= np.mean(inside) <= 0.88
+
+
+def test_gaps_are_filled_by_the_day_before():
+    values = np.arange(72.0) + 100
+    values[30] = np.nan
+    filled = Hours(0, np.concatenate([[np.nan], values])).filled()
+    assert filled.first == 1
+    assert filled.values[30] == values[6]

@@ -1,0 +1,93 @@
+"""`gramwatt key` and `gramwatt login` as a person types them."""
+
+import json
+import stat
+
+import pytest
+
+from gramwatt.collectors.common import server_key
+from gramwatt.service.app import create_app
+from gramwatt.service.config import from_environment
+from tests.service.cli.command import gramwatt
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def test_a_key_is_made_listed_used_and_revoked(home):
+    made = ("key", "create", "ci", "--scope", "ingest", "--project", "vision", "--expires", "90d")
+    code, out, err = gramwatt(*made)
+    assert code == 0
+    assert out.startswith("gw_")
+    assert out.count("\n") == 1
+    assert err.startswith("key ci (ingest of vision until 20")
+    key = out.split()[-1]
+    listed = gramwatt("key", "list")[1]
+    assert listed.split() == [
+        *("ci", key[:11], "ingest", "vision", "never", "used", "until", listed.split()[-1])
+    ]
+    assert key not in listed
+    client = create_app(from_environment()).test_client()
+    shown = {"Authorization": f"Bearer {key}"}
+    assert client.get("/v1/jobs", headers=shown).status_code == 403
+    assert gramwatt("key", "revoke", "ci") == (0, "revoked ci\n", "")
+    assert client.get("/v1/jobs", headers=shown).status_code == 401
+    log = json.loads(gramwatt("key", "log", "--json")[1])["entries"]
+    acts = [entry["action"] for entry in log if entry["subject"].startswith("ci")]
+    assert acts == ["key-revoked", "key-created"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("create", "ci", "--scope", "write"), 2, "'write' is not one of"),
+        (("create", "a b", "--scope", "read"), 2, "cannot be the name of a key"),
+        (("create", "server", "--scope", "read"), 2, "cannot be the name of a key"),
+        (("create", "ci", "--scope", "read", "--expires", "soon"), 2, "such as 90d"),
+        (("create", "ci", "--scope", "read", "--expires", "0d"), 2, "such as 90d"),
+        (("revoke", "none"), 1, "there is no key 'none'; there are none"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(home, arguments, code, words):
+    found, out, err = gramwatt("key", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err
+
+
+def test_a_name_is_taken_until_it_is_revoked(home):
+    assert gramwatt("key", "create", "ci", "--scope", "read")[0] == 0
+    code, _, err = gramwatt("key", "create", "ci", "--scope", "read")
+    assert (code, "revoke it" in err) == (2, True)
+
+
+def test_the_link_of_login_works_once(home):
+    link = gramwatt("login", "--url", "http://localhost")[1].strip()
+    client = create_app(from_environment()).test_client()
+    nobody = {"Authorization": ""}
+    path = link.removeprefix("http://localhost")
+    first = client.get(path, headers=nobody)
+    assert first.status_code == 200
+    (cookie,) = first.headers.getlist("Set-Cookie")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert path.partition("=")[2] not in first.text
+    assert client.get("/", headers=nobody).status_code == 200
+    other = client.application.test_client()
+    assert other.get(path, headers=nobody).status_code == 401
+    assert other.get("/", headers=nobody).status_code == 401
+    assert (
+        client.post("/logout", headers=nobody | {"Sec-Fetch-Site": "same-origin"}).status_code
+        == 303
+    )
+    assert client.get("/", headers=nobody).status_code == 401
+
+
+def test_the_server_s_own_key_is_this_user_s_alone(home):
+    key = server_key.ensure(home)
+    assert stat.S_IMODE((home / "server.key").stat().st_mode) == 0o600
+    assert server_key.ensure(home) == key
+    (home / "server.key").write_text("")
+    assert server_key.ensure(home) != key

@@ -1,0 +1,284 @@
+"""Keys: what each scope may do, whose jobs each key sees, and what is refused without one."""
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.api.access import declared
+from gramwatt.service.app import create_app
+from gramwatt.service.store.access import ApiKey
+from gramwatt.service.store.models import Base
+from gramwatt.service.store.restriction import restricted_tables
+from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.ingest import ingest
+from tests.journals import body, journal, lines
+
+NDJSON = "application/x-ndjson"
+NO_KEY = {"Authorization": ""}
+
+
+def with_key(service, name, scope, *projects, **more):
+    return {"Authorization": f"Bearer {create_key(service, name, scope, projects, **more)['key']}"}
+
+
+def code(answer):
+    return answer.status_code, answer.json.get("code")
+
+
+@pytest.fixture
+def two(light):
+    """A job of project A and one of project B, with one model and one secret name."""
+    for project in "AB":
+        records = journal(f"job-{project}", project=project, name=f"of-{project}", model_id="m-1")
+        ingest(light, f"job-{project}", lines(records))
+    return light
+
+
+def test_every_rule_declares_who_may_call_it(client):
+    app = client.application
+    found = {rule.endpoint for rule in app.url_map.iter_rules()}
+    assert found - declared(app).keys() == set()
+    free = {name for name, access in declared(app).items() if access.scope is None}
+    assert free == {"service.alive", "page.login"}
+
+
+def test_a_rule_that_declares_nothing_answers_nobody(light):
+    app = create_app(service=light)
+    app.add_url_rule("/forgotten", "forgotten", lambda: "secret")
+    assert code(app.test_client().get("/forgotten")) == (403, "forbidden")
+
+
+def test_nothing_but_healthz_answers_without_a_key(client):
+    for rule in client.application.url_map.iter_rules():
+        address = rule.rule.replace("<job_id>", "job-1").replace("<month>", "2026-05")
+        for method in sorted(rule.methods):
+            answer = client.open(address, method=method, headers=NO_KEY)
+            if address == "/healthz":
+                assert answer.status_code == 200
+            else:
+                assert answer.status_code == 401, (method, address)
+                assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert client.get("/no/such/page", headers=NO_KEY).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "Bearer",
+        "Bearer gw_",
+        "Bearer gw_server_",
+        "Bearer gw_00000000_x",
+        "Bearer \xe9",
+        "Basic YTpi",
+        "Bearer " + "x" * 5000,
+    ],
+)
+def test_a_text_that_is_no_key_is_refused(client, shown):
+    answer = client.get("/v1/jobs", headers={"Authorization": shown})
+    assert code(answer) == (401, "unauthorised")
+
+
+def test_a_key_with_another_secret_is_refused(client, light):
+    made = create_key(light, "ci", "read")["key"]
+    wrong = made[:-1] + ("A" if made[-1] != "A" else "B")
+    assert client.get("/v1/jobs", headers={"Authorization": f"Bearer {made}"}).status_code == 200
+    assert client.get("/v1/jobs", headers={"Authorization": f"Bearer {wrong}"}).status_code == 401
+
+
+def test_the_store_keeps_no_key(client, light):
+    made = create_key(light, "ci", "read")["key"]
+    with light.store.read() as session:
+        (row,) = session.scalars(sa.select(ApiKey).where(ApiKey.name == "ci"))
+    kept = " ".join(str(getattr(row, column.name)) for column in ApiKey.__table__.c)
+    assert made.rpartition("_")[2] not in kept
+    assert row.prefix == made.split("_")[1]
+    # 32 random bytes are 43 characters of base64.
+    assert len(made.split("_", 2)[2]) == 43
+
+
+@pytest.mark.parametrize(
+    ("scope", "allowed"),
+    [("ingest", {"send"}), ("read", {"list", "ask"}), ("admin", {"send", "list", "ask", "change"})],
+)
+def test_what_each_scope_may_do(client, light, scope, allowed):
+    ingest(light, "job-1", lines(journal()))
+    key = with_key(light, scope, scope)
+    asked = {
+        "send": client.post(
+            "/v1/jobs/job-1/records", data=body(journal()), content_type=NDJSON, headers=key
+        ),
+        "list": client.get("/v1/jobs", headers=key),
+        "ask": client.post(
+            "/v1/estimates",
+            json={"energy_kwh": 1, "zone": "FR"},
+            headers=key,
+        ),
+        "change": client.patch("/v1/jobs/job-1", json={"name": "other"}, headers=key),
+    }
+    assert {name for name, answer in asked.items() if answer.status_code == 200} == allowed
+    refused = {code(answer) for name, answer in asked.items() if name not in allowed}
+    assert refused <= {(403, "forbidden")}
+
+
+def test_only_an_admin_of_every_project_has_to_do_with_keys(client, light):
+    for key in (with_key(light, "r", "read"), with_key(light, "a", "admin", "A")):
+        assert code(client.get("/v1/keys", headers=key)) == (403, "forbidden")
+        made = client.post("/v1/keys", json={"name": "n", "scope": "read"}, headers=key)
+        assert code(made) == (403, "forbidden")
+        assert code(client.get("/v1/audit", headers=key)) == (403, "forbidden")
+    bound = with_key(light, "bound", "read", "A")
+    assert code(client.get("/metrics", headers=bound)) == (403, "forbidden")
+
+
+def test_a_key_lives_from_its_making_to_its_end(client, light, clock):
+    made = client.post(
+        "/v1/keys", json={"name": "ci", "scope": "read", "projects": ["A"], "expires_days": 90}
+    ).json
+    assert made["expires_at"] == "2026-08-31T12:00:00.000000Z"  # 2 June + 90 days
+    key = {"Authorization": f"Bearer {made['key']}"}
+    assert client.get("/v1/jobs", headers=key).status_code == 200
+    (row,) = [row for row in client.get("/v1/keys").json["keys"] if row["name"] == "ci"]
+    assert row == {name: value for name, value in made.items() if name != "key"} | {
+        "last_used_at": "2026-06-02T12:00:00.000000Z"
+    }
+    clock.turn(days=90)
+    assert client.get("/v1/jobs", headers=key).status_code == 401
+    again = client.post("/v1/keys", json={"name": "ci", "scope": "read"})
+    assert code(again) == (409, "conflict")
+    assert client.delete("/v1/keys/ci").json["name"] == "ci"
+    assert code(client.delete("/v1/keys/ci")) == (404, "unknown-key")
+    second = client.post("/v1/keys", json={"name": "ci", "scope": "read"}).json["key"]
+    assert client.get("/v1/jobs", headers={"X-API-Token": second, **NO_KEY}).status_code == 200
+
+
+READS = [
+    "/v1/jobs/job-B",
+    "/v1/jobs/job-B/report",
+    "/v1/jobs/job-B/report.html",
+    "/v1/jobs/job-B/report.pdf",
+    "/v1/jobs/job-B/revisions",
+    "/v1/jobs/job-B/intervals",
+    "/v1/jobs/job-B/suggestions",
+    "/jobs/job-B",
+]
+
+
+def test_a_key_of_a_project_sees_nothing_of_another(client, two):
+    key = with_key(two, "a", "admin", "A")
+    for address in READS:
+        answer = client.get(address, headers=key)
+        assert code(answer) == (404, "unknown-job"), address
+        assert "of-B" not in answer.text
+        assert answer.json.get("close", []) in ([], ["job-A"])
+    shown = client.get("/v1/jobs", headers=key).json
+    assert [job["job_id"] for job in shown["jobs"]] == ["job-A"]
+    assert client.get("/v1/jobs?project=B", headers=key).json["jobs"] == []
+    of_model = client.get("/v1/jobs?model_id=m-1", headers=key).json["model"]
+    everything = client.get("/v1/jobs?model_id=m-1").json["model"]
+    assert (of_model["jobs"], everything["jobs"]) == (1, 2)
+    projects = client.get("/v1/projects", headers=key).json["projects"]
+    assert [row["project"] for row in projects] == ["A"]
+    for address in ("/", "/months", "/v1/suggestions/calibration"):
+        assert "job-B" not in client.get(address, headers=key).text
+
+
+def test_a_month_of_a_key_s_project_alone(client, two):
+    key = with_key(two, "a", "read", "A")
+    month = "/v1/reports/monthly/2026-05"
+    own, whole = client.get(month, headers=key).json, client.get(month).json
+    # Each of the two jobs has 3 minutes at 600 W: 0.03 kWh.
+    assert own["totals"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
+    assert whole["totals"]["energy_kwh"]["value"] == pytest.approx(0.06, rel=1e-12)
+    assert own["project"] == "A"
+    assert code(client.get(f"{month}?project=B", headers=key)) == (404, "no-data")
+    both = with_key(two, "ab", "read", "A", "B")
+    assert code(client.get(month, headers=both)) == (422, "invalid")
+    assert client.get(f"{month}?project=B", headers=both).json["project"] == "B"
+    # What a bound key asked for is not kept as the month of every project.
+    assert client.get(month).json == whole
+
+
+@pytest.mark.parametrize("change", ["patch", "delete", "post"])
+def test_a_key_of_a_project_changes_nothing_of_another(client, two, change):
+    key = with_key(two, "a", "admin", "A")
+    before = client.get("/v1/jobs/job-B/report").data
+    address = "/v1/jobs/job-B" + ("/rescore" if change == "post" else "")
+    answer = client.open(address, method=change.upper(), json={}, headers=key)
+    assert code(answer) == (404, "unknown-job")
+    assert client.get("/v1/jobs/job-B/report").data == before
+
+
+def test_a_job_cannot_be_moved_to_a_project_of_others(client, two):
+    key = with_key(two, "a", "admin", "A")
+    moved = client.patch("/v1/jobs/job-A", json={"project": "B"}, headers=key)
+    assert code(moved) == (403, "forbidden")
+    assert client.get("/v1/jobs/job-A").json["project"] == "A"
+
+
+def send(client, job_id, records, key):
+    return client.post(
+        f"/v1/jobs/{job_id}/records", data=body(records), content_type=NDJSON, headers=key
+    )
+
+
+def test_a_bound_key_sends_jobs_of_its_project_only(client, two):
+    key = with_key(two, "i", "ingest", "A")
+    own = send(client, "new", journal("new", project="A"), key)
+    assert (own.status_code, own.json["accepted"]) == (200, 9)
+    foreign = send(client, "foreign", journal("foreign", project="B"), key)
+    assert code(foreign) == (403, "forbidden")
+    assert code(client.get("/v1/jobs/foreign")) == (404, "unknown-job")
+    undeclared = send(client, "none", journal("none"), key)
+    assert code(undeclared) == (403, "forbidden")
+    theirs = send(client, "job-B", journal("job-B", project="A"), key)
+    assert code(theirs) == (404, "unknown-job")
+    assert client.get("/v1/jobs/job-B").json["project"] == "B"
+    client.delete("/v1/jobs/job-B")
+    assert code(send(client, "job-B", journal("job-B", project="A"), key)) == (404, "unknown-job")
+    assert code(send(client, "job-B", journal("job-B"), None)) == (410, "deleted-job")
+
+
+def test_tables_without_a_project_are_known():
+    """A new table is restricted by its project, or named here because it holds nothing of one."""
+    free = {mapper.class_.__name__ for mapper in Base.registry.mappers} - {
+        model.__name__ for model in restricted_tables()
+    }
+    of_access = {"ApiKey", "BrowserSession", "AuditEntry"}
+    of_tasks = {"TaskRun", "Listening", "Lease"}
+    # Found by an id that only its client knows; what it measures goes to a job.
+    of_clients = {"CodecarbonRun", "CodecarbonEmission"}
+    assert free == of_access | of_tasks | of_clients
+
+
+def test_a_select_of_plain_tables_fails_in_a_restricted_session(light):
+    store = light.store.of_projects(frozenset({"A"}))
+    with store.read() as session, pytest.raises(TypeError):
+        session.execute(sa.select(sa.table("jobs", sa.column("job_id"))))
+
+
+def test_the_audit_log_says_who_did_what_and_cannot_be_changed(client, light, clock):
+    ingest(light, "job-1", lines(journal()))
+    create_key(light, "ci", "admin", expires=timedelta(days=1))
+    client.patch("/v1/jobs/job-1", json={"name": "other"})
+    client.delete("/v1/jobs/job-1")
+    client.delete("/v1/keys/ci")
+    client.get("/v1/jobs", headers=NO_KEY)
+    entries = client.get("/v1/audit?limit=2").json
+    rest = client.get(f"/v1/audit?cursor={entries['next_cursor']}").json
+    found = entries["entries"] + rest["entries"]
+    assert rest["next_cursor"] is None
+    assert [(e["actor"], e["action"], e["subject"]) for e in found][:4] == [
+        ("nobody", "refused", "GET /v1/jobs: 401"),
+        ("api", "key-revoked", "ci"),
+        ("api", "job-deleted", "job-1"),
+        ("api", "job-corrected", "job-1: name"),
+    ]
+    assert {e["address"] for e in found[:4]} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("statement", ["UPDATE audit SET actor = 'x'", "DELETE FROM audit"])
+def test_an_entry_of_the_audit_log_stays(service, statement):
+    create_key(service, "ci", "read")
+    with pytest.raises(sa.exc.DBAPIError, match="append-only"), service.store.write() as session:
+        session.execute(sa.text(statement))

@@ -1,0 +1,178 @@
+"""A database that is cut off or refuses: every route says so soon, and the log says it once.
+
+`gramwatt serve` runs on a real PostgreSQL behind a TCP proxy that freezes or closes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from sqlalchemy.engine import make_url
+
+from gramwatt.collectors.common.identity import node_id
+from tests.journals import body, journal
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+class Proxy:
+    """TCP to the Unix socket of a server; frozen, it takes connections and moves no byte."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.moves = threading.Event()
+        self.moves.set()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+                behind = socket.socket(socket.AF_UNIX)
+                behind.connect(self._target)
+            except OSError:
+                return
+            self._open += [client, behind]
+            for one, other in ((client, behind), (behind, client)):
+                threading.Thread(target=self._move, args=(one, other), daemon=True).start()
+
+    def _move(self, one: socket.socket, other: socket.socket) -> None:
+        try:
+            while data := one.recv(65536):
+                self.moves.wait()
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Cut every connection and refuse new ones."""
+        self.moves.set()
+        for end in (self._listening, *self._open):
+            with suppress(OSError):  # it is closed already
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@pytest.fixture
+def proxy(new_postgres: Callable[[], str]) -> Iterator[tuple[Proxy, str]]:
+    url = make_url(new_postgres())
+    made = Proxy(f"{url.query['host']}/.s.PGSQL.{url.port or 5432}")
+    there = url.set(host="127.0.0.1", port=made.port, query={}, password=None)
+    yield made, there.render_as_string(hide_password=False)
+    made.close()
+
+
+@pytest.fixture
+def serving(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The address of `gramwatt serve`, and what it writes to stderr so far."""
+    environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path), "GRAMWATT_DATABASE_URL": proxy[1]}
+    command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
+    process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    said: list[str] = []
+    address = ""
+    for line in process.stderr:
+        if found := re.search(r"serves (http://\S+)", line):
+            address = found[1]
+            break
+    reading = threading.Thread(target=lambda: said.extend(process.stderr or ()))
+    reading.start()
+    yield address, said
+    process.kill()
+    reading.join()
+    process.stderr.close()
+    process.wait()
+
+
+def spool(home: Path) -> Path:
+    node = node_id(False)
+    folder = home / "spool" / "job-2" / node
+    folder.mkdir(parents=True)
+    (folder / "w1.jsonl").write_bytes(body(journal("job-2", node=node)))
+    return folder
+
+
+def sync(home: Path, address: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_SERVER": address}
+    environ |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    command = [sys.executable, "-m", "gramwatt", "sync"]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120)
+
+
+def ask(address: str, path: str) -> tuple[str, requests.Response]:
+    closing = {"Connection": "close"}  # waitress takes a hundred connections at once
+    if path.endswith("/records"):
+        data = body(journal("job-1"))
+        return path, requests.post(f"{address}{path}", data, headers=NDJSON | closing, timeout=60)
+    return path, requests.get(f"{address}{path}", headers=closing, timeout=60)
+
+
+PATHS = ("/v1/jobs", "/v1/jobs/job-1", "/v1/jobs/job-1/report", "/v1/jobs/job-1/records", "/readyz")
+
+
+def expect_503(answers: list[tuple[str, Any]]) -> None:
+    for path, answer in answers:
+        assert (path, answer.status_code) == (path, 503)
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert answer.json()["code"] == "not-ready"
+        assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
+    proxy: tuple[Proxy, str], serving: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    link, (address, said) = proxy[0], serving
+    home = tmp_path / "sender"
+    folder = spool(home)
+    assert ask(address, "/v1/jobs/job-1/records")[1].json()["accepted"] == 9
+    link.moves.clear()
+    with ThreadPoolExecutor(20) as threads:
+        expect_503(list(threads.map(lambda n: ask(address, PATHS[n % 5]), range(20))))
+    # Known to be away: asked no more often than now and then, so hundreds of answers take no time.
+    expect_503([ask(address, PATHS[n % 5]) for n in range(100)])
+    assert requests.get(f"{address}/healthz", timeout=5).status_code == 200
+    done = sync(home, address)
+    assert done.returncode == 1
+    assert "answers 503; the journal stays spooled" in done.stderr
+    assert list(folder.glob("*.jsonl"))
+    link.moves.set()
+    deadline = time.monotonic() + 60
+    while ask(address, "/readyz")[1].status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert sync(home, address).stdout == "sent job-2\n"
+    # 3 minutes at 600 W are 108 kJ.
+    energy = ask(address, "/v1/jobs/job-2")[1].json()["energy_kwh"]["value"]
+    assert energy == pytest.approx(0.03, rel=1e-12)
+    assert ask(address, "/v1/jobs/job-1/records")[1].json()["duplicate"] == 9
+    assert len([line for line in said if "the database is away" in line]) == 1
+    assert len([line for line in said if "the database answers again" in line]) == 1
+    assert len(said) < 20
+
+
+def test_a_database_that_refuses_is_answered_for(
+    proxy: tuple[Proxy, str], serving: tuple[str, list[str]]
+) -> None:
+    address, said = serving
+    proxy[0].close()
+    with ThreadPoolExecutor(20) as threads:
+        expect_503(list(threads.map(lambda n: ask(address, PATHS[n % 5]), range(100))))
+    assert len([line for line in said if "the database is away" in line]) == 1
+    assert len(said) < 20

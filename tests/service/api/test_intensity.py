@@ -1,0 +1,197 @@
+"""Intensity over time, from the imported file to the score, the zone's points and the plan."""
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
+from gramwatt.service.usecases.intensity.points import SeriesName, keep
+from tests.journals import Writer, body
+
+T0 = datetime(2026, 3, 29, 0, tzinfo=UTC)
+"""The night in which central Europe's clocks go forward."""
+
+
+def write(path, values, start=T0, minutes=60):
+    rows = ["start_utc,g_per_kwh"]
+    for index, value in enumerate(values):
+        moment = start + timedelta(minutes=minutes) * index
+        rows.append(f"{moment:%Y-%m-%dT%H:%MZ},{'' if value is None else value}")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def imported(service, path, zone, signal="average", basis="lifecycle"):
+    return import_csv(service, path, zone, basis, signal)
+
+
+def post(client, records):
+    answer = client.post(
+        f"/v1/jobs/{records[0].job_id}/records",
+        data=body(records),
+        content_type="application/x-ndjson",
+    )
+    assert answer.json["rejected"] == []
+
+
+def report(client, job="job-1"):
+    return client.get(f"/v1/jobs/{job}/report").json
+
+
+def job_of(zone, node, energies, *, pue=1.2, t0=T0 + timedelta(minutes=30)):
+    """Hourly intervals of one GPU from half past midnight on."""
+    meter = Writer("w", node, t0=t0)
+    yield meter.job(units=("image",), zone=zone, pue=pue)
+    yield meter.device(f"GPU-{node}", meter="nvml-counter")
+    for hour, joules in enumerate(energies):
+        yield meter.interval(3600 * hour, 3600 * (hour + 1), joules, f"GPU-{node}")
+    yield meter.count(10)
+    yield meter.end(3600 * len(energies))
+
+
+def test_each_interval_is_joined_with_the_intensity_of_its_time(client, light, tmp_path):
+    """Two zones, hourly and 5-minute points, a gap: O by hand, to 1e-9."""
+    imported(light, write(tmp_path / "fr.csv", [50, 60, None, 90]), "FR")
+    # Germany in five minutes over its first two hours: 300, 301, 302, ...
+    fine = [300 + step for step in range(24)]
+    imported(light, write(tmp_path / "de.csv", fine, minutes=5), "DE")
+    imported(light, write(tmp_path / "de60.csv", [999, 999, 200, 100]), "DE")
+    post(client, list(job_of("FR", "n1", [3.6e6, 3.6e6, 3.6e6])))
+    post(client, list(job_of("DE", "n2", [7.2e6, 7.2e6, 7.2e6])))
+    document = report(client)
+
+    annual = light.catalog.zone("FR").intensity.value
+    # France: 1 kWh over each of 00:30 to 01:30, 01:30 to 02:30, 02:30 to 03:30; no value at 2 h.
+    french = (50 + 60) / 2 + (60 + annual) / 2 + (annual + 90) / 2
+    # Germany: 2 kWh each. The file that came last counts where both are known.
+    german = 2 * ((999 + 999) / 2 + (999 + 200) / 2 + (200 + 100) / 2)
+    expected = 1.2 * (french + german)
+    assert document["operational_g"]["value"] == pytest.approx(expected, rel=1e-9)
+    kwh = 3 + 6
+    assert document["data_quality"]["intensity"] == {
+        "hourly": pytest.approx((kwh - 1) / kwh),
+        "annual": pytest.approx(1 / kwh),
+    }
+
+
+def test_fine_points_are_cut_at_the_ends_of_an_interval(client, light, tmp_path):
+    values = [100 + step for step in range(12)]
+    imported(light, write(tmp_path / "de.csv", values, minutes=5), "DE")
+    meter = Writer("w", "n1", t0=T0)
+    # 1 kWh from 00:02 to 00:12: 3 minutes at 100, 5 at 101 and 2 at 102.
+    post(
+        client,
+        [
+            meter.job(units=("image",), zone="DE", pue=1.0),
+            meter.device(meter="nvml-counter"),
+            meter.interval(120, 720, 3.6e6),
+            meter.count(10),
+            meter.end(720),
+        ],
+    )
+    mean = (3 * 100 + 5 * 101 + 2 * 102) / 10
+    assert report(client)["operational_g"]["value"] == pytest.approx(mean, rel=1e-9)
+
+
+def test_the_better_quality_counts_then_the_later(light, clock, client):
+    name = SeriesName("DE", "average", "lifecycle", "test")
+    for quality, value in (("measured", 200.0), ("hourly", 300.0), ("forecast", 400.0)):
+        keep(light, name, 3600, quality, T0, [value, math.nan if quality == "measured" else value])
+        clock.turn(hours=1)
+    keep(light, name, 3600, "hourly", T0, [310.0, 320.0])
+    answer = client.get("/v1/intensity/DE?from=2026-03-29T00:00Z&to=2026-03-29T03:00Z").json
+    shown = [(p["quality"], p["intensity_g_per_kwh"]["value"]) for p in answer["points"]]
+    annual = light.catalog.zone("DE").intensity.value
+    assert shown == [("measured", 200.0), ("hourly", 320.0), ("annual", annual)]
+
+
+def test_marginal_and_direct_values_are_never_used_for_a_score(client, light, tmp_path):
+    imported(light, write(tmp_path / "m.csv", [1.0] * 4), "FR", signal="marginal")
+    imported(light, write(tmp_path / "d.csv", [1.0] * 4), "FR", basis="direct")
+    post(client, list(job_of("FR", "n1", [3.6e6], pue=1.0)))
+    document = report(client)
+    annual = light.catalog.zone("FR").intensity.value
+    assert document["operational_g"]["value"] == pytest.approx(annual, rel=1e-9)
+
+
+def test_importing_again_changes_nothing(light, tmp_path):
+    path = write(tmp_path / "de.csv", list(range(100, 148)))
+    first = imported(light, path, "de")
+    assert (first["zone"], first["points"], first["days"], first["days_new"]) == ("DE", 48, 2, 2)
+    assert imported(light, path, "DE")["days_new"] == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("start,g_per_kwh\n", "line 1: the columns are start_utc,g_per_kwh"),
+        ("start_utc,g_per_kwh\n2026-03-29T00:00,1\n", "line 2: '2026-03-29T00:00' is not a time"),
+        ("start_utc,g_per_kwh\n2026-03-29T00:00+02:00,1\n", "line 2"),
+        (
+            "start_utc,g_per_kwh\n2026-03-29T00:00Z,1\n2026-03-29T01:00Z,2\n2026-03-29T03:00Z,3\n",
+            "line 4: starts at 2026-03-29T03:00Z, and 2026-03-29T02:00:00Z is due",
+        ),
+        (
+            "start_utc,g_per_kwh\n2026-03-29T00:00Z,1\n2026-03-29T01:00Z,2\n2026-03-29T01:00Z,3\n",
+            "line 4",
+        ),
+        ("start_utc,g_per_kwh\n2026-03-29T00:00Z,1\n2026-03-29T02:00Z,2\n", "line 3: a step of"),
+        ("start_utc,g_per_kwh\n2026-03-29T00:01Z,1\n2026-03-29T01:01Z,2\n", "line 2: 00:01:00"),
+        ("start_utc,g_per_kwh\n2026-03-29T00:00Z,-1\n2026-03-29T01:00Z,2\n", "line 2: '-1'"),
+        ("start_utc,g_per_kwh\n2026-03-29T00:00Z,nan\n2026-03-29T01:00Z,2\n", "line 2: 'nan'"),
+        ("start_utc,g_per_kwh\n2026-03-29T00:00Z,1,9\n", "line 2: 3 columns"),
+        ("start_utc,g_per_kwh\n2026-03-29T00:00Z,1\n", "fewer than two rows"),
+        ("", "line 1"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_by_its_line(light, tmp_path, lines, said):
+    path = tmp_path / "x.csv"
+    path.write_text(lines)
+    with pytest.raises(IntensityFileError) as refused:
+        imported(light, path, "DE")
+    assert str(refused.value).startswith(said)
+
+
+def sunny(days):
+    """A grid at 400 that falls to 200 around noon every day."""
+    for hour in range(days * 24):
+        yield round(400 - 200 * max(0.0, math.sin((hour % 24 - 6) / 12 * math.pi)), 3)
+
+
+def test_a_plan_over_http_waits_for_noon(client, light, tmp_path):
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    imported(light, write(tmp_path / "es.csv", list(sunny(200)), start=start), "ES")
+    request = {"hours": 2, "zone": "ES", "now": "2026-07-10T18:00:00Z"}
+    answer = client.post("/v1/plans", json=request)
+    assert answer.status_code == 200
+    plan = answer.json
+    assert plan["plan"] == [
+        {"zone": "ES", "start": "2026-07-11T11:00:00Z", "end": "2026-07-11T13:00:00Z"}
+    ]
+    assert plan["method"] == "forecast"
+    assert plan["reliable"] is True
+    # 11:00 to 13:00 has 400 - 200 x (sin 75 deg + 1) / 2, by the hours' values.
+    noon = 400 - 200 * (math.sin(5 / 12 * math.pi) + 1) / 2
+    assert plan["intensity_g_per_kwh"]["value"] == pytest.approx(noon, rel=0.02)
+    assert plan["saving_ratio"]["value"] == pytest.approx(1 - noon / 400, abs=0.02)
+    assert client.post("/v1/plans", json=request).json == plan
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [{"hours": 2}, {"zone": "DE"}, {"hours": 2, "zone": "XX"}, {"hours": 2, "zone": "DE",
+     "deadline": "soon"}, {"hours": -1, "zone": "DE"}, {"hours": 2, "zone": "DE", "colour": 1}],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_made_is_refused(client, request_):
+    answer = client.post("/v1/plans", json=request_)
+    assert answer.status_code == 422
+    assert answer.content_type == "application/problem+json"
+
+
+def test_intensity_of_an_unknown_zone_or_a_wrong_span(client):
+    assert client.get("/v1/intensity/DF").status_code == 404
+    wrong = client.get("/v1/intensity/DE?from=2026-03-29T00:00Z&to=2026-03-28T00:00Z")
+    assert wrong.status_code == 422
+    assert json.loads(wrong.data)["code"] == "invalid"

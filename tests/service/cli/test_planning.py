@@ -1,0 +1,79 @@
+"""`gramwatt import intensity` and `gramwatt plan`, as commands."""
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.service.cli.command import gramwatt
+
+pytestmark = pytest.mark.usefixtures("home")
+
+NOW = "2026-07-10T18:00Z"
+FLAGS = ("--zone", "ES", "--basis", "lifecycle", "--signal", "average")
+
+
+@pytest.fixture
+def history(tmp_path):
+    """Half a year with 200 gCO2e/kWh at noon and 400 at night."""
+    rows = ["start_utc,g_per_kwh"]
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for hour in range(24 * 200):
+        value = 400 - 200 * max(0.0, math.sin((hour % 24 - 6) / 12 * math.pi))
+        rows.append(f"{start + timedelta(hours=hour):%Y-%m-%dT%H:%MZ},{value:.3f}")
+    path = tmp_path / "es.csv"
+    path.write_text("\n".join(rows))
+    return path
+
+
+def test_a_history_makes_a_plan(history):
+    code, out, err = gramwatt("import", "intensity", str(history), *FLAGS)
+    assert code == 0, err
+    assert "ES: 4800 points of 60 minutes" in out
+    assert "; 200 of 200 days are new" in out
+    assert "; 0 of 200 days" in gramwatt("import", "intensity", str(history), *FLAGS)[1]
+
+    asked = ("plan", "--hours", "2", "--zone", "ES", "--now", NOW)
+    shown = gramwatt(*asked)[1].splitlines()
+    assert shown[0] == "ES  2026-07-11 11:00 to 2026-07-11 13:00 UTC"
+    assert shown[1].startswith("saves 49 % (")
+    assert shown[1].endswith("reliable")
+    assert max(map(len, shown)) <= 80
+    assert gramwatt(*asked, "--format", "slurm")[1] == "2026-07-11T11:00:00\n"
+    document = json.loads(gramwatt(*asked, "--json")[1])
+    assert document["reliable"] is True
+    assert set(document) == {
+        "plan", "intensity_g_per_kwh", "now_intensity_g_per_kwh", "saving_ratio", "reliable",
+        "method", "notices",
+    }  # fmt: skip
+
+
+def test_a_file_with_a_gap_is_refused_by_its_line(history):
+    lines = history.read_text().splitlines()
+    del lines[100]
+    history.write_text("\n".join(lines))
+    code, _, err = gramwatt("import", "intensity", str(history), *FLAGS)
+    assert code == 2
+    assert "line 101: starts at" in err
+    assert "nothing was imported" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan", "--zone", "ES"), "hours"),
+        (("plan", "--hours", "2"), "zone"),
+        (("plan", "--hours", "2", "--zone", "XX"), "XX"),
+        (("plan", "--hours", "2", "--zone", "ES", "--deadline", "later"), "deadline"),
+        (("plan", "--hours", "2", "--zone", "ES", "--format", "pbs"), "slurm"),
+        (("import", "intensity", "absent.csv", *FLAGS), "cannot read absent.csv"),
+        (("import", "intensity", "x.csv", "--zone", "ES", "--basis", "all", "--signal", "average"),
+         "--basis 'all'"),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_exit_2_with_one_line(arguments, said):
+    code, _, err = gramwatt(*arguments)
+    assert code == 2
+    assert said in err
+    assert len(err.splitlines()) == 1

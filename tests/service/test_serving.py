@@ -1,0 +1,159 @@
+"""A serving process: how it stops, what it logs, and how it renders."""
+
+import io
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from gramwatt.reports import job
+from gramwatt.service.config import ConfigError, from_environment
+from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
+from gramwatt.service.usecases import render_process
+from gramwatt.service.usecases.errors import BusyError
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.render_process import RenderProcess, render
+from tests.journals import body, journal, lines
+from tests.service.processes import DIRECT, get, send, serving
+
+
+def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
+    """The request's second half is sent after SIGTERM; a new connection is refused meanwhile."""
+    content = body(journal())
+    with serving(tmp_path, GRAMWATT_LOG="json") as (process, address):
+        host, port = address.removeprefix("http://").split(":")
+        head = (
+            "POST /v1/jobs/job-1/records HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: mine-1\r\n"
+            f"Content-Type: application/x-ndjson\r\nContent-Length: {len(content)}\r\n\r\n"
+        )
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(head.encode() + content[:100])
+            get(f"{address}/healthz")
+            process.popen.terminate()
+            time.sleep(1)
+            with pytest.raises(OSError, match="refused"):
+                socket.create_connection((host, int(port)), timeout=5)
+            connection.sendall(content[100:])
+            answer = connection.recv(65536).decode()
+        assert process.popen.wait(30) == 0
+        logged = [json.loads(line) for line in process.text.splitlines() if line[0] == "{"]
+    assert answer.startswith("HTTP/1.1 200")
+    assert "x-request-id: mine-1" in answer.lower()
+    (line,) = [line for line in logged if line.get("request_id") == "mine-1"]
+    assert line["route"] == "/v1/jobs/<job_id>/records"
+    assert (line["method"], line["status"], line["level"]) == ("POST", 200, "info")
+    assert 0 < line["duration_s"] < 30
+    assert line["time"].endswith("Z")
+
+
+def test_a_second_signal_ends_a_server_at_once(tmp_path):
+    with serving(tmp_path) as (process, address):
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\n")  # never ends
+            get(f"{address}/healthz")
+            process.popen.terminate()
+            time.sleep(1)
+            assert process.popen.poll() is None
+            process.popen.send_signal(signal.SIGINT)
+            assert process.popen.wait(5) == 128 + signal.SIGINT
+
+
+def test_a_request_keeps_its_id_and_one_that_is_no_word_is_replaced(client):
+    assert client.get("/healthz", headers={"X-Request-ID": "a/b:1"}).headers[HEADER] == "a/b:1"
+    made = client.get("/healthz", headers={"X-Request-ID": "two words"}).headers[HEADER]
+    assert len(made) == 32
+    assert made != client.get("/healthz").headers[HEADER]
+
+
+def test_an_error_is_logged_with_the_id_of_its_request(client, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("disk on fire")
+
+    monkeypatch.setattr("gramwatt.service.api.jobs.projects_page", fail)
+    texts = {}
+    for formatter in (TextFormatter("%(message)s"), JsonFormatter()):
+        handler = logging.StreamHandler(io.StringIO())
+        handler.setFormatter(formatter)
+        logger = logging.getLogger("gramwatt.service")
+        logger.addHandler(handler)
+        assert client.get("/v1/projects", headers={HEADER: "mine"}).status_code == 500
+        logger.removeHandler(handler)
+        texts[type(formatter)] = handler.stream.getvalue()
+    assert " ERROR [mine] request failed\nTraceback" in texts[TextFormatter]
+    line = json.loads(texts[JsonFormatter])
+    assert (line["request_id"], line["level"], line["message"]) == (
+        "mine",
+        "error",
+        "request failed",
+    )
+    assert "disk on fire" in line["error"]
+
+
+def test_a_form_of_logs_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigError, match="neither text nor json"):
+        from_environment({"GRAMWATT_LOG": "xml"})
+
+
+def test_reports_of_a_server_are_rendered_in_a_child_that_is_replaced_when_it_dies(tmp_path):
+    with serving(tmp_path) as (process, address):
+        send(address, "job-1", body(journal()))
+        sizes = []
+
+        def ask():
+            with DIRECT.open(f"{address}/v1/jobs/job-1/report.pdf", timeout=120) as answer:
+                sizes.append(len(answer.read()))
+
+        before = resident_mib(process.popen.pid)
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(sizes) == 8
+        assert len(set(sizes)) == 1
+        assert resident_mib(process.popen.pid) - before < 60  # 227 MiB when threads rendered
+        for child in children(process.popen.pid):
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.2)
+        ask()
+        assert process.end() == 0
+
+
+def resident_mib(pid):
+    with open(f"/proc/{pid}/statm") as stream:
+        return int(stream.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+
+
+def children(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in found.stdout.split()]
+
+
+def test_a_report_that_takes_too_long_is_given_up_and_the_next_one_is_rendered(light, monkeypatch):
+    ingest(light, "job-1", lines(journal()))
+    report = job.build(job_document(light, "job-1").document)
+    process = RenderProcess()
+    monkeypatch.setattr(render_process, "TIMEOUT_S", 0.001)
+    with pytest.raises(BusyError, match="not rendered within"):
+        process.render(report, "html")
+    monkeypatch.setattr(render_process, "TIMEOUT_S", 60.0)
+    assert process.render(report, "html") == render(report, "html")
+    process.end()
+
+
+def test_too_many_waiting_reports_are_refused_with_a_time_to_ask_again(client, light, monkeypatch):
+    ingest(light, "job-1", lines(journal()))
+    monkeypatch.setattr(render_process, "MAX_WAITING", 0)
+    monkeypatch.setattr("gramwatt.service.usecases.rendering._child", RenderProcess())
+    answer = client.get("/v1/jobs/job-1/report.pdf")
+    assert (answer.status_code, answer.json["code"]) == (503, "busy")
+    assert answer.headers["Retry-After"] == "10"
+    assert client.get("/v1/jobs/job-1/report.json").status_code == 200
