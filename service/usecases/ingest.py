@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import upsert
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.access.projects import first_project, require_own, require_visible
@@ -204,7 +204,7 @@ def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) 
             "unit": count.unit,
             "amount": count.amount,
             "phase": count.phase,
-            "extra": json.dumps(count.extra) if count.extra else None,
+            "extra": to_text(count.extra) if count.extra else None,
         }
         for count in counts
     ]
@@ -236,8 +236,8 @@ def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRec
             "utilisation_max": interval.utilisation_max,
             "memory_peak_b": interval.memory_peak_b,
             "power_max_w": interval.power_max_w,
-            "profile": json.dumps(interval.profile) if interval.profile else None,
-            "extra": json.dumps(interval.extra) if interval.extra else None,
+            "profile": to_text(interval.profile) if interval.profile else None,
+            "extra": to_text(interval.extra) if interval.extra else None,
         }
         for interval in intervals
     ]
