@@ -33,6 +33,7 @@ import sqlalchemy as sa
 
 from benchmarks.ingest.peers import rates
 from benchmarks.ingest.rows import uploads
+from gramwatt.collectors.common import server_key
 from gramwatt.service.store.database import Store, parse_url
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval
@@ -70,8 +71,8 @@ def databases(kind: str, folder: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def serving(database_url: str, home: Path) -> Iterator[tuple[int, int]]:
-    """Process id and port of `gramwatt serve` on the database."""
+def serving(database_url: str, home: Path) -> Iterator[tuple[int, int, str]]:
+    """Process id, port and key of `gramwatt serve` on the database."""
     environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_DATABASE_URL": database_url}
     command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
     with (home / "log").open("w+") as log:
@@ -81,18 +82,18 @@ def serving(database_url: str, home: Path) -> Iterator[tuple[int, int]]:
                 if process.poll() is not None:
                     raise SystemExit((home / "log").read_text())
                 time.sleep(0.05)
-            yield process.pid, int(found[1])
+            yield process.pid, int(found[1]), server_key.read(home) or ""
         finally:
             process.terminate()
             process.wait()
 
 
-def write(port: int, job_id: str, bodies: list[bytes]) -> list[float]:
+def write(port: int, key: str, job_id: str, bodies: list[bytes]) -> list[float]:
     """Upload the bodies one after the other; the time of each [s]."""
+    headers = {"Content-Type": "application/x-ndjson", "Authorization": f"Bearer {key}"}
     connection, took = HTTPConnection("127.0.0.1", port, timeout=60), []
     for body in bodies:
         began = time.perf_counter()
-        headers = {"Content-Type": "application/x-ndjson"}
         connection.request("POST", f"/v1/jobs/{job_id}/records", body, headers)
         answer = json.loads(connection.getresponse().read())
         took.append(time.perf_counter() - began)
@@ -108,10 +109,13 @@ def case(database_url: str, writers: int, intervals: int, lines: int) -> dict[st
     jobs = {f"job-{n:02d}": uploads(f"job-{n:02d}", each, lines) for n in range(writers)}
     home = Path(tempfile.mkdtemp(prefix="gramwatt-ingest-"))
     try:
-        with serving(database_url, home) as (pid, port), ThreadPoolExecutor(writers) as threads:
-            write(port, "warm", uploads("warm", lines, lines))
+        with (
+            serving(database_url, home) as (pid, port, key),
+            ThreadPoolExecutor(writers) as threads,
+        ):
+            write(port, key, "warm", uploads("warm", lines, lines))
             began, cpu_s = time.perf_counter(), _cpu_s(pid)
-            times = list(threads.map(lambda name: write(port, name, jobs[name]), jobs))
+            times = list(threads.map(lambda name: write(port, key, name, jobs[name]), jobs))
             took_s, cpu_s = time.perf_counter() - began, _cpu_s(pid) - cpu_s
             status = Path(f"/proc/{pid}/status").read_text()
             store = Store(database_url)

@@ -398,10 +398,16 @@ def _text_map(value: Any) -> dict[str, str]:
     return {_text(key): _text(item) for key, item in value.items()}
 
 
+@lru_cache(1024)
+def _name(text: str) -> str:
+    """A text; remembered, as identifiers are."""
+    return _text(text)
+
+
 def _profile(value: Any) -> dict[str, float]:
     if not isinstance(value, dict) or len(value) > 64:
         raise ValueError("not an object of at most 64 numbers")
-    return {_text(name): _PROFILE_FIGURE(item) for name, item in value.items()}
+    return {_name(name): _PROFILE_FIGURE(item) for name, item in value.items()}
 
 
 def _unit(value: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -34,6 +35,8 @@ from gramwatt.service.usecases.journal import device_classes, refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
 from gramwatt.service.usecases.sequences import Arrived
 
+_HEADS = (JobRecord.TYPE, EndRecord.TYPE)
+"""Records that change what lists show of a job."""
 _WriterName = tuple[str, str]
 _Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
@@ -102,7 +105,7 @@ def _store_batch(
         job.heard_us = service.now_us()
         resumed = job.silent_us is not None
         job.silent_us = None
-        if resumed or any(isinstance(r, JobRecord | EndRecord) for r in new):
+        if resumed or any(r.TYPE in _HEADS for r in new):
             refresh_head(session, job)
     require_own(service, job.project)
     return _Stored(job.id, len(new), acknowledged)
@@ -167,9 +170,19 @@ def _arrivals(
 
 def _store(session: Session, job: Job, keys: _Keys, new: Sequence[AnyRecord]) -> None:
     """Store new records of a job by type. What is summed from them is kept up to date after it."""
-    _store_statements(session, keys, new)
-    _store_counts(session, keys, [r for r in new if isinstance(r, CountRecord) and not r.since])
-    _store_intervals(session, job, [r for r in new if isinstance(r, IntervalRecord)])
+    intervals: list[IntervalRecord] = []
+    counts: list[CountRecord] = []
+    statements: list[AnyRecord] = []
+    for record in new:
+        if isinstance(record, IntervalRecord):
+            intervals.append(record)
+        elif isinstance(record, CountRecord) and not record.since:
+            counts.append(record)
+        else:
+            statements.append(record)
+    _store_statements(session, keys, statements)
+    _store_counts(session, keys, counts)
+    _store_intervals(session, job, intervals)
 
 
 def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_WriterName, Writer]:
@@ -182,15 +195,14 @@ def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_Write
     return rows
 
 
-def _store_statements(session: Session, keys: _Keys, new: Sequence[AnyRecord]) -> None:
+def _store_statements(session: Session, keys: _Keys, statements: Sequence[AnyRecord]) -> None:
     rows = [
         {
             "writer": keys[record.node, record.writer],
             "seq": record.seq,
             "line": encode(record),
         }
-        for record in new
-        if getattr(record, "since", None) or not isinstance(record, IntervalRecord | CountRecord)
+        for record in statements
     ]
     upsert(session, Statement, rows)
 
@@ -236,7 +248,7 @@ def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRec
             "utilisation_max": interval.utilisation_max,
             "memory_peak_b": interval.memory_peak_b,
             "power_max_w": interval.power_max_w,
-            "profile": to_text(interval.profile) if interval.profile else None,
+            "profile": msgspec.json.encode(interval.profile).decode() if interval.profile else None,
             "extra": to_text(interval.extra) if interval.extra else None,
         }
         for interval in intervals
