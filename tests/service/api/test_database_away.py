@@ -175,6 +175,7 @@ def test_a_database_that_refuses_is_answered_for(
     proxy: tuple[Proxy, str], serving: Serving
 ) -> None:
     at, said = serving
+    assert ask(at, "/readyz")[1].status_code == 200
     proxy[0].close()
     with ThreadPoolExecutor(20) as threads:
         expect_503(list(threads.map(lambda n: ask(at, PATHS[n % 5]), range(100))))
