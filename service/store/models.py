@@ -231,7 +231,7 @@ class JobMonth(Base):
     job_id: Mapped[Identifier]
     started_us: Mapped[Timestamp]
     use: Mapped[Word]
-    texts: Mapped[Document]
+    texts: Mapped[bytes] = mapped_column(LargeBinary)
     numbers: Mapped[bytes] = mapped_column(LargeBinary)
 
 
