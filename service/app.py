@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -31,6 +32,7 @@ from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import login, routes
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
+from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.rendering import render_in_child
 
 GROUPS: tuple[Routes, ...] = (
@@ -68,6 +70,9 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     if is_server:
         render_in_child()
         Heartbeat(service).start()
+        worker = ScoringWorker(service)
+        worker.start()
+        service = replace(service, score_later=worker.add)
     app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service

@@ -25,6 +25,7 @@ from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.access import keys
 from gramwatt.service.usecases.access.sessions import new_link
 from gramwatt.service.usecases.local_spool import take_in
@@ -54,8 +55,9 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
     server_key.ensure(config.home)
+    worker = ScoringWorker(service)
     server = create_server(
-        create_app(service=service),
+        create_app(service=replace(service, score_later=worker.add)),
         sockets=[_bound(address, listen.port)],
         threads=THREADS,
         ident="gramwatt",
@@ -69,6 +71,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     take_in(service)
     heartbeat, scheduler = Heartbeat(service), Scheduler(service)
     heartbeat.start()
+    worker.start()
     scheduler.start()
     url = f"http://{_shown(address)}:{server.effective_port}"
     print(f"gramwatt serves {url}", file=sys.stderr, flush=True)
@@ -79,7 +82,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     _finish(server, stop)
     end_child()
     heartbeat.stop()
-    _end(service, scheduler, stop)
+    _end(service, scheduler, stop, worker)
 
 
 def run_scheduler(config: ServiceConfig) -> None:
@@ -118,9 +121,12 @@ def _is_busy(channel: Any) -> bool:
     return bool(channel.request or channel.requests or channel.total_outbufs_len)
 
 
-def _end(service: Service, scheduler: Scheduler, stop: Stop) -> None:
+def _end(
+    service: Service, scheduler: Scheduler, stop: Stop, worker: ScoringWorker | None = None
+) -> None:
     """Give up the lead after the tasks that run, and end; a task that takes too long is left."""
-    if scheduler.stop(stop.left_s):
+    scored = worker is None or worker.stop(stop.left_s)
+    if scheduler.stop(stop.left_s) and scored:
         service.store.close()
         return
     sys.stderr.flush()

@@ -54,7 +54,7 @@ class _Stored:
 def ingest(
     service: Service, job_id: str, lines: Iterable[bytes], *, score: bool = True
 ) -> IngestAnswer:
-    """Store the lines that are new; a bad one is rejected alone. Scores the job when it has ended.
+    """Store the lines that are new; a bad one is rejected alone. An ended job is scored.
 
     Lines are read and committed in batches, however many there are. So nothing that was stored is
     lost when the lines break off, or when scoring fails. Raises DeletedJobError for lines of a
@@ -70,7 +70,10 @@ def ingest(
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
         key = stored.job
     if score and key is not None:
-        score_when_closed(service, key)
+        if service.score_later:
+            service.score_later(key)
+        else:
+            score_when_closed(service, key)
     return tally.answer()
 
 
