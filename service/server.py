@@ -19,6 +19,7 @@ from waitress.server import create_server
 from gramwatt.collectors.common import server_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
+from gramwatt.service.connections import SETTINGS, keep_deadlines
 from gramwatt.service.container import Service
 from gramwatt.service.logs import set_up
 from gramwatt.service.stopping import Stop
@@ -61,10 +62,13 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
         sockets=[_bound(address, listen.port)],
         threads=THREADS,
         ident="gramwatt",
-        clear_untrusted_proxy_headers=True,
+        clear_untrusted_proxy_headers=not config.trusted_proxies,  # else the app decides
+        max_request_body_size=2 * config.max_body_b,  # the app refuses with a problem document
+        **SETTINGS,
     )
     # Requests that wait for a thread are no news: it would be a line for each.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    keep_deadlines(server)
     stop = Stop()
     stop.wake(server.pull_trigger)
     render_in_child()
