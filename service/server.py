@@ -78,9 +78,10 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     worker.start()
     scheduler.start()
     url = f"http://{_shown(address)}:{server.effective_port}"
+    token = new_link(service, keys.SERVER) if ip_address(address).is_loopback else None
     print(f"gramwatt serves {url}", file=sys.stderr, flush=True)
-    if ip_address(address).is_loopback:
-        _let_in(service, url, open_browser=open_browser)
+    if token is not None:
+        _let_in(f"{url}/login?token={token}", open_browser=open_browser)
     while not stop.asked:
         _turn(server, 1.0)
     _finish(server, stop)
@@ -137,9 +138,8 @@ def _end(
     os._exit(0)  # a task's thread would keep the process; the next leader does the task again
 
 
-def _let_in(service: Service, url: str, *, open_browser: bool) -> None:
+def _let_in(link: str, *, open_browser: bool) -> None:
     """Print the link that signs one browser in, or open it."""
-    link = f"{url}/login?token={new_link(service, keys.SERVER)}"
     if open_browser and webbrowser.open(link):
         return
     print(f"open {link} (once, within 15 minutes; then: gramwatt login)", file=sys.stderr)
