@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict
 
+from flask import current_app
 from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
@@ -12,6 +13,8 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.line_stream import body_lines
 from gramwatt.service.api.routing import NDJSON, Routes, Strict
 from gramwatt.service.api.support import ABSENT, JobPath, Page, ProjectQuery, caller, service
+from gramwatt.service.metrics import EXTENSION as METRICS
+from gramwatt.service.metrics import Metrics
 from gramwatt.service.usecases.answers import (
     DeletedJob,
     IngestAnswer,
@@ -104,7 +107,10 @@ def add_records(path: JobPath) -> IngestAnswer:
     number; `acknowledged` says up to where each writer's lines have arrived without a gap, and are
     on disk. The job is scored when its last writer has ended.
     """
-    return ingest(service(), path.job_id, body_lines(NDJSON))
+    answer = ingest(service(), path.job_id, body_lines(NDJSON))
+    metrics: Metrics = current_app.extensions[METRICS]
+    metrics.count_lines(answer["accepted"], answer["duplicate"], answer["rejected_count"])
+    return answer
 
 
 @routes.get("/v1/jobs", access=Access.READ)

@@ -253,6 +253,16 @@ def make_missing_reports(service: Service) -> None:
         month_report(service, month)
 
 
+def sum_present_month(service: Service) -> None:
+    """Bring the stored sums of the present month up to date, of each project and of all."""
+    month = f"{service.now():%Y-%m}"
+    wanted = sa.select(JobMonth.project).where(JobMonth.month == month).distinct()
+    with service.store.read() as session:
+        projects = list(session.scalars(wanted))
+    for project in (*projects, None) if projects else ():
+        month_report(service, month, project)
+
+
 def _pending(
     session: Session, month: str, project: str | None, now_us: int
 ) -> tuple[list[Pending], list[Pending], list[ExcludedDoc]]:
