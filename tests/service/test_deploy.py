@@ -4,20 +4,24 @@ import json
 import re
 import shutil
 import subprocess
+import urllib.request
 
 import pytest
 import sqlalchemy as sa
 import yaml
+from sqlalchemy.exc import OperationalError
 
+from gramwatt.collectors.common import server_key
 from gramwatt.service.app import create_app
 from gramwatt.service.store.database import parse_url
 from gramwatt.service.tasks import runs
+from gramwatt.service.usecases.access.keys import create_key, revoke_key
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.month import sum_present_month
 from tests.journals import body, journal, lines
 from tests.packages import ROOT
-from tests.service.processes import DIRECT, eventually, get, running, send
+from tests.service.processes import DIRECT, KEYS, eventually, get, running, send
 
 DEPLOY = ROOT / "deploy"
 SAMPLE = re.compile(r"^(\w+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
@@ -33,7 +37,8 @@ def samples(text):
 
 
 def metrics_of(address):
-    with DIRECT.open(f"{address}/metrics", timeout=30) as answer:
+    request = urllib.request.Request(f"{address}/metrics", headers=KEYS[address])
+    with DIRECT.open(request, timeout=30) as answer:
         return samples(answer.read().decode())
 
 
@@ -44,7 +49,8 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
     with running(tmp_path, *command, **settings) as process:
         address = process.says(r"Listening at: (\S+) ")[1]
         eventually(lambda: process.text.count("Booting worker") == 2, 60)
-        get(f"{address}/healthz")
+        key = server_key.ensure(tmp_path / "home")
+        KEYS[address] = {"Authorization": f"Bearer {key}"}
         for number in range(6):
             content = body(journal(f"job-{number}"))
             for _ in range(2):
@@ -88,6 +94,29 @@ class taken_away:  # noqa: N801  # reads as a word
     def __exit__(self, *_):
         self._allow("true")
         self._engine.dispose()
+
+
+def test_a_key_that_was_let_in_to_metrics_is_while_the_database_is_away(light, monkeypatch):
+    app = create_app(service=light)
+    keys = {
+        name: create_key(light, name, "read")["key"] for name in ("prometheus", "new", "revoked")
+    }
+    shown = {name: {"Authorization": f"Bearer {key}"} for name, key in keys.items()}
+    client = app.test_client()
+    for name in ("prometheus", "revoked"):
+        assert client.get("/metrics", headers=shown[name]).status_code == 200
+    revoke_key(light, "revoked")
+    assert client.get("/metrics", headers=shown["revoked"]).status_code == 401
+
+    def away(_self):
+        raise OperationalError("SELECT 1", {}, Exception("away"))
+
+    monkeypatch.setattr("gramwatt.service.store.database.Store.read", away)
+    answer = client.get("/metrics", headers=shown["prometheus"])
+    assert samples(answer.get_data(as_text=True))["gramwatt_database_up", ()] == 0
+    assert client.get("/metrics", headers=shown["new"]).status_code == 503
+    assert client.get("/metrics", headers=shown["revoked"]).status_code == 503
+    assert client.get("/v1/jobs", headers=shown["prometheus"]).status_code == 503
 
 
 def test_metrics_tell_what_the_store_holds(service, clock):
