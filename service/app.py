@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -30,8 +31,10 @@ from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import login, routes
+from gramwatt.service.proxies import TrustedProxies
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
+from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.rendering import render_in_child
 
 GROUPS: tuple[Routes, ...] = (
@@ -69,9 +72,13 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     if is_server:
         render_in_child()
         Heartbeat(service).start()
+        worker = ScoringWorker(service)
+        worker.start()
+        service = replace(service, score_later=worker.add)
     app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service
+    app.wsgi_app = TrustedProxies(app.wsgi_app, service.config.trusted_proxies)  # type: ignore[method-assign]
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     logs.install(app)
     Metrics().install(app)

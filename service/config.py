@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Literal
 
@@ -34,8 +35,10 @@ class ServiceConfig:
 
     `home` holds the spool of this machine. `silent_after` is how long a job may send no line
     before it counts as lost; `provisional_every` the age from which the score of a running job is
-    computed again when asked for. `lifetime_years` is the declared life EL of the hardware
-    [years], None for the catalog's; `overlay` the file of the user's own catalog entries.
+    computed again when asked for. `trusted_proxies` are those whose X-Forwarded headers hold,
+    `requests_per_s` how many requests of a key a process answers for long [1/s].
+    `lifetime_years` is the declared life EL of the hardware [years], None for the catalog's;
+    `overlay` the file of the user's own catalog entries.
     `backup_dir` is where the daily backups go, of which the newest `backup_keep` stay; None for no
     backups.
     """
@@ -46,6 +49,8 @@ class ServiceConfig:
     silent_after: timedelta = timedelta(minutes=15)
     provisional_every: timedelta = timedelta(seconds=30)
     hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    requests_per_s: float = 200.0
     lifetime_years: float | None = None
     overlay: Path | None = None
     backup_dir: Path | None = None
@@ -77,12 +82,14 @@ def from_environment(
         max_body_b=round(_number(env, "GRAMWATT_MAX_BODY_MIB", 16.0) * MIB),
         silent_after=timedelta(seconds=_number(env, "GRAMWATT_SILENT_AFTER_S", 900.0)),
         provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
+        requests_per_s=_number(env, "GRAMWATT_REQUESTS_PER_S", 200.0),
         lifetime_years=settings.lifetime_years,
         overlay=overlay_file(settings, base),
         backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
         backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
         log=_log_form(env),
-        hosts=tuple(env.get("GRAMWATT_HOSTS", "").replace(",", " ").split()),
+        hosts=tuple(_words(env, "GRAMWATT_HOSTS")),
+        trusted_proxies=tuple(_networks(env, "GRAMWATT_TRUSTED_PROXIES")),
     )
 
 
@@ -91,6 +98,20 @@ def _log_form(env: Mapping[str, str]) -> Form:
     if found not in ("text", "json"):
         raise ConfigError(f"GRAMWATT_LOG={found!r} is neither text nor json")
     return "json" if found == "json" else "text"
+
+
+def _words(env: Mapping[str, str], name: str) -> list[str]:
+    return env.get(name, "").replace(",", " ").split()
+
+
+def _networks(env: Mapping[str, str], name: str) -> Iterator[IPv4Network | IPv6Network]:
+    for word in _words(env, name):
+        try:
+            yield ip_network(word)
+        except ValueError:
+            raise ConfigError(
+                f"{name}={word!r} is no address or network, such as 10.0.0.7 or 10.0.0.0/8"
+            ) from None
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -42,11 +43,16 @@ THIS_MACHINE = Caller("gramwatt")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What every use case needs: settings, the store as far as the caller sees it, the caller."""
+    """What every use case needs: settings, the store as far as the caller sees it, the caller.
+
+    A serving process has `score_later`: it takes the key of a job to score soon. Without it, jobs
+    are scored where they end.
+    """
 
     config: ServiceConfig
     store: Store
     caller: Caller = THIS_MACHINE
+    score_later: Callable[[int], None] | None = None
 
     def for_caller(self, caller: Caller) -> Service:
         """The service as the caller sees it: other projects do not exist."""

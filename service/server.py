@@ -19,12 +19,14 @@ from waitress.server import create_server
 from gramwatt.collectors.common import server_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
+from gramwatt.service.connections import SETTINGS, keep_deadlines
 from gramwatt.service.container import Service
 from gramwatt.service.logs import set_up
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.access import keys
 from gramwatt.service.usecases.access.sessions import new_link
 from gramwatt.service.usecases.local_spool import take_in
@@ -54,32 +56,38 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
     server_key.ensure(config.home)
+    worker = ScoringWorker(service)
     server = create_server(
-        create_app(service=service),
+        create_app(service=replace(service, score_later=worker.add)),
         sockets=[_bound(address, listen.port)],
         threads=THREADS,
         ident="gramwatt",
-        clear_untrusted_proxy_headers=True,
+        clear_untrusted_proxy_headers=not config.trusted_proxies,  # else the app decides
+        max_request_body_size=2 * config.max_body_b,  # the app refuses with a problem document
+        **SETTINGS,
     )
     # Requests that wait for a thread are no news: it would be a line for each.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    keep_deadlines(server)
     stop = Stop()
     stop.wake(server.pull_trigger)
     render_in_child()
     take_in(service)
     heartbeat, scheduler = Heartbeat(service), Scheduler(service)
     heartbeat.start()
+    worker.start()
     scheduler.start()
     url = f"http://{_shown(address)}:{server.effective_port}"
+    token = new_link(service, keys.SERVER) if ip_address(address).is_loopback else None
     print(f"gramwatt serves {url}", file=sys.stderr, flush=True)
-    if ip_address(address).is_loopback:
-        _let_in(service, url, open_browser=open_browser)
+    if token is not None:
+        _let_in(f"{url}/login?token={token}", open_browser=open_browser)
     while not stop.asked:
         _turn(server, 1.0)
     _finish(server, stop)
     end_child()
     heartbeat.stop()
-    _end(service, scheduler, stop)
+    _end(service, scheduler, stop, worker)
 
 
 def run_scheduler(config: ServiceConfig) -> None:
@@ -118,18 +126,20 @@ def _is_busy(channel: Any) -> bool:
     return bool(channel.request or channel.requests or channel.total_outbufs_len)
 
 
-def _end(service: Service, scheduler: Scheduler, stop: Stop) -> None:
+def _end(
+    service: Service, scheduler: Scheduler, stop: Stop, worker: ScoringWorker | None = None
+) -> None:
     """Give up the lead after the tasks that run, and end; a task that takes too long is left."""
-    if scheduler.stop(stop.left_s):
+    scored = worker is None or worker.stop(stop.left_s)
+    if scheduler.stop(stop.left_s) and scored:
         service.store.close()
         return
     sys.stderr.flush()
     os._exit(0)  # a task's thread would keep the process; the next leader does the task again
 
 
-def _let_in(service: Service, url: str, *, open_browser: bool) -> None:
+def _let_in(link: str, *, open_browser: bool) -> None:
     """Print the link that signs one browser in, or open it."""
-    link = f"{url}/login?token={new_link(service, keys.SERVER)}"
     if open_browser and webbrowser.open(link):
         return
     print(f"open {link} (once, within 15 minutes; then: gramwatt login)", file=sys.stderr)

@@ -36,8 +36,8 @@ from gramwatt.sci.catalog.catalog import Catalog
 
 TOP = 3
 """Suggestions shown in reports."""
-JOBS_EXAMINED = 100
-"""Jobs of a month that are examined, those with the most carbon: each takes some 10 ms."""
+JOBS_EXAMINED = 20
+"""Jobs of a month that are examined, those with the most carbon: each takes some 20 ms."""
 SAVINGS_MOST = 10
 """Savings of a month's document."""
 RUNS_LEAST, DAYS_LEAST, DAYS_PER_YEAR = 3, 7.0, 365.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
@@ -302,6 +302,7 @@ def host_beside(part: Hardware) -> Quantity:
     return NO_HOST if whole else MODULE_HOST
 
 
+@lru_cache(maxsize=1024)
 def te_g(part: Hardware) -> Quantity | None:
     """Embodied carbon of a device with its host share [gCO2e]; None where the catalog has none."""
     alone = accelerator_te(part)

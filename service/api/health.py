@@ -10,7 +10,8 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import service
 from gramwatt.service.metrics import EXTENSION, Metrics
-from gramwatt.service.usecases.status import jobs_by_state, require_ready
+from gramwatt.service.tasks.runs import task_measures
+from gramwatt.service.usecases.status import require_ready, store_measures
 
 routes = Routes("service")
 
@@ -36,6 +37,12 @@ def ready() -> StatusAnswer:
 
 @routes.get("/metrics", media={"text/plain": None}, access=Access.READ_ALL)
 def metrics() -> Response:
-    """Counters of this process and jobs by state, in Prometheus' text format."""
+    """Requests and lines counted, and what the store holds, in Prometheus' text format.
+
+    While the database is away the counters are answered all the same.
+    """
     metrics: Metrics = current_app.extensions[EXTENSION]
-    return Response(metrics.text(jobs_by_state(service())), content_type=metrics.media)
+    measures = store_measures(service())
+    if len(measures) > 1:
+        measures += task_measures(service())
+    return Response(metrics.text(measures), content_type=metrics.media)

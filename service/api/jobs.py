@@ -6,7 +6,7 @@ from functools import partial
 from threading import BoundedSemaphore
 from typing import Annotated, Any, Literal, TypedDict
 
-from flask import Response
+from flask import Response, current_app
 from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
@@ -27,6 +27,8 @@ from gramwatt.service.api.support import (
     caller,
     service,
 )
+from gramwatt.service.metrics import EXTENSION as METRICS
+from gramwatt.service.metrics import Metrics
 from gramwatt.service.usecases.answers import (
     DeletedJob,
     IngestAnswer,
@@ -177,7 +179,10 @@ def add_records(path: JobPath) -> IngestAnswer:
     number; `acknowledged` says up to where each writer's lines have arrived without a gap, and are
     on disk. The job is scored when its last writer has ended.
     """
-    return ingest(service(), path.job_id, body_lines(NDJSON))
+    answer = ingest(service(), path.job_id, body_lines(NDJSON))
+    metrics: Metrics = current_app.extensions[METRICS]
+    metrics.count_lines(answer["accepted"], answer["duplicate"], answer["rejected_count"])
+    return answer
 
 
 @routes.get("/v1/jobs", access=Access.READ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +18,18 @@ from gramwatt.service.rollups.part import (
     QUALITY,
     PartRow,
     name_number,
+    unpack_texts,
 )
 from gramwatt.service.rollups.sums import Figures, Floats, Ints, Uncertainties, spans
 
-_WIDTHS = (FIGURE, INTERPLAY, EFFECT, COUNT, QUALITY)
+_TABLES = (
+    ("figures", FIGURE, 4),
+    ("interplay", INTERPLAY, 0),
+    ("effects", EFFECT, 1),
+    ("counts", COUNT, 2),
+    ("quality", QUALITY, 1),
+)
+"""Tables in their order, their width, and how many of its first columns are whole numbers."""
 _ENDED, _KNOWN, _GRAMS, _DAYS = 5, 6, 7, 8
 
 
@@ -73,7 +80,7 @@ class Parts:
     """The parts of a month's jobs, which are numbered in order of start and id.
 
     `trait` is the number of each job's texts in `traits`; `grams` is its whole total, 0 where it is
-    not `known`. `days` have a part of a job. Of the figures: `job`, `day` (0: the month), `term`
+    not `known`. `days` have a part of a job. Of the figures: `job`, `day` (as in `part`), `term`
     and the number of the `label`. `names` are those of the inputs that uncertainties number.
     """
 
@@ -102,17 +109,17 @@ class _Texts:
     """Texts of parts, parsed once each, with their labels, units and keys numbered for all."""
 
     def __init__(self) -> None:
-        self.number: dict[str, int] = {}
+        self.number: dict[bytes, int] = {}
         self.traits: list[dict[str, Any]] = []
         self.labels, self.units, self.keys = Numbering(), Numbering(), Numbering()
         self._maps: list[tuple[Ints, Ints, Ints]] = []
 
-    def of(self, text: str) -> int:
+    def of(self, packed: bytes) -> int:
         """The number of a part's texts."""
-        found = self.number.get(text)
+        found = self.number.get(packed)
         if found is None:
-            found = self.number[text] = len(self.traits)
-            trait = json.loads(text)
+            found = self.number[packed] = len(self.traits)
+            trait = unpack_texts(packed)
             self.traits.append(trait)
             labels, keys = (map(tuple, trait[name]) for name in ("labels", "quality"))
             maps = self.labels.of(labels), self.units.of(trait["units"]), self.keys.of(keys)
@@ -123,110 +130,125 @@ class _Texts:
         """Numbers of labels (0), units (1) or keys (2) for all, of those in the parts' texts."""
         sizes = np.array([len(maps[which]) for maps in self._maps], np.int64)
         if not len(local):
-            return local
+            return np.zeros(0, np.int64)
         whole = np.concatenate([maps[which] for maps in self._maps])
         mapped: Ints = whole[(np.cumsum(sizes) - sizes)[trait] + local]
         return mapped
 
 
+@dataclass(frozen=True, slots=True)
+class _Who:
+    """Start, id, key and number of the texts of each job, as they were read."""
+
+    starts_us: list[int]
+    ids: list[str]
+    keys: list[int]
+    traits: list[int]
+
+    def add(self, portion: Sequence[PartRow], texts: _Texts) -> None:
+        for row in portion:
+            self.starts_us.append(row.started_us)
+            self.ids.append(row.job_id)
+            self.keys.append(row.job)
+            self.traits.append(texts.of(row.texts))
+
+    def place(self, number: int) -> tuple[int, str]:
+        """What jobs are ordered by."""
+        return self.starts_us[number], self.ids[number]
+
+
 def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
     """The parts of `portions` as arrays."""
     texts = _Texts()
-    who: list[tuple[int, str, int, int]] = []
-    tables = [[table] for table in _tables([], 0, 0)]
-    jobs = uncertain = 0
+    who = _Who([], [], [], [])
+    tables = {name: [table] for name, table in _tables([], 0, 0).items()}
+    uncertain = 0
     for portion in portions:
-        who += [(r.started_us, r.job_id, r.job, texts.of(r.texts)) for r in portion]
+        jobs = len(who.keys)
+        who.add(portion, texts)
         read = _tables([row.numbers for row in portion], jobs, uncertain)
-        jobs, uncertain = jobs + len(portion), uncertain + len(read[2])
-        for table, rows in zip(tables, read, strict=True):
-            table.append(rows)
-    joined = []
-    for table in tables:
-        joined.append(np.concatenate(table))
-        table.clear()
-    order = sorted(range(len(who)), key=who.__getitem__)
-    return _arranged([who[n] for n in order], np.argsort(order), texts, joined)
+        uncertain += len(read["interplay"])
+        for name, rows in read.items():
+            tables[name].append(rows)
+    joined = {}
+    for name, rows in tables.items():
+        joined[name] = np.concatenate(rows)
+        rows.clear()
+    order = np.array(sorted(range(len(who.keys)), key=who.place), np.int64)
+    return _arranged(who, order, texts, joined)
 
 
-def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int) -> list[Any]:
-    """Heads, then each table of these parts with the number of the job before its rows.
+def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int) -> dict[str, Any]:
+    """The tables of these parts, their whole numbers apart and as narrow as they may be.
 
-    Numbers of uncertainties count on from `uncertain`.
+    The first whole number of a row is its job's, from `jobs` on; those of uncertainties count on
+    from `uncertain`.
     """
     whole = np.frombuffer(b"".join(blobs), dtype=np.float64)
     lengths = np.array([len(blob) // 8 for blob in blobs], np.int64)
     at = np.cumsum(lengths) - lengths
     head = whole[at[:, None] + np.arange(HEAD)]
-    sizes = head[:, : len(_WIDTHS)].astype(np.int64)
-    job = np.arange(jobs, jobs + len(blobs))
-    at = at + HEAD
-    found: list[Any] = [head]
-    for number, width in enumerate(_WIDTHS):
-        rows = whole[spans(at, sizes[:, number] * width)].reshape(-1, width)
-        owner = np.repeat(job, sizes[:, number])
-        found.append(np.column_stack((owner, rows)))
-        at = at + sizes[:, number] * width
-    names = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
+    sizes = head[:, : len(_TABLES)].astype(np.int64)
     first = np.cumsum(sizes[:, 1]) - sizes[:, 1] + uncertain
-    found[1][:, 4] += first[found[1][:, 0].astype(np.int64) - jobs]
-    found[3][:, 1] += first[found[3][:, 0].astype(np.int64) - jobs]
-    return [*found, names]
+    found: dict[str, Any] = {"head": head}
+    at = at + HEAD
+    for number, (name, width, integers) in enumerate(_TABLES):
+        rows = whole[spans(at, sizes[:, number] * width)].reshape(-1, width)
+        job = np.repeat(np.arange(len(blobs)), sizes[:, number])
+        keys = np.column_stack((job + jobs, rows[:, :integers])).astype(np.int32)
+        if name in ("figures", "effects"):
+            keys[:, -1] += first[job].astype(np.int32)
+        found[name], found[f"{name} of"] = rows[:, integers:].copy(), keys
+        at = at + sizes[:, number] * width
+    found["names"] = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
+    return found
 
 
-def _arranged(
-    who: Sequence[tuple[int, str, int, int]], rank: Ints, texts: _Texts, tables: Sequence[Any]
-) -> Parts:
-    """The tables with the jobs in order; `rank` is the place of each that was read."""
-    head, figures, interplay, effects, counts, quality, inputs = tables
-    trait = np.array([row[3] for row in who], np.int64)
-    in_order = head[np.argsort(rank)]
-    whole = {name: _rows(table, rank) for name, table in (("counts", counts), ("quality", quality))}
-    job = rank[figures[:, 0].astype(np.int64)]
-    label = texts.mapped(0, trait[job], figures[:, 3].astype(np.int64))
+def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> Parts:
+    """The tables with the jobs in this order of those that were read."""
+    rank = np.argsort(order)
+    trait = np.array(who.traits, np.int64)[order]
+    head = tables.pop("head")[order]
+    inputs = tables.pop("names")
     names, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
-    sizes = np.bincount(effects[:, 1].astype(np.int64), minlength=len(interplay))
+    bases = inputs[first, 1]
+    sizes = np.bincount(tables.pop("effects of")[:, 1], minlength=len(tables["interplay"]))
+    effects, figures, keys = (tables.pop(name) for name in ("effects", "figures", "figures of"))
+    job = rank[keys[:, 0]]
+    flags = head[:, [_ENDED, _KNOWN, _DAYS]].astype(np.int64)
     return Parts(
-        keys=[row[2] for row in who],
+        keys=[who.keys[n] for n in order],
         traits=texts.traits,
         trait=trait,
-        ended=in_order[:, _ENDED].astype(np.int64),
-        known=in_order[:, _KNOWN].astype(np.int64),
-        grams=in_order[:, _GRAMS],
-        days=[d for d in range(1, 32) if (in_order[:, _DAYS].astype(np.int64) >> d & 1).any()],
+        ended=flags[:, 0],
+        known=flags[:, 1],
+        grams=head[:, _GRAMS],
+        days=[day for day in range(1, 32) if (flags[:, 2] >> day & 1).any()],
         job=job,
-        day=figures[:, 1].astype(np.int64),
-        term=figures[:, 2].astype(np.int64),
-        label=label,
-        figures=Figures(
-            figures[:, 5].copy(),
-            figures[:, 6].copy(),
-            figures[:, 7].copy(),
-            figures[:, 4].astype(np.int64),
-        ),
+        day=keys[:, 1],
+        term=keys[:, 2],
+        label=texts.mapped(0, trait[job], keys[:, 3]),
+        figures=Figures(figures[:, 0], figures[:, 1], figures[:, 2], keys[:, 4]),
         uncertain=Uncertainties(
             firsts=np.cumsum(sizes) - sizes,
             sizes=sizes,
-            names=number,
-            low=effects[:, 2].copy(),
-            high=effects[:, 3].copy(),
-            interplay=interplay[:, 1:],
+            names=number.astype(np.int32),
+            low=effects[:, 0],
+            high=effects[:, 1],
+            interplay=tables["interplay"],
         ),
-        names=Names(names, inputs[first, 1]),
-        counts=_numbered(whole["counts"], texts, trait, 1),
-        quality=_numbered(whole["quality"], texts, trait, 2),
+        names=Names(names, bases),
+        counts=_numbered(tables, "counts", rank, texts, trait),
+        quality=_numbered(tables, "quality", rank, texts, trait),
         labels=texts.labels.things,
         units=texts.units.things,
         keys_of_quality=texts.keys.things,
     )
 
 
-def _rows(table: Any, rank: Ints) -> tuple[Ints, Any]:
-    return rank[table[:, 0].astype(np.int64)], table
-
-
-def _numbered(rows: tuple[Ints, Any], texts: _Texts, trait: Ints, which: int) -> Rows:
-    job, table = rows
-    what = texts.mapped(which, trait[job], table[:, -2].astype(np.int64))
-    day = table[:, 1].astype(np.int64) if table.shape[1] > 3 else np.zeros(len(job), np.int64)
-    return Rows(job, day, what, table[:, -1])
+def _numbered(tables: dict[str, Any], name: str, rank: Ints, texts: _Texts, trait: Ints) -> Rows:
+    """Counts by day and unit, or shares by key of quality."""
+    keys, which = tables[f"{name} of"], 1 if name == "counts" else 2
+    job = rank[keys[:, 0]]
+    what = texts.mapped(which, trait[job], keys[:, -1])
+    return Rows(job, keys[:, 1].astype(np.int64), what, tables[name][:, 0])

@@ -71,4 +71,4 @@ def _parts_or_refused(document: JobDoc) -> dict[str, StoredPart]:
         return parts_of(document)
     except QuantityError as error:
         _log.warning("job %s is in no month's sums: %s", document["job_id"], error)
-        return dict.fromkeys(months_of(document), StoredPart("{}", b"", REFUSED))
+        return dict.fromkeys(months_of(document), StoredPart(b"", b"", REFUSED))

@@ -92,7 +92,7 @@ class MonthSums:
         """A term of each job in the month; NaN where it is not known."""
         parts = self._parts
         values = np.full(len(parts.keys), np.nan)
-        rows = np.flatnonzero((parts.term == term) & (parts.day == 0))
+        rows = np.flatnonzero((parts.term == term) & (parts.day <= 0))
         values[parts.job[rows]] = parts.figures.value[rows]
         return values
 

@@ -1,11 +1,12 @@
 """A job's part of a month: all that the month's document needs of it, as numbers and a few texts.
 
-`texts` are equal for jobs that are alike, so that reading many parses few of them. `numbers` is one
-array of 64-bit floats:
+`texts`, packed JSON, are equal for jobs that are alike, so that reading many opens few of them.
+`numbers` is one array of 64-bit floats:
 
 - a head: how many rows of each table follow, whether the job ended in the month, whether its total
   is known, that total [gCO2e], and the job's days in the month as bits of a number;
-- figures: day of the month (0: the whole month), term, label, uncertainty, value, low, high;
+- figures: day of the month (0: the whole month; below 0: the month's only day), term, label,
+  uncertainty, value, low, high;
 - interplay: three cumulants of each uncertainty;
 - effects: uncertainty, low, high; counts: day, unit, amount; quality: key, share;
 - for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
@@ -15,7 +16,9 @@ Labels (kind and source of a figure), units and keys of quality are numbered in 
 
 from __future__ import annotations
 
+import json
 import math
+import zlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,7 +53,7 @@ SUMMED, EXCLUDED, REFUSED = "summed", "excluded", "refused"
 class StoredPart:
     """A part as the store keeps it."""
 
-    texts: str
+    texts: bytes
     numbers: bytes
     use: str = SUMMED
 
@@ -61,7 +64,7 @@ class PartRow(NamedTuple):
     job: int
     job_id: str
     started_us: int
-    texts: str
+    texts: bytes
     numbers: bytes
 
 
@@ -72,8 +75,19 @@ def parts_of(job: JobDoc) -> dict[str, StoredPart]:
     """
     months = months_of(job)
     if job["excluded"] is not None:
-        return dict.fromkeys(months, StoredPart("{}", b"", EXCLUDED))
+        return dict.fromkeys(months, StoredPart(b"", b"", EXCLUDED))
     return {month: _Writer(job).written(part) for month, part in months.items()}
+
+
+def pack_texts(texts: dict[str, Any]) -> bytes:
+    """The texts of a part as the store keeps them."""
+    return zlib.compress(to_text(texts).encode())
+
+
+def unpack_texts(packed: bytes) -> dict[str, Any]:
+    """What `pack_texts` packed."""
+    texts: dict[str, Any] = json.loads(zlib.decompress(packed))
+    return texts
 
 
 def name_number(name: str) -> int:
@@ -107,11 +121,13 @@ class _Writer:
 
     def written(self, part: Part) -> StoredPart:
         """The part as texts and numbers; raises QuantityError for those beyond `MOST`."""
-        self._add_figures(0, part)
+        only = len(part.days) == 1
+        self._add_figures(-int(part.days[0]["day"][8:]) if only else 0, part)
         counts: list[float] = []
         for day in part.days:
             number = int(day["day"][8:])
-            self._add_figures(number, Part(self._job, [day]))
+            if not only:
+                self._add_figures(number, Part(self._job, [day]))
             for unit, amount in day["counts"].items():
                 counts += [number, self._units.of(unit), amount]
         quality: list[float] = []
@@ -132,7 +148,7 @@ class _Writer:
         tables = (head, self._figures, self._interplay, self._effects, counts, quality)
         numbers = array("d", [float(number) for table in tables for number in table])
         _require_finite([*head, *self._figures, *counts, *quality])
-        return StoredPart(to_text(self._texts()), numbers.tobytes() + self._names.tobytes())
+        return StoredPart(pack_texts(self._texts()), numbers.tobytes() + self._names.tobytes())
 
     def _add_figures(self, day: int, part: Part) -> None:
         for number, term in enumerate(TERMS):

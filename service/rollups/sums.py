@@ -128,7 +128,7 @@ def _of_sum(
     part, row = known.entries(uncertain)
     # One number for each name in each cell; the parts that have it add their effects.
     stride = int(known.names.max(initial=0)) + 1
-    keys, place = np.unique(cell[part] * stride + known.names[row], return_inverse=True)
+    keys, place = _numbered(cell[part] * stride + known.names[row], cells * stride)
     weight = share[part]
     change = [by(place, weight * np.expm1(e[row]), len(keys)) for e in _pair(known)]
     of_cell, having = keys // stride, np.bincount(place, minlength=len(keys))
@@ -137,7 +137,9 @@ def _of_sum(
     effects = _cumulants(low, high)
 
     own = having[place] < parts[cell[part]]
-    group = _groups(cell, part[own], place[own], len(keys))
+    lone = np.bincount(part[own], minlength=len(cell)) == 0
+    shared = own & (having[place] > 1)
+    group = _groups(cell, lone, part[shared], place[shared], len(keys))
     groups = int(group.max(initial=-1)) + 1
     in_group = np.full(len(keys), -1)
     in_group[place[own]] = group[part[own]]
@@ -164,18 +166,26 @@ def _pair(known: Uncertainties) -> tuple[Floats, Floats]:
     return known.low, known.high
 
 
-def _groups(cell: Ints, part: Ints, place: Ints, names: int) -> Ints:
+def _numbered(keys: Ints, most: int) -> tuple[Ints, Ints]:
+    """The distinct keys, below `most`, in order, and the place of each key among them."""
+    if most > 16 * len(keys):
+        found, place = np.unique(keys, return_inverse=True)
+        return found, place
+    met = np.zeros(most, dtype=bool)  # a table of all keys is faster than sorting
+    met[keys] = True
+    return np.flatnonzero(met), np.cumsum(met)[keys] - 1
+
+
+def _groups(cell: Ints, lone: NDArray[np.bool_], part: Ints, place: Ints, names: int) -> Ints:
     """The number of the group of each part: parts that share a name, directly or through others.
 
-    `part` and `place` are the parts and the names of entries that may be shared; the parts of a
-    cell without any are one group.
+    `part` and `place` are the parts and the names of entries that others may share. The `lone`
+    parts of a cell, without a name of their own, are one group.
     """
     label = np.arange(len(cell))
-    without = np.ones(len(cell), dtype=bool)
-    without[part] = False
     first = np.full(int(cell.max(initial=-1)) + 1, len(cell))
-    np.minimum.at(first, cell[without], np.flatnonzero(without))
-    label[without] = first[cell[without]]
+    np.minimum.at(first, cell[lone], np.flatnonzero(lone))
+    label[lone] = first[cell[lone]]
     while True:
         of_name = np.full(names, len(cell))
         np.minimum.at(of_name, place, label[part])

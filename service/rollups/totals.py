@@ -87,7 +87,7 @@ def by_job(parts: Parts, job: Ints, cell: Ints, cells: int) -> Totals:
     """The sums of jobs' parts of the month; `job` and `cell` pair jobs with their cells."""
     terms = []
     for number in range(len(UNITS)):
-        rows = np.flatnonzero((parts.term == number) & (parts.day == 0))
+        rows = np.flatnonzero((parts.term == number) & (parts.day <= 0))
         row_of = np.full(len(parts.keys), -1)
         row_of[parts.job[rows]] = rows
         known = row_of[job] >= 0
@@ -99,8 +99,8 @@ def by_day(parts: Parts) -> Totals:
     """The sums of jobs' parts of each day of the month, by its number."""
     terms = []
     for number in range(len(UNITS)):
-        rows = np.flatnonzero((parts.term == number) & (parts.day > 0))
-        terms.append(_summed(parts, number, rows, parts.day[rows], 32))
+        rows = np.flatnonzero((parts.term == number) & (parts.day != 0))
+        terms.append(_summed(parts, number, rows, np.abs(parts.day[rows]), 32))
     return Totals(parts, (terms[0], terms[1], terms[2]))
 
 

@@ -6,7 +6,11 @@ be guessed from it, so no slow password hash is needed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sqlalchemy import Index, String
+from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, mapped_column
 
 from gramwatt.service.store.models import AutoKey, Base, Document, Label, Timestamp, Word
@@ -57,3 +61,20 @@ class AuditEntry(Base):
     address: Mapped[Word]
     action: Mapped[Word]
     subject: Mapped[str] = mapped_column(String(1024))
+
+
+@contextmanager
+def audit_unlocked(connection: Connection) -> Iterator[None]:
+    """Let the log be cleared, by its owner, while the whole database is replaced by another."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("ALTER TABLE audit DISABLE TRIGGER USER")
+        yield
+        connection.exec_driver_sql("ALTER TABLE audit ENABLE TRIGGER USER")
+        return
+    wanted = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
+    triggers = connection.exec_driver_sql(wanted).all()
+    for name, _ in triggers:
+        connection.exec_driver_sql(f"DROP TRIGGER {name}")
+    yield
+    for _, statement in triggers:
+        connection.exec_driver_sql(statement)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, TypeVar
 
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 Result = TypeVar("Result")
@@ -71,8 +72,21 @@ class GroupCommit:
             with self._begin() as session:
                 for ticket in tickets:
                     ticket.attempt(session)
+                    if isinstance(ticket.error, OperationalError):
+                        raise ticket.error
+        except OperationalError as error:
+            # A full disk makes SQLite end the whole transaction, not only the savepoint. So what
+            # was done before is not there either, and each tries alone.
+            self._fail_or_repeat(tickets, error)
         except BaseException as error:
             for ticket in tickets:
                 ticket.fail(error)
             if not isinstance(error, Exception):
                 raise
+
+    def _fail_or_repeat(self, tickets: list[_Ticket[object]], error: OperationalError) -> None:
+        for ticket in tickets:
+            ticket.fail(error)
+            if len(tickets) > 1:
+                ticket.error = None
+                self._commit([ticket])

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Double,
     ForeignKey,
     Index,
@@ -21,6 +22,8 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    literal_column,
+    or_,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -258,7 +261,7 @@ class JobMonth(Base):
     job_id: Mapped[Identifier]
     started_us: Mapped[Timestamp]
     use: Mapped[Word]
-    texts: Mapped[Document]
+    texts: Mapped[bytes] = mapped_column(LargeBinary)
     numbers: Mapped[bytes] = mapped_column(LargeBinary)
 
 
@@ -456,3 +459,12 @@ class Lease(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     holder: Mapped[Identifier]
     until_us: Mapped[Timestamp]
+
+
+def is_pending() -> ColumnElement[bool]:
+    """Whether a job runs, or has lines that its newest score lacks.
+
+    Written as `PENDING` is, without a parameter: a partial index serves only its own condition.
+    """
+    runs = Job.state == literal_column("'running'")
+    return or_(runs, Job.scored_version != Job.version)

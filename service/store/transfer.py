@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from gramwatt.sci.base.errors import StoreError
+from gramwatt.service.store.access import audit_unlocked
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import is_current, is_known, upgrade
 from gramwatt.service.store.models import Base
@@ -155,12 +156,13 @@ def _filled(connection: Connection) -> str | None:
 
 
 def _clear(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        quoted = connection.dialect.identifier_preparer.quote
-        connection.exec_driver_sql(f"TRUNCATE {', '.join(quoted(t.name) for t in _tables())}")
-        return
-    for table in reversed(_tables()):
-        connection.execute(sa.delete(table))
+    with audit_unlocked(connection):
+        if connection.dialect.name == "postgresql":
+            quoted = connection.dialect.identifier_preparer.quote
+            connection.exec_driver_sql(f"TRUNCATE {', '.join(quoted(t.name) for t in _tables())}")
+            return
+        for table in reversed(_tables()):
+            connection.execute(sa.delete(table))
 
 
 def _copy_table(

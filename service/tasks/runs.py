@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import TypedDict
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from gramwatt.service.container import Service
+from gramwatt.service.metrics import Measure
 from gramwatt.service.store.models import TaskRun
 from gramwatt.service.store.timestamps import span_us, text_from_us
 from gramwatt.service.tasks.table import TASKS, Task
@@ -119,10 +121,30 @@ def schedules(
     }
 
 
-def last_successes(service: Service) -> dict[str, int]:
-    """When each task last succeeded [us]; without those that never have."""
-    with service.store.read() as session:
-        return _succeeded(session)
+def task_measures(service: Service) -> list[Measure]:
+    """When each task last succeeded and whether its newest run failed; none without a database."""
+    try:
+        with service.store.read() as session:
+            newest, succeeded = _newest(session), _succeeded(session)
+    except SQLAlchemyError:
+        return []
+    return [
+        Measure(
+            "gramwatt_task_last_success_timestamp_seconds",
+            "When the periodic task last succeeded, seconds since 1970.",
+            ("task",),
+            {(name,): at_us / 1e6 for name, at_us in succeeded.items()},
+        ),
+        Measure(
+            "gramwatt_task_failing",
+            "Whether the newest run of the periodic task failed or was interrupted.",
+            ("task",),
+            {
+                (name,): float(run.outcome in ("failed", "interrupted"))
+                for name, run in newest.items()
+            },
+        ),
+    ]
 
 
 def _newest(session: Session) -> dict[str, TaskRun]:

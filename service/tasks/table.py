@@ -12,7 +12,7 @@ from datetime import timedelta
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.backups import back_up
 from gramwatt.service.usecases.local_spool import take_in
-from gramwatt.service.usecases.month import make_missing_reports
+from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
 from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
 
 
@@ -51,6 +51,9 @@ TASKS: Mapping[str, Task] = {
         timedelta(hours=1),
         make_missing_reports,
         "make the reports of ended months, missed ones too",
+    ),
+    "present-month": Task(
+        timedelta(minutes=5), sum_present_month, "sum the present month by project, for metrics"
     ),
     "backup": Task(
         timedelta(days=1), back_up, "write a backup to GRAMWATT_BACKUP_DIR, if that is set"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -22,6 +22,7 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import upsert
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.access.projects import first_project, require_own, require_visible
@@ -34,6 +35,8 @@ from gramwatt.service.usecases.journal import device_classes, refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
 from gramwatt.service.usecases.sequences import Arrived
 
+_HEADS = (JobRecord.TYPE, EndRecord.TYPE)
+"""Records that change what lists show of a job."""
 _WriterName = tuple[str, str]
 _Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
@@ -51,7 +54,7 @@ class _Stored:
 def ingest(
     service: Service, job_id: str, lines: Iterable[bytes], *, score: bool = True
 ) -> IngestAnswer:
-    """Store the lines that are new; a bad one is rejected alone. Scores the job when it has ended.
+    """Store the lines that are new; a bad one is rejected alone. An ended job is scored.
 
     Lines are read and committed in batches, however many there are. So nothing that was stored is
     lost when the lines break off, or when scoring fails. Raises DeletedJobError for lines of a
@@ -67,7 +70,10 @@ def ingest(
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
         key = stored.job
     if score and key is not None:
-        score_when_closed(service, key)
+        if service.score_later:
+            service.score_later(key)
+        else:
+            score_when_closed(service, key)
     return tally.answer()
 
 
@@ -102,7 +108,7 @@ def _store_batch(
         job.heard_us = service.now_us()
         resumed = job.silent_us is not None
         job.silent_us = None
-        if resumed or any(isinstance(r, JobRecord | EndRecord) for r in new):
+        if resumed or any(r.TYPE in _HEADS for r in new):
             refresh_head(session, job)
     require_own(service, job.project)
     return _Stored(job.id, len(new), acknowledged)
@@ -167,9 +173,19 @@ def _arrivals(
 
 def _store(session: Session, job: Job, keys: _Keys, new: Sequence[AnyRecord]) -> None:
     """Store new records of a job by type. What is summed from them is kept up to date after it."""
-    _store_statements(session, keys, new)
-    _store_counts(session, keys, [r for r in new if isinstance(r, CountRecord) and not r.since])
-    _store_intervals(session, job, [r for r in new if isinstance(r, IntervalRecord)])
+    intervals: list[IntervalRecord] = []
+    counts: list[CountRecord] = []
+    statements: list[AnyRecord] = []
+    for record in new:
+        if isinstance(record, IntervalRecord):
+            intervals.append(record)
+        elif isinstance(record, CountRecord) and not record.since:
+            counts.append(record)
+        else:
+            statements.append(record)
+    _store_statements(session, keys, statements)
+    _store_counts(session, keys, counts)
+    _store_intervals(session, job, intervals)
 
 
 def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_WriterName, Writer]:
@@ -182,15 +198,14 @@ def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_Write
     return rows
 
 
-def _store_statements(session: Session, keys: _Keys, new: Sequence[AnyRecord]) -> None:
+def _store_statements(session: Session, keys: _Keys, statements: Sequence[AnyRecord]) -> None:
     rows = [
         {
             "writer": keys[record.node, record.writer],
             "seq": record.seq,
             "line": encode(record),
         }
-        for record in new
-        if getattr(record, "since", None) or not isinstance(record, IntervalRecord | CountRecord)
+        for record in statements
     ]
     upsert(session, Statement, rows)
 
@@ -204,7 +219,7 @@ def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) 
             "unit": count.unit,
             "amount": count.amount,
             "phase": count.phase,
-            "extra": json.dumps(count.extra) if count.extra else None,
+            "extra": to_text(count.extra) if count.extra else None,
         }
         for count in counts
     ]
@@ -236,8 +251,8 @@ def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRec
             "utilisation_max": interval.utilisation_max,
             "memory_peak_b": interval.memory_peak_b,
             "power_max_w": interval.power_max_w,
-            "profile": json.dumps(interval.profile) if interval.profile else None,
-            "extra": json.dumps(interval.extra) if interval.extra else None,
+            "profile": msgspec.json.encode(interval.profile).decode() if interval.profile else None,
+            "extra": to_text(interval.extra) if interval.extra else None,
         }
         for interval in intervals
     ]

@@ -37,6 +37,7 @@ from gramwatt.service.store.models import (
     MonthlyReport,
     MonthSum,
     Score,
+    is_pending,
 )
 from gramwatt.service.store.timestamps import from_us, to_us
 from gramwatt.service.usecases.access.projects import one_project
@@ -133,7 +134,7 @@ def _left_out(session: Session, months: Sequence[str]) -> dict[str, list[int]]:
     wanted = (
         sa.select(JobMonth.month, JobMonth.job)
         .join(Job, Job.id == JobMonth.job)
-        .where(_is_pending(), JobMonth.month.in_(months))
+        .where(is_pending(), JobMonth.month.in_(months))
         .order_by(JobMonth.month, JobMonth.job)
     )
     found: dict[str, list[int]] = {}
@@ -184,7 +185,7 @@ def _marked(session: Session, month: str, project: str | None, use: str) -> Sequ
     wanted = (
         sa.select(Job)
         .join(JobMonth, JobMonth.job == Job.id)
-        .where(JobMonth.month == month, JobMonth.use == use, ~_is_pending())
+        .where(JobMonth.month == month, JobMonth.use == use, ~is_pending())
         .order_by(Job.started_us, Job.job_id)
     )
     if project is not None:
@@ -219,7 +220,7 @@ def months_with_data(service: Service) -> list[str]:
     now = f"{service.now():%Y-%m}"
     with service.store.read() as session:
         found = set(_months(session))
-        began = session.execute(sa.select(Job.started_us, Job.state).where(_is_pending())).all()
+        began = session.execute(sa.select(Job.started_us, Job.state).where(is_pending())).all()
     for started_us, state in began:
         first = f"{from_us(started_us):%Y-%m}"
         month = now if state == "running" else first
@@ -252,10 +253,14 @@ def make_missing_reports(service: Service) -> None:
         month_report(service, month)
 
 
-def _is_pending() -> sa.ColumnElement[bool]:
-    """Whether a job runs, or has lines that its newest score lacks."""
-    # Written as in the index over these jobs, without a parameter.
-    return sa.or_(Job.state == sa.literal_column("'running'"), Job.scored_version != Job.version)
+def sum_present_month(service: Service) -> None:
+    """Bring the stored sums of the present month up to date, of each project and of all."""
+    month = f"{service.now():%Y-%m}"
+    wanted = sa.select(JobMonth.project).where(JobMonth.month == month).distinct()
+    with service.store.read() as session:
+        projects = list(session.scalars(wanted))
+    for project in (*projects, None) if projects else ():
+        month_report(service, month, project)
 
 
 def _pending(
@@ -267,7 +272,7 @@ def _pending(
     or began. Intervals across an edge are divided by time.
     """
     start_us, end_us = _start_us(month), _end_us(month)
-    wanted = sa.select(Job).where(_is_pending(), Job.started_us < end_us)
+    wanted = sa.select(Job).where(is_pending(), Job.started_us < end_us)
     if project is not None:
         wanted = wanted.where(Job.project == project)
     jobs = session.scalars(wanted).all()

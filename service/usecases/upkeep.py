@@ -6,15 +6,19 @@ Each function is safe to repeat, also from several processes at once.
 from __future__ import annotations
 
 import logging
+import time
 
 import sqlalchemy as sa
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import Job
+from gramwatt.service.store.models import Job, Provisional, is_pending
 from gramwatt.service.usecases.journal import refresh_head
 from gramwatt.service.usecases.listening import silent_limit_us
 from gramwatt.service.usecases.score_job import score_provisionally, score_when_closed
+
+REFRESH_S = 60.0
+"""How long one run of `refresh_running` scores at most [s], a fifth of its period."""
 
 _log = logging.getLogger("gramwatt.service")
 
@@ -46,20 +50,40 @@ def close_silent(service: Service) -> list[str]:
 
 
 def score_pending(service: Service) -> None:
-    """Score the jobs that ended and are not scored, as after a crash in between."""
-    pending = sa.select(Job.id).where(Job.state != "running", Job.scored_version != Job.version)
+    """Score the jobs that ended and are not scored, as after a crash in between; oldest first."""
+    pending = sa.select(Job.id).where(is_pending(), Job.state != "running")
     with service.store.read() as session:
-        keys = list(session.scalars(pending))
+        keys = list(session.scalars(pending.order_by(Job.started_us, Job.id)))
     for key in keys:
         score_when_closed(service, key)
 
 
-def refresh_running(service: Service) -> None:
-    """Bring the provisional scores of running jobs up to date, so that lists show figures."""
-    with service.store.read() as session:
-        keys = list(session.scalars(sa.select(Job.id).where(Job.state == "running")))
-    for key in keys:
+def refresh_running(service: Service, budget_s: float = REFRESH_S) -> int:
+    """Bring provisional scores of running jobs with new lines up to date, so that lists show them.
+
+    The oldest score first, until `budget_s` is over: what is left comes first the next time. How
+    many were scored.
+    """
+    ends, done = time.monotonic() + budget_s, 0
+    for key in _outdated(service):
+        if time.monotonic() >= ends:
+            break
         try:
             score_provisionally(service, key)
         except GramwattError as error:
             _log.info("a running job cannot be scored yet: %s", error.message)
+        done += 1
+    return done
+
+
+def _outdated(service: Service) -> list[int]:
+    """Running jobs whose provisional score lacks lines, the oldest score first."""
+    wanted = (
+        sa.select(Job.id)
+        .outerjoin(Provisional, Provisional.job == Job.id)
+        .where(Job.state == "running")
+        .where(sa.or_(Provisional.job.is_(None), Provisional.version != Job.version))
+        .order_by(sa.func.coalesce(Provisional.made_us, 0), Job.id)
+    )
+    with service.store.read() as session:
+        return list(session.scalars(wanted))

@@ -70,6 +70,7 @@ def serving(folder: Path, **settings: str) -> Iterator[tuple[Process, str]]:
         address = process.says(r"gramwatt serves (\S+)")[1]
         key = (folder / "home" / "server.key").read_text().strip()
         KEYS[address] = {"Authorization": f"Bearer {key}"}
+        DIRECT.addheaders = list(KEYS[address].items())
         yield process, address
 
 

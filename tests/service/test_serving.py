@@ -21,7 +21,7 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.render_process import RenderProcess, render
 from tests.journals import body, journal, lines
-from tests.service.processes import DIRECT, get, send, serving
+from tests.service.processes import DIRECT, KEYS, get, send, serving
 
 
 def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
@@ -31,7 +31,8 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
         host, port = address.removeprefix("http://").split(":")
         head = (
             "POST /v1/jobs/job-1/records HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: mine-1\r\n"
-            f"Content-Type: application/x-ndjson\r\nContent-Length: {len(content)}\r\n\r\n"
+            f"Content-Type: application/x-ndjson\r\nContent-Length: {len(content)}\r\n"
+            f"Authorization: {KEYS[address]['Authorization']}\r\n\r\n"
         )
         with socket.create_connection((host, int(port)), timeout=30) as connection:
             connection.sendall(head.encode() + content[:100])

@@ -23,17 +23,14 @@ class Tally:
 
     accepted: int = 0
     duplicate: int = 0
+    rejected: int = 0
     listed: list[Rejected] = field(default_factory=list)
     codes: Counter[str] = field(default_factory=Counter)
     arrived: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    @property
-    def rejected(self) -> int:
-        """How many lines were refused."""
-        return self.codes.total()
-
     def refuse(self, line: int, error: RecordError, count: int = 1) -> None:
         """Count a refused line, or several, and list the first while there is room."""
+        self.rejected += count
         self.codes[error.code] += count
         if len(self.listed) < LISTED_MOST:
             message = error.message[:MESSAGE_MOST]

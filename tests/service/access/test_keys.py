@@ -248,7 +248,8 @@ def test_tables_without_a_project_are_known():
     of_tasks = {"TaskRun", "Listening", "Lease"}
     # Found by an id that only its client knows; what it measures goes to a job.
     of_clients = {"CodecarbonRun", "CodecarbonEmission"}
-    assert free == of_access | of_tasks | of_clients
+    of_the_grid = {"IntensitySeries", "IntensityDay"}
+    assert free == of_access | of_tasks | of_clients | of_the_grid
 
 
 def test_a_select_of_plain_tables_fails_in_a_restricted_session(light):

@@ -22,9 +22,11 @@ import pytest
 import requests
 from sqlalchemy.engine import make_url
 
+from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
 from tests.journals import body, journal
 
+Serving = tuple[tuple[str, str], list[str]]
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -80,8 +82,8 @@ def proxy(new_postgres: Callable[[], str]) -> Iterator[tuple[Proxy, str]]:
 
 
 @pytest.fixture
-def serving(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
-    """The address of `gramwatt serve`, and what it writes to stderr so far."""
+def serving(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[Serving]:
+    """The address and key of `gramwatt serve`, and what it writes to stderr so far."""
     environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path), "GRAMWATT_DATABASE_URL": proxy[1]}
     command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
     process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
@@ -94,7 +96,7 @@ def serving(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[tuple[str, lis
             break
     reading = threading.Thread(target=lambda: said.extend(process.stderr or ()))
     reading.start()
-    yield address, said
+    yield (address, server_key.read(tmp_path) or ""), said
     process.kill()
     reading.join()
     process.stderr.close()
@@ -109,15 +111,17 @@ def spool(home: Path) -> Path:
     return folder
 
 
-def sync(home: Path, address: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_SERVER": address}
-    environ |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+def sync(home: Path, at: tuple[str, str]) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_SERVER": at[0]}
+    environ |= {"GRAMWATT_API_KEY": at[1], "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
     command = [sys.executable, "-m", "gramwatt", "sync"]
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120)
 
 
-def ask(address: str, path: str) -> tuple[str, requests.Response]:
-    closing = {"Connection": "close"}  # waitress takes a hundred connections at once
+def ask(at: tuple[str, str], path: str) -> tuple[str, requests.Response]:
+    address, key = at
+    # waitress takes a hundred connections at once
+    closing = {"Connection": "close", "Authorization": f"Bearer {key}"}
     if path.endswith("/records"):
         data = body(journal("job-1"))
         return path, requests.post(f"{address}{path}", data, headers=NDJSON | closing, timeout=60)
@@ -136,43 +140,44 @@ def expect_503(answers: list[tuple[str, Any]]) -> None:
 
 
 def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
-    proxy: tuple[Proxy, str], serving: tuple[str, list[str]], tmp_path: Path
+    proxy: tuple[Proxy, str], serving: Serving, tmp_path: Path
 ) -> None:
-    link, (address, said) = proxy[0], serving
+    link, (at, said) = proxy[0], serving
     home = tmp_path / "sender"
     folder = spool(home)
-    assert ask(address, "/v1/jobs/job-1/records")[1].json()["accepted"] == 9
+    assert ask(at, "/v1/jobs/job-1/records")[1].json()["accepted"] == 9
     link.moves.clear()
     with ThreadPoolExecutor(20) as threads:
-        expect_503(list(threads.map(lambda n: ask(address, PATHS[n % 5]), range(20))))
+        expect_503(list(threads.map(lambda n: ask(at, PATHS[n % 5]), range(20))))
     # Known to be away: asked no more often than now and then, so hundreds of answers take no time.
-    expect_503([ask(address, PATHS[n % 5]) for n in range(100)])
-    assert requests.get(f"{address}/healthz", timeout=5).status_code == 200
-    done = sync(home, address)
+    expect_503([ask(at, PATHS[n % 5]) for n in range(100)])
+    assert requests.get(f"{at[0]}/healthz", timeout=5).status_code == 200
+    done = sync(home, at)
     assert done.returncode == 1
     assert "answers 503; the journal stays spooled" in done.stderr
     assert list(folder.glob("*.jsonl"))
     link.moves.set()
     deadline = time.monotonic() + 60
-    while ask(address, "/readyz")[1].status_code != 200:
+    while ask(at, "/readyz")[1].status_code != 200:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    assert sync(home, address).stdout == "sent job-2\n"
+    assert sync(home, at).stdout == "sent job-2\n"
     # 3 minutes at 600 W are 108 kJ.
-    energy = ask(address, "/v1/jobs/job-2")[1].json()["energy_kwh"]["value"]
+    energy = ask(at, "/v1/jobs/job-2")[1].json()["energy_kwh"]["value"]
     assert energy == pytest.approx(0.03, rel=1e-12)
-    assert ask(address, "/v1/jobs/job-1/records")[1].json()["duplicate"] == 9
+    assert ask(at, "/v1/jobs/job-1/records")[1].json()["duplicate"] == 9
     assert len([line for line in said if "the database is away" in line]) == 1
     assert len([line for line in said if "the database answers again" in line]) == 1
     assert len(said) < 20
 
 
 def test_a_database_that_refuses_is_answered_for(
-    proxy: tuple[Proxy, str], serving: tuple[str, list[str]]
+    proxy: tuple[Proxy, str], serving: Serving
 ) -> None:
-    address, said = serving
+    at, said = serving
+    assert ask(at, "/readyz")[1].status_code == 200
     proxy[0].close()
     with ThreadPoolExecutor(20) as threads:
-        expect_503(list(threads.map(lambda n: ask(address, PATHS[n % 5]), range(100))))
+        expect_503(list(threads.map(lambda n: ask(at, PATHS[n % 5]), range(100))))
     assert len([line for line in said if "the database is away" in line]) == 1
     assert len(said) < 20

@@ -22,6 +22,7 @@ import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
 
+from gramwatt.collectors.common import server_key
 from gramwatt.service.api.line_stream import CHUNK_B, unpacked
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Count, Interval, Statement
@@ -182,11 +183,11 @@ def exchange(port: int, head: str, data: bytes, *, end: bool = False) -> tuple[i
 
 
 def test_a_real_server_bounds_rubbish_reads_chunks_and_keeps_what_it_acknowledged(
-    server: Callable[[], tuple[subprocess.Popen[str], int]],
+    server: Callable[[], tuple[subprocess.Popen[str], int]], tmp_path: Path
 ) -> None:
     """Today's figures for 15 MB of `1`: an answer of 636 MB, 3.6 GB of memory, a minute."""
     process, port = server()
-    kind = f"Content-Type: {NDJSON}\r\n"
+    kind = f"Content-Type: {NDJSON}\r\nAuthorization: Bearer {server_key.read(tmp_path)}\r\n"
     rubbish = b"1\n" * 7_500_000
     status, told = exchange(port, f"{kind}Content-Length: {len(rubbish)}\r\n", rubbish)
     assert (status, told["rejected_count"], len(told["rejected"])) == (200, 7_500_000, 100)

@@ -8,6 +8,7 @@ import threading
 import pytest
 from werkzeug.serving import make_server
 
+from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.deletion import delete_job
@@ -39,6 +40,7 @@ def spool(home, name, extra=()):
 def sync(home, address):
     environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_SERVER": address}
     environ |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    environ["GRAMWATT_API_KEY"] = server_key.ensure(home.parent)  # the home of the service
     line = [sys.executable, "-m", "gramwatt", "sync"]
     return subprocess.run(line, env=environ, capture_output=True, text=True, timeout=60)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from threading import Barrier, Event
+from time import sleep
 from typing import Any
 
 import pytest
@@ -67,6 +68,43 @@ def test_work_that_waits_is_committed_together_and_a_failure_is_its_own(light: S
         assert waiting[3].exception() is not None  # the same month and time is there already
     assert months(light.store) == ["2026-01", "2026-02", "2026-03"]
     assert next(commits) == 2
+
+
+def test_a_full_disk_takes_back_only_what_did_not_fit(light: Service) -> None:
+    """SQLite ends the whole transaction then, with what others in it had done before."""
+    store = light.store
+    begun, go_on = Event(), Event()
+
+    def first(session: Session) -> str:
+        begun.set()
+        go_on.wait(30)
+        return report("2026-01")(session)
+
+    def too_large(session: Session) -> None:
+        connection = session.connection()
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 5}")
+        row = ("2026-09", "", 1, "x" * 3000)
+        insert = "INSERT INTO monthly_reports (month, project, made_us, doc) VALUES (?, ?, ?, ?)"
+        connection.exec_driver_sql(insert, [(*row[:2], number, row[3]) for number in range(50)])
+
+    with ThreadPoolExecutor(3) as threads:
+        leading = threads.submit(store.transact, first)
+        begun.wait(30)
+        small = threads.submit(store.transact, report("2026-02"))
+        wait_until_in_line(store, 1)
+        large = threads.submit(store.transact, too_large)
+        wait_until_in_line(store, 2)
+        go_on.set()
+        assert (leading.result(30), small.result(30)) == ("2026-01", "2026-02")
+        assert isinstance(large.exception(30), OperationalError)
+    assert months(store) == ["2026-01", "2026-02"]
+
+
+def wait_until_in_line(store: Store, number: int) -> None:
+    """Until so much work waits for the commit under way."""
+    while len(store._group._waiting) < number:
+        sleep(0.005)
 
 
 def test_work_whose_commit_fails_is_not_acknowledged(

@@ -34,7 +34,7 @@ def upgrade() -> None:
         sa.Column("job_id", sa.String(128), nullable=False),
         sa.Column("started_us", sa.BigInteger(), nullable=False),
         sa.Column("use", sa.String(64), nullable=False),
-        sa.Column("texts", sa.Text(), nullable=False),
+        sa.Column("texts", sa.LargeBinary(), nullable=False),
         sa.Column("numbers", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("month", "job", name="pk_job_months"),
         sa.ForeignKeyConstraint(["job"], ["jobs.id"], name="fk_job_months_job", ondelete="CASCADE"),

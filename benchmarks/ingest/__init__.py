@@ -1,0 +1,1 @@
+"""How fast a real server takes intervals in over HTTP, beside the database alone, in one run."""

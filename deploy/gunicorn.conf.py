@@ -1,0 +1,39 @@
+"""gunicorn's configuration for gramwatt: gunicorn --config deploy/gunicorn.conf.py.
+
+GRAMWATT_BIND (127.0.0.1:8642) is the address, GRAMWATT_WORKERS (2) the number of processes. Serve
+beyond this machine only behind a proxy that does TLS. `gramwatt scheduler` does the periodic work.
+"""
+
+import os
+import shutil
+import tempfile
+
+wsgi_app = "gramwatt.service.app:create_app()"
+bind = os.environ.get("GRAMWATT_BIND", "127.0.0.1:8642")
+workers = int(os.environ.get("GRAMWATT_WORKERS", "2"))
+worker_class = "gthread"
+threads = 8
+timeout = 120
+graceful_timeout = 20
+keepalive = 5
+control_socket_disable = True
+
+# Every worker counts requests in files of this folder, and any of them answers for all; it has to
+# be named before prometheus_client is imported. A server that is started anew counts from zero.
+_COUNTERS = tempfile.mkdtemp(prefix="gramwatt-metrics-")
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = _COUNTERS
+
+if os.environ.get("GRAMWATT_LOG") == "json":
+    logconfig_dict = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "gramwatt.service.logs.JsonFormatter"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "root": {"level": "WARNING", "handlers": ["stderr"]},
+        "loggers": {"gunicorn.error": {"level": "INFO", "handlers": [], "propagate": True}},
+    }
+
+
+def on_exit(_server: object) -> None:
+    """Remove the counters' folder."""
+    shutil.rmtree(_COUNTERS, ignore_errors=True)

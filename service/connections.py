@@ -1,0 +1,69 @@
+"""Connections of `gramwatt serve`: how many there may be, and how long a request may take to come.
+
+waitress drops a connection that is silent, but not one that drips: every byte starts its time
+again, and at its limit of connections it accepts no other. Here a request has a deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from waitress.channel import HTTPChannel
+
+CONNECTIONS_MOST = 800
+"""Open connections; the usual limit of a process is 1024 files."""
+CROWDED = CONNECTIONS_MOST // 2
+"""From so many connections on, those that drip have less time."""
+PATIENCE_S, CROWDED_PATIENCE_S = 10.0, 1.0
+"""Time for the first bytes of a request [s]."""
+LEAST_B_PER_S = 20_000.0
+"""Slowest upload that is waited for [B/s]."""
+SETTINGS = {
+    "connection_limit": CONNECTIONS_MOST,
+    "asyncore_use_poll": True,  # select() ends at file 1023
+    "cleanup_interval": 1,
+    "channel_timeout": 75,
+}
+"""How waitress is set up."""
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection that knows since when, and how much, of its next request has come."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.began_s: float | None = time.monotonic()
+        self.received_b = 0
+
+    def received(self, data: bytes) -> bool:
+        """Take in bytes, of one request or several."""
+        if self.began_s is None:
+            self.began_s, self.received_b = time.monotonic(), 0
+        self.received_b += len(data)
+        went_on: bool = super().received(data)
+        if self.request is None:
+            self.began_s = None
+        return went_on
+
+    def is_late(self, now_s: float, patience_s: float) -> bool:
+        """Whether the request that is coming should be here by now."""
+        if self.began_s is None or self.requests:
+            return False
+        return now_s > self.began_s + patience_s + self.received_b / LEAST_B_PER_S
+
+
+def keep_deadlines(server: Any) -> None:
+    """Make a waitress server close connections whose request is late."""
+    usual = server.maintenance
+
+    def maintenance(now: float) -> None:
+        usual(now)
+        channels = list(server.active_channels.values())
+        patience_s = PATIENCE_S if len(channels) < CROWDED else CROWDED_PATIENCE_S
+        for channel in channels:
+            if channel.is_late(time.monotonic(), patience_s):
+                channel.will_close = True
+
+    server.channel_class = Channel
+    server.maintenance = maintenance

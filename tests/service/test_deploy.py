@@ -1,0 +1,214 @@
+"""The files in deploy/, and the metrics that they and their readers depend on."""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+
+import pytest
+import sqlalchemy as sa
+import yaml
+from sqlalchemy.exc import OperationalError
+
+from gramwatt.collectors.common import server_key
+from gramwatt.service.app import create_app
+from gramwatt.service.store.database import parse_url
+from gramwatt.service.tasks import runs
+from gramwatt.service.usecases.access.keys import create_key, revoke_key
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.month import sum_present_month
+from tests.journals import body, journal, lines
+from tests.packages import ROOT
+from tests.service.processes import DIRECT, KEYS, eventually, get, running, send
+
+DEPLOY = ROOT / "deploy"
+SAMPLE = re.compile(r"^(\w+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
+
+
+def samples(text):
+    """Every sample by its name and labels."""
+    found = {}
+    for name, labels, value in SAMPLE.findall(text):
+        pairs = tuple(sorted(re.findall(r'(\w+)="([^"]*)"', labels)))
+        found[name, pairs] = float(value)
+    return found
+
+
+def metrics_of(address):
+    request = urllib.request.Request(f"{address}/metrics", headers=KEYS[address])
+    with DIRECT.open(request, timeout=30) as answer:
+        return samples(answer.read().decode())
+
+
+def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_postgres, tmp_path):
+    url = new_postgres()
+    settings = {"GRAMWATT_DATABASE_URL": url, "GRAMWATT_BIND": "127.0.0.1:0"}
+    command = ("gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py"))
+    with running(tmp_path, *command, **settings) as process:
+        address = process.says(r"Listening at: (\S+) ")[1]
+        eventually(lambda: process.text.count("Booting worker") == 2, 60)
+        key = server_key.ensure(tmp_path / "home")
+        KEYS[address] = {"Authorization": f"Bearer {key}"}
+        for number in range(6):
+            content = body(journal(f"job-{number}"))
+            for _ in range(2):
+                send(address, f"job-{number}", content)
+        send(address, "job-0", b"1\n2\n3\n")
+        count = len(body(journal()).splitlines())
+        for _ in range(8):  # whichever worker answers
+            found = metrics_of(address)
+            assert found["gramwatt_ingest_lines_total", (("outcome", "accepted"),)] == 6 * count
+            assert found["gramwatt_ingest_lines_total", (("outcome", "duplicate"),)] == 6 * count
+            assert found["gramwatt_ingest_lines_total", (("outcome", "rejected"),)] == 3
+        eventually(lambda: metrics_of(address)["gramwatt_jobs", (("state", "completed"),)] == 6, 30)
+        assert get(f"{address}/v1/jobs/job-5/report")["revision"] == 1
+        with taken_away(url):
+            found = metrics_of(address)
+            assert found["gramwatt_database_up", ()] == 0
+            assert found["gramwatt_ingest_lines_total", (("outcome", "accepted"),)] == 6 * count
+            assert ("gramwatt_jobs", (("state", "completed"),)) not in found
+        assert metrics_of(address)["gramwatt_database_up", ()] == 1
+        assert process.end() == 0
+
+
+class taken_away:  # noqa: N801  # reads as a word
+    """A database that accepts no connection and whose sessions were ended."""
+
+    def __init__(self, url):
+        self._name = parse_url(url).database
+        self._engine = sa.create_engine(
+            parse_url(url).set(database="postgres"), isolation_level="AUTOCOMMIT"
+        )
+
+    def _allow(self, word):
+        with self._engine.connect() as connection:
+            connection.execute(sa.text(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS {word}"))
+            ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+            connection.execute(sa.text(ended), {"name": self._name})
+
+    def __enter__(self):
+        self._allow("false")
+
+    def __exit__(self, *_):
+        self._allow("true")
+        self._engine.dispose()
+
+
+def test_a_key_that_was_let_in_to_metrics_is_while_the_database_is_away(light, monkeypatch):
+    app = create_app(service=light)
+    keys = {
+        name: create_key(light, name, "read")["key"] for name in ("prometheus", "new", "revoked")
+    }
+    shown = {name: {"Authorization": f"Bearer {key}"} for name, key in keys.items()}
+    client = app.test_client()
+    for name in ("prometheus", "revoked"):
+        assert client.get("/metrics", headers=shown[name]).status_code == 200
+    revoke_key(light, "revoked")
+    assert client.get("/metrics", headers=shown["revoked"]).status_code == 401
+
+    def away(_self):
+        raise OperationalError("SELECT 1", {}, Exception("away"))
+
+    monkeypatch.setattr("gramwatt.service.store.database.Store.read", away)
+    answer = client.get("/metrics", headers=shown["prometheus"])
+    assert samples(answer.get_data(as_text=True))["gramwatt_database_up", ()] == 0
+    assert client.get("/metrics", headers=shown["new"]).status_code == 503
+    assert client.get("/metrics", headers=shown["revoked"]).status_code == 503
+    assert client.get("/v1/jobs", headers=shown["prometheus"]).status_code == 503
+
+
+def test_metrics_tell_what_the_store_holds(service, clock):
+    ingest(service, "job-1", lines(journal(start=clock.now)))
+    ingest(service, "job-2", lines(journal("job-2", start=clock.now, end_state=None)))
+    clock.turn(seconds=90)
+    ingest(service, "job-3", lines(journal("job-3", start=clock.now, end_state=None)))
+    sum_present_month(service)
+    key = runs.begin(service, "close-silent", "h:1")
+    runs.end(service, key, None)
+    runs.end(service, runs.begin(service, "backup", "h:1"), "disk full")
+    client = create_app(service=service).test_client()
+    found = samples(client.get("/metrics").get_data(as_text=True))
+    total = job_document(service, "job-1").document["total_g"]
+    for bound in ("value", "low", "high"):
+        labels = (("bound", bound), ("project", "vision"))
+        assert found["gramwatt_project_month_co2e_grams", labels] == pytest.approx(total[bound])
+    assert found["gramwatt_ingest_lag_seconds", ()] == 90
+    assert found["gramwatt_scoring_queue_jobs", ()] == 0
+    assert found["gramwatt_jobs", (("state", "running"),)] == 2
+    success = "gramwatt_task_last_success_timestamp_seconds"
+    assert found[success, (("task", "close-silent"),)] == clock.now.timestamp()
+    assert found["gramwatt_task_failing", (("task", "close-silent"),)] == 0
+    assert found["gramwatt_task_failing", (("task", "backup"),)] == 1
+    assert (success, (("task", "backup"),)) not in found
+
+
+def test_every_query_of_the_dashboard_names_metrics_and_labels_that_exist(light, clock):
+    ingest(light, "job-1", lines(journal(start=clock.now)))
+    sum_present_month(light)
+    runs.end(light, runs.begin(light, "close-silent", "h:1"), None)
+    client = create_app(service=light).test_client()
+    client.get("/healthz")
+    known = {}
+    for name, labels in samples(client.get("/metrics").get_data(as_text=True)):
+        known.setdefault(name, set()).update(label for label, _ in labels)
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(queries) > 10
+    for query in queries:
+        names = re.findall(r"gramwatt_\w+", query)
+        assert names, query
+        assert set(names) <= set(known), query
+        grouped = {
+            word for words in re.findall(r"by \(([^)]*)\)", query) for word in words.split(", ")
+        }
+        matched = set(re.findall(r"(\w+)=\"", query))
+        assert grouped | matched <= set.union(*(known[name] for name in names)), query
+    used = {name for query in queries for name in re.findall(r"gramwatt_\w+", query)}
+    counted = {name for name in known if name.startswith("gramwatt_")}
+    unused = {re.sub(r"_(bucket|count|sum|created|total)$", "", name) for name in counted - used}
+    assert unused <= {re.sub(r"_(bucket|total)$", "", name) for name in used}
+
+
+def test_manifests_are_whole_and_their_settings_exist():
+    explained = set(re.findall(r"GRAMWATT_\w+", (ROOT / "docs" / "deploy.md").read_text()))
+    for path in sorted(DEPLOY.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            named = set(re.findall(r"\bGRAMWATT_[A-Z_]*[A-Z]\b", path.read_text()))
+            assert named <= explained, path.name
+    documents = [
+        document
+        for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+    kinds = [document["kind"] for document in documents]
+    assert sorted(kinds) == ["ConfigMap", "Deployment", "Deployment", "Service"]
+    for document in documents:
+        assert document["metadata"]["name"].startswith("gramwatt")
+        if document["kind"] != "Deployment":
+            continue
+        pod = document["spec"]["template"]
+        assert document["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+        (container,) = pod["spec"]["containers"]
+        volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        assert pod["spec"]["terminationGracePeriodSeconds"] > 20
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    assert set(compose["services"]) == {"database", "web", "scheduler"}
+    mounted = {
+        mount.partition(":")[0]
+        for one in compose["services"].values()
+        for mount in one.get("volumes", ())
+    }
+    assert mounted == set(compose["volumes"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_systemd_finds_no_fault_in_the_units_but_that_nothing_is_installed():
+    units = sorted(map(str, (DEPLOY / "systemd").glob("*.service")))
+    assert len(units) == 3
+    command = ["systemd-analyze", "verify", *units]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    faults = [line for line in said.splitlines() if "is not executable" not in line]
+    assert [line for line in faults if "gramwatt" in line] == []
