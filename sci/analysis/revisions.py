@@ -59,7 +59,7 @@ def _total_change(before: QuantityDoc | None, after: QuantityDoc | None) -> floa
 
 def _total_text(before: QuantityDoc | None, after: QuantityDoc | None, change: float | None) -> str:
     if change is not None:
-        return "total unchanged" if change == 0 else f"{100 * change:+.2g} %"
+        return "total unchanged" if change == 0 else _percent(change)
     if before is None and after is None:
         return "total not known"
     if before is None:
@@ -67,12 +67,21 @@ def _total_text(before: QuantityDoc | None, after: QuantityDoc | None, change: f
     return "total no longer known" if after is None else "total was 0"
 
 
+def _percent(change: float) -> str:
+    percent = 100 * change
+    if abs(percent) < 0.1:
+        return f"{percent:+.2g} %"
+    return f"{percent:+.0f} %" if abs(percent) >= 100 else f"{percent:+.1f} %"
+
+
 def _declared(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
     """What people declared since, and where the job ran."""
-    for row in after["corrections"][len(before["corrections"]) :]:
+    rows = after["corrections"][len(before["corrections"]) :]
+    for row in rows:
         yield _row(f"declared {row['field']}", _told(row["old"]), _told(row["value"]))
     yield from _different("state", before["state"], after["state"])
-    yield from _different("zone", before["zone"], after["zone"])
+    if not any(row["field"] == "zone" for row in rows):
+        yield from _different("zone", before["zone"], after["zone"])
 
 
 def _versions(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:

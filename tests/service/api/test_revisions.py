@@ -81,7 +81,7 @@ def test_a_revision_names_what_changed_since_the_one_before(client, light, tmp_p
     before = client.get("/v1/jobs/job-1/report?revision=1").json
     expected = -0.48 / (0.03 * 380 + before["embodied_g"]["value"])
     assert newest["change"]["total_change"] == pytest.approx(expected, rel=1e-9)
-    assert newest["change"]["text"].startswith(f"{100 * expected:+.2g} %: ")
+    assert newest["change"]["text"].startswith(f"{100 * expected:+.1f} %: ")
     assert "intensity 380 -> 364 g/kWh" in newest["change"]["text"]
     changed = {row["what"] for row in newest["change"]["inputs"]}
     assert "carbon intensity of the grid" in changed
