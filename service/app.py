@@ -25,6 +25,7 @@ from gramwatt.service.api import (
     suggestions,
 )
 from gramwatt.service.api.access import EXTENSION, Access
+from gramwatt.service.api.conditional import tagged
 from gramwatt.service.api.routing import Routes, json_response
 from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
@@ -105,7 +106,7 @@ def _add_openapi(app: Flask, groups: Iterable[Routes]) -> None:
 
     def openapi_document() -> Response:
         """The OpenAPI document, made at the first request for it."""
-        return json_response(document())
+        return tagged(json_response(document()))
 
     app.add_url_rule("/openapi.json", "openapi", openapi_document)
     access.declare(app, "openapi", Access.READ)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from functools import partial
+from threading import BoundedSemaphore
+from typing import Annotated, Any, Literal, TypedDict
 
-from flask import current_app
+from flask import Response, current_app
 from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
+from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN, JobKind
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_tag
 from gramwatt.service.api.line_stream import body_lines
-from gramwatt.service.api.routing import NDJSON, Routes, Strict
-from gramwatt.service.api.support import ABSENT, JobPath, Page, ProjectQuery, caller, service
+from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, once
+from gramwatt.service.api.routing import JSON, NDJSON, Routes, Strict, json_response
+from gramwatt.service.api.support import (
+    ABSENT,
+    CLOCK,
+    JobPath,
+    Moment,
+    Page,
+    ProjectQuery,
+    caller,
+    service,
+)
 from gramwatt.service.metrics import EXTENSION as METRICS
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.usecases.answers import (
@@ -27,28 +41,51 @@ from gramwatt.service.usecases.answers import (
 from gramwatt.service.usecases.corrections import TAG_KEY_MOST, correct_job
 from gramwatt.service.usecases.deletion import delete_job
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore
+from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore, wait_until_ended
 from gramwatt.service.usecases.lists import (
     intervals_page,
     jobs_page,
     projects_page,
     revisions_page,
 )
+from gramwatt.service.usecases.lists.filters import NEWEST_FIRST, Sort
+from gramwatt.service.usecases.opening import open_job
 
 routes = Routes("jobs")
 ENDED = *ABSENT, "not-scorable"
+WAITERS = 3
+"""Requests of a process that may wait at once; other worker threads stay free."""
+RETRY_AFTER_S = 5
+_waiters = BoundedSemaphore(WAITERS)
+
+
+Name = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
+TagFilter = Annotated[str, Field(max_length=1024, pattern=r"^[^:\x00][^\x00]*:[^\x00]*$")]
 
 
 class JobsQuery(Page, ProjectQuery):
-    """Filters and page of the list of jobs."""
+    """Filters, order and page of the list of jobs."""
 
+    kind: JobKind | None = Field(None, description="Only jobs of this kind.")
     state: JobState | None = Field(None, description="Only jobs in this state.")
-    model_id: str | None = Field(
-        None,
-        min_length=1,
-        max_length=512,
-        pattern=r"^[^\x00]+$",
-        description="Only runs of this model; the answer then has their sums too.",
+    since: Moment | None = Field(None, description="Only jobs that started then or later.")
+    until: Moment | None = Field(None, description="Only jobs that started before.")
+    tag: list[TagFilter] = Field(
+        default_factory=list,
+        max_length=16,
+        description="Only jobs with this tag, `key:value`; of several, with all of them.",
+    )
+    hardware: Name | None = Field(None, description="Only jobs with a device of this catalog id.")
+    zone: Name | None = Field(None, description="Only jobs with a node in this grid zone.")
+    user: Name | None = Field(None, description="Only jobs with this text as their tag `user`.")
+    name: Name | None = Field(None, description="Only jobs of exactly this name.")
+    model_id: Name | None = Field(
+        None, description="Only runs of this model; the answer then has their sums too."
+    )
+    sort: Sort = Field(
+        NEWEST_FIRST,
+        description="The order; with `-` the largest first. Jobs whose figure is not known come "
+        "last in both directions.",
     )
 
 
@@ -60,7 +97,36 @@ class RescoreBody(Strict):
 
 Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
 TagName = Annotated[str, Field(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
+Identifier = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
+Unit = Annotated[str, Field(pattern=f"^{UNIT_PATTERN.pattern}$")]
+Clock = Annotated[str, Field(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
 TagText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
+
+
+class JobBody(Strict):
+    """What a job is, as its sender declares it; `node` and `writer` are those of its records."""
+
+    node: Identifier = "remote"
+    writer: Identifier = "remote"
+    started_at: Clock | None = None
+    name: Text | None = None
+    project: Text | None = None
+    kind: JobKind | None = None
+    units: list[Unit] | None = Field(None, max_length=64)
+    zone: Text | None = None
+    region: Text | None = None
+    pue: float | None = Field(None, ge=1, le=PUE_MAX)
+    model_id: Text | None = None
+    framework: Text | None = None
+    precision: Text | None = None
+    tags: dict[TagName, TagText] | None = Field(None, max_length=TAGS_MAX)
+
+
+class WaitQuery(Strict):
+    """Whether to wait for the score of a running job."""
+
+    wait: Literal["scored"] | None = Field(None, description="Answer when the job is scored.")
+    timeout_s: int = Field(30, ge=1, le=60, description="How long to wait, at most [s].")
 
 
 class CorrectionBody(Strict):
@@ -99,6 +165,12 @@ class JobAnswer(JobHead):
     links: Links
 
 
+class RescoreAnswer(JobAnswer):
+    """The job as scored again; `changed` is whether that made a new revision."""
+
+    changed: bool
+
+
 @routes.post("/v1/jobs/<job_id>/records", *ABSENT, access=Access.INGEST, lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON, plain or with Content-Encoding: gzip), idempotently.
@@ -115,18 +187,39 @@ def add_records(path: JobPath) -> IngestAnswer:
 
 @routes.get("/v1/jobs", access=Access.READ)
 def list_jobs(query: JobsQuery) -> JobsAnswer:
-    """Jobs, newest first; of one model with the sums over all its runs."""
-    only = {"project": query.project, "state": query.state, "model_id": query.model_id}
-    return jobs_page(service(), query.limit, query.cursor, **only)
+    """Jobs, newest first unless sorted; of one model with the sums over all its runs."""
+    only = query.model_dump(exclude={"limit", "cursor", "tag"})
+    return jobs_page(service(), query.limit, query.cursor, tags=tuple(query.tag), **only)
 
 
-@routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ)
-def get_job(path: JobPath) -> JobAnswer:
-    """The head fields of a job, and links to the rest."""
-    return _answer(job_summary(service(), path.job_id))
+@routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ, media={JSON: JobAnswer})
+def get_job(path: JobPath, query: WaitQuery) -> Response:
+    """The head fields of a job, and links to the rest.
+
+    With `wait=scored` the answer comes when the job has ended and is scored, or after `timeout_s`.
+    Where it still runs, or too many wait already, `Retry-After` says when to ask again [s].
+    """
+    ended = query.wait is None or _waited(path.job_id, query.timeout_s)
+    job = job_summary(service(), path.job_id)
+    response = with_tag(json_response(_answer(job)), tag_of(job.version))
+    if not ended:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response
 
 
-@routes.patch("/v1/jobs/<job_id>", *ENDED, access=Access.ADMIN)
+@routes.put("/v1/jobs/<job_id>", *ABSENT, "conflict", access=Access.INGEST, media={JSON: JobAnswer})
+def open_a_job(path: JobPath, body: JobBody) -> Response:
+    """Open a job that has no meter of ours: what it is; its records follow.
+
+    It is the first line of its writer, so the records of that node and writer go on with `seq` 2,
+    and its `end` record ends the job. The same again changes nothing; other fields are refused.
+    """
+    fields = body.model_dump(exclude={"node", "writer"}, exclude_none=True)
+    job, created = open_job(service(), path.job_id, body.node, body.writer, fields)
+    return json_response(_answer(job), 201 if created else 200)
+
+
+@routes.patch("/v1/jobs/<job_id>", *ENDED, access=Access.ADMIN, headers=(IF_MATCH, IDEMPOTENCY_KEY))
 def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     """Correct what a job declares; the answer is the score with it.
 
@@ -136,25 +229,39 @@ def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     changes = {name: getattr(body, name) for name in body.model_fields_set - {"reason"}}
     order = sorted(changes, key=list(CorrectionBody.model_fields).index)
     given = {name: changes[name] for name in order}
-    return _answer(correct_job(service(), path.job_id, given, by=caller().name, reason=body.reason))
+    about: dict[str, Any] = {"by": caller().name, "reason": body.reason, "expected": if_match()}
+    work = partial(correct_job, service(), path.job_id, given, **about)
+    return once(body, lambda: _answer(work()))
 
 
-@routes.delete("/v1/jobs/<job_id>", *ABSENT, access=Access.ADMIN)
+@routes.delete("/v1/jobs/<job_id>", *ABSENT, access=Access.ADMIN, headers=(IF_MATCH,))
 def delete(path: JobPath) -> DeletedJob:
     """Delete a job for good.
 
     The record of the deletion stays: the job's lines are refused from then on, with 410.
     """
-    return delete_job(service(), path.job_id, by=caller().name)
+    return delete_job(service(), path.job_id, by=caller().name, expected=if_match())
 
 
-@routes.post("/v1/jobs/<job_id>/rescore", *ENDED, "conflict", access=Access.ADMIN)
-def rescore_job(path: JobPath, body: RescoreBody) -> JobAnswer:
+@routes.post(
+    "/v1/jobs/<job_id>/rescore",
+    *ENDED,
+    "conflict",
+    access=Access.ADMIN,
+    headers=(IDEMPOTENCY_KEY,),
+)
+def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
     """Score an ended job again, with today's catalog and intensity.
 
-    The answer is the new revision; older ones stay.
+    The answer is the newest revision; older ones stay. The same inputs give the same score to the
+    last digit, and then no revision is made.
     """
-    return _answer(rescore(service(), path.job_id, body.reason))
+
+    def work() -> RescoreAnswer:
+        job, changed = rescore(service(), path.job_id, body.reason)
+        return {**_answer(job), "changed": changed}
+
+    return once(body, work)
 
 
 @routes.get("/v1/jobs/<job_id>/revisions", *ABSENT, access=Access.READ)
@@ -173,6 +280,16 @@ def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
 def list_projects(query: Page) -> ProjectsAnswer:
     """Projects by name."""
     return projects_page(service(), query.limit, query.cursor)
+
+
+def _waited(job_id: str, timeout_s: int) -> bool:
+    """Wait for the end of a job; whether it has ended. Where too many wait, it does not wait."""
+    if not _waiters.acquire(blocking=False):
+        return wait_until_ended(service(), job_id, 0)
+    try:
+        return wait_until_ended(service(), job_id, timeout_s)
+    finally:
+        _waiters.release()
 
 
 def _answer(job: JobSummary) -> JobAnswer:

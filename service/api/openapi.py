@@ -11,7 +11,10 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gramwatt import __version__
+from gramwatt.service.api.conditional import IF_MATCH, IF_NONE_MATCH
+from gramwatt.service.api.journal_lines import line_body, line_schemas
 from gramwatt.service.api.problems import CODES, MEDIA_TYPE
+from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, KEY_PATTERN
 from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
 from gramwatt.service.api.shapes import model_of
 
@@ -43,6 +46,27 @@ _PROBLEM = {
         "errors": {"type": "array", "items": {"$ref": "#/components/schemas/FieldError"}},
     },
 }
+
+
+HEADERS: dict[str, dict[str, Any]] = {
+    IF_NONE_MATCH: {
+        "schema": {"type": "string"},
+        "description": "ETags that the caller has; an answer with one of them comes as 304.",
+    },
+    IF_MATCH: {
+        "schema": {"type": "string"},
+        "description": "The ETag of `GET /v1/jobs/{job_id}` that the change is meant for; 412 where"
+        " the job has changed since.",
+    },
+    IDEMPOTENCY_KEY: {
+        "schema": {"type": "string", "pattern": f"^{KEY_PATTERN}$"},
+        "description": "Any text of the caller's own. A request that is sent again with it within"
+        " a day gets the first answer and changes nothing.",
+    },
+}
+"""Headers that operations read, as parameters."""
+_BY_HEADER = {IF_MATCH: ("changed",), IDEMPOTENCY_KEY: ("key-reused", "conflict")}
+_ETAG = {"ETag": {"schema": {"type": "string"}, "description": "Identifies this answer."}}
 
 
 def document(groups: Iterable[Routes]) -> dict[str, Any]:
@@ -92,7 +116,7 @@ def _schemas(operations: Iterable[Operation]) -> tuple[_Refs, dict[str, Any]]:
             if shape is not None:
                 wanted[model_of(shape), "serialization"] = None
     refs, definitions = models_json_schema(list(wanted), ref_template=_REF)
-    return refs, {**definitions["$defs"], "Problem": _PROBLEM}
+    return refs, {**definitions["$defs"], **line_schemas(_REF), "Problem": _PROBLEM}
 
 
 def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
@@ -104,6 +128,7 @@ def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
         "parameters": [
             *_parameters(operation.path, "path"),
             *_parameters(operation.query, "query"),
+            *({"name": name, "in": "header", **HEADERS[name]} for name in operation.headers),
         ],
         "responses": _responses(operation, refs),
     }
@@ -112,8 +137,7 @@ def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
     if description:
         described["description"] = description
     if operation.takes_lines:
-        text = {"type": "string", "description": "Journal lines, one JSON object each."}
-        described["requestBody"] = {"required": True, "content": {NDJSON: {"schema": text}}}
+        described["requestBody"] = {"required": True, "content": {NDJSON: line_body(_REF)}}
     elif operation.body is not None:
         content = {JSON: {"schema": refs[operation.body, "validation"]}}
         described["requestBody"] = {"required": True, "content": content}
@@ -144,6 +168,8 @@ def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:
         for media, shape in operation.answers.items()
     }
     codes = [*_ALWAYS, *operation.problems]
+    for name in operation.headers:
+        codes += _BY_HEADER.get(name, ())
     if operation.access.scope is not None:
         codes += _WITH_KEY
     if operation.body is not None or operation.takes_lines:
@@ -154,6 +180,11 @@ def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     answer = {"description": "The answer.", "content": content}
     responses: dict[str, Any] = {str(operation.status): answer}
+    if operation.method == "PUT":
+        responses["201"] = {**answer, "description": "Made; the answer."}
+    if operation.method == "GET":
+        responses["200"] = {**answer, "headers": _ETAG}
+        responses["304"] = {"description": "The caller has the answer.", "headers": _ETAG}
     for status, texts in sorted(by_status.items()):
         description = " ".join(dict.fromkeys(texts))
         responses[str(status)] = {"description": description, "content": problem}

@@ -44,9 +44,11 @@ CODES: dict[str, tuple[int, str]] = {
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
     "conflict": (409, "The request does not fit the state of what it names."),
     "not-scorable": (409, "The job's records do not make a score yet."),
+    "changed": (412, "The job is not the one of the If-Match header; get it again."),
     "body-too-large": (413, "The body is above the limit; send it in parts."),
     "unsupported-media-type": (415, "The body's Content-Type or encoding is not accepted."),
     "invalid": (422, "A parameter or field is unknown or has a value it may not have."),
+    "key-reused": (422, "The Idempotency-Key stands for another request."),
     "unanswerable": (422, "The question has no meaning, or names something unknown."),
     "too-many-requests": (429, "Too many requests; see the Retry-After header."),
     "internal": (500, "The service failed; its log says why."),
@@ -68,6 +70,9 @@ _BY_STATUS = {
     422: "invalid",
     429: "too-many-requests",
 }
+
+ERRORS_MOST, WHERE_MOST = 20, 200
+"""Errors that a problem lists, and characters of a place: an answer is smaller than its request."""
 
 RETRY_AFTER_S = 5
 """When to ask again while the database is away [s]."""
@@ -102,11 +107,11 @@ def from_validation(error: ValidationError, where: str) -> Problem:
         return Problem("bad-json", f"{found[0]['msg']}; send one JSON document")
     errors = [
         {
-            "where": ".".join([where, *map(str, item["loc"])]),
+            "where": ".".join([where, *map(str, item["loc"])])[:WHERE_MOST],
             "code": item["type"],
             "message": item["msg"],
         }
-        for item in found
+        for item in found[:ERRORS_MOST]
     ]
     return Problem("invalid", f"{errors[0]['where']}: {errors[0]['message']}", errors=errors)
 

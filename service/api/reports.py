@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -10,9 +9,9 @@ from typing import TypeVar
 from flask import Response, request
 from pydantic import Field
 
-from gramwatt import __version__
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import (
     ABSENT,
@@ -23,7 +22,7 @@ from gramwatt.service.api.support import (
     service,
 )
 from gramwatt.service.usecases import rendering
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs import document_version, job_document
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.rendering import (
     JOB_FORMATS,
@@ -92,19 +91,33 @@ def monthly_report_file(path: MonthFile, query: ProjectQuery) -> Response:
 
 def job_response(job_id: str, revision: int | None, form: JobFormat) -> Response:
     """The report of a job in one format, with its ETag."""
+    if form == "json":
+        return _job_json(job_id, revision)
     stored = job_document(service(), job_id, revision)
     document = stored.document
     advice = advice_beside(service(), document, [form])
-    text = stored.text + stored.series + (json.dumps(advice) if advice else "")
-    return _with_etag(text, MEDIA[form], lambda: rendering.render_job(document, form, advice))
+    tag = tag_of(MEDIA[form], stored.version, json.dumps(advice))
+    return _with_etag(tag, MEDIA[form], lambda: rendering.render_job(document, form, advice))
+
+
+def _job_json(job_id: str, revision: int | None) -> Response:
+    """The document of a job; it is not read for a reader who has it."""
+    if request.if_none_match:
+        tag = tag_of(MEDIA["json"], document_version(service(), job_id, revision))
+        if reader_has(tag):
+            return _with_etag(tag, MEDIA["json"], bytes)
+    stored = job_document(service(), job_id, revision)
+    tag = tag_of(MEDIA["json"], stored.version)
+    return _with_etag(
+        tag, MEDIA["json"], lambda: rendering.render_job(stored.document, "json", None)
+    )
 
 
 def month_response(month: str, project: str | None, form: MonthFormat) -> Response:
     """The report of a month in one format, with its ETag."""
     document = month_report(service(), month, project, wait_s=MONTH_WAIT_S)
-    return _with_etag(
-        json.dumps(document), MEDIA[form], lambda: rendering.render_month(document, form)
-    )
+    tag = tag_of(MEDIA[form], json.dumps(document))
+    return _with_etag(tag, MEDIA[form], lambda: rendering.render_month(document, form))
 
 
 def _by_accept(forms: Sequence[Format]) -> Format:
@@ -113,18 +126,10 @@ def _by_accept(forms: Sequence[Format]) -> Format:
     return next(form for form in forms if MEDIA[form] == best)
 
 
-def _with_etag(text: str, media: str, render: Callable[[], bytes]) -> Response:
-    """What `render` makes of the document `text`; 304, not rendered, when the reader has it.
-
-    The tag depends on the document, the media type and the release that renders it.
-    """
-    digest = hashlib.sha256(f"{__version__}\n{media}\n{text}".encode()).hexdigest()[:32]
-    if request.if_none_match.contains(digest):
-        response = Response(status=304)
-    else:
-        charset = "; charset=utf-8" if media.startswith("text/") else ""
-        response = Response(render(), content_type=media + charset)
-    response.set_etag(digest)
-    response.headers["Cache-Control"] = "private, no-cache"
+def _with_etag(tag: str, media: str, render: Callable[[], bytes]) -> Response:
+    """What `render` makes; 304, not rendered, when the reader has the answer of this tag."""
+    charset = "; charset=utf-8" if media.startswith("text/") else ""
+    content = b"" if reader_has(tag) else render()
+    response = with_tag(Response(content, content_type=media + charset), tag)
     response.headers["Vary"] = "Accept"
     return response

@@ -10,16 +10,20 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
+from urllib.parse import unquote_to_bytes
 
 from flask import Flask, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gramwatt.sci.base.request_fields import RepeatedName, once
 from gramwatt.service.api.access import Access, declare
+from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
 from gramwatt.service.api.problems import Problem, from_validation, invalid
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+JSON_MOST_B = 2**20
+"""The largest JSON body; no question needs a tenth of it."""
 View = Callable[..., Any]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -46,6 +50,7 @@ class Operation:
     access: Access
     takes_lines: bool = False
     status: int = 200
+    headers: tuple[str, ...] = ()
     hints: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -67,13 +72,14 @@ class Operation:
         """Parse the request, call the view and serialise what it returns."""
         inputs: dict[str, Any] = {
             "path": from_strings(self.path, path_values, "path"),
-            "query": from_strings(self.query, _parameters(), "query"),
+            "query": from_strings(self.query, _parameters(self.query), "query"),
         }
         if self.body is not None:
             inputs["body"] = _from_body(self.body)
         wanted = {name: value for name, value in inputs.items() if name in self.hints}
         answer = self.view(**wanted)
-        return answer if isinstance(answer, Response) else json_response(answer, self.status)
+        found = answer if isinstance(answer, Response) else json_response(answer, self.status)
+        return tagged(found) if self.method == "GET" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +97,42 @@ class Routes:
         media: Mapping[str, type | None] | None = None,
     ) -> Callable[[View], View]:
         """Declare a GET route, who may call it, the problems it may answer with, its media."""
-        return self._declare("GET", rule, problems, access, media)
+        return self._declare("GET", rule, problems, access, media, headers=(IF_NONE_MATCH,))
 
     def post(
-        self, rule: str, *problems: str, access: Access, lines: bool = False, status: int = 200
+        self,
+        rule: str,
+        *problems: str,
+        access: Access,
+        lines: bool = False,
+        status: int = 200,
+        headers: tuple[str, ...] = (),
     ) -> Callable[[View], View]:
-        """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself."""
-        return self._declare("POST", rule, problems, access, lines=lines, status=status)
+        """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself.
 
-    def patch(self, rule: str, *problems: str, access: Access) -> Callable[[View], View]:
-        """Declare a PATCH route with a JSON body."""
-        return self._declare("PATCH", rule, problems, access)
+        `headers` are those that the view reads.
+        """
+        return self._declare(
+            "POST", rule, problems, access, lines=lines, status=status, headers=headers
+        )
 
-    def delete(self, rule: str, *problems: str, access: Access) -> Callable[[View], View]:
-        """Declare a DELETE route."""
-        return self._declare("DELETE", rule, problems, access)
+    def put(
+        self, rule: str, *problems: str, access: Access, media: Mapping[str, type | None]
+    ) -> Callable[[View], View]:
+        """Declare a PUT route with a JSON body; it answers 201 where it made something."""
+        return self._declare("PUT", rule, problems, access, media)
+
+    def patch(
+        self, rule: str, *problems: str, access: Access, headers: tuple[str, ...] = ()
+    ) -> Callable[[View], View]:
+        """Declare a PATCH route with a JSON body; `headers` are those that the view reads."""
+        return self._declare("PATCH", rule, problems, access, headers=headers)
+
+    def delete(
+        self, rule: str, *problems: str, access: Access, headers: tuple[str, ...] = ()
+    ) -> Callable[[View], View]:
+        """Declare a DELETE route; `headers` are those that the view reads."""
+        return self._declare("DELETE", rule, problems, access, headers=headers)
 
     def _declare(
         self,
@@ -117,13 +144,16 @@ class Routes:
         *,
         lines: bool = False,
         status: int = 200,
+        headers: tuple[str, ...] = (),
     ) -> Callable[[View], View]:
         def register(view: View) -> View:
             hints = get_type_hints(view)
             answers = media or {JSON: hints.pop("return", None)}
             hints.pop("return", None)
             self.operations.append(
-                Operation(method, rule, view, answers, problems, access, lines, status, hints)
+                Operation(
+                    method, rule, view, answers, problems, access, lines, status, headers, hints
+                )
             )
             return view
 
@@ -151,23 +181,35 @@ def body_of_type(media_type: str) -> bytes:
     return request.get_data(cache=False)
 
 
-def _parameters() -> dict[str, str]:
-    for name in request.args:
-        if len(request.args.getlist(name)) > 1:
+def _parameters(model: type[BaseModel]) -> dict[str, str | list[str]]:
+    """The parameters of the request; one may be repeated where the model has a list."""
+    try:
+        unquote_to_bytes(request.query_string).decode()
+    except UnicodeDecodeError:
+        raise invalid("query", "is not UTF-8", "encoding") from None
+    given: dict[str, str | list[str]] = {}
+    for name, values in request.args.lists():
+        if name in model.model_fields and model.model_fields[name].default_factory is list:
+            given[name] = values
+        elif len(values) > 1:
             raise invalid(f"query.{name}", "given more than once", "repeated")
-    return request.args.to_dict()
+        else:
+            given[name] = values[0]
+    return given
 
 
-def from_strings(model: type[Model], values: Mapping[str, str], where: str) -> Model:
+def from_strings(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
     """The model of texts out of an address; raises Problem, naming `where`, for one it refuses."""
     try:
-        return model.model_validate_strings(values)
+        return model.model_validate(values, strict=False)
     except ValidationError as error:
         raise from_validation(error, where) from None
 
 
 def _from_body(model: type[BaseModel]) -> BaseModel:
     body = body_of_type(JSON)
+    if len(body) > JSON_MOST_B:
+        raise Problem("body-too-large", f"a JSON body has at most {JSON_MOST_B // 2**20} MiB")
     try:
         found = model.model_validate_json(body, strict=True)
     except ValidationError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,30 +20,56 @@ from gramwatt.service.cli.common import (
 from gramwatt.service.cli.corrections import correct
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gramwatt.sci.base.document import JobDoc
 
 
 def jobs(
     as_json: AsJson = False,
     project: Project = None,
+    kind: Annotated[str | None, typer.Option(help="Only jobs of this kind.")] = None,
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Started then or later: 2026-05-01.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Started before.")] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY:VALUE", help="Only with this tag; may be repeated."),
+    ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only with a device of this catalog id.")
+    ] = None,
+    zone: Annotated[str | None, typer.Option(help="Only in this grid zone.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only with this tag `user`.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only of exactly this name.")] = None,
     model: Annotated[
         str | None, typer.Option(help="Only runs of this model, and their sums.")
     ] = None,
+    sort: Annotated[
+        str,
+        typer.Option(help="started_at, ended_at, duration, energy, total; -energy: largest first."),
+    ] = "-started_at",
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many, at most.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
 ) -> None:
-    """List jobs, newest first."""
-    from gramwatt.service.usecases.answers import JOB_STATES
+    """List jobs, newest first unless sorted."""
     from gramwatt.service.usecases.errors import CursorError
     from gramwatt.service.usecases.identifiers import short_ids
     from gramwatt.service.usecases.lists import jobs_page
 
-    if state is not None and state not in JOB_STATES:
-        stop(2, f"no state {state!r}; known: {', '.join(JOB_STATES)}")
+    only: dict[str, Any] = {"project": project, "kind": kind, "state": state, "name": name}
+    only |= {"hardware": hardware, "zone": zone, "user": user, "model_id": model}
+    only |= {"since": _moment("since", since), "until": _moment("until", until)}
+    only["tags"] = tuple(tag or ())
+    _check_choices(state=state, kind=kind, sort=sort)
+    for text in only["tags"]:
+        if not text.partition(":")[1] or text.startswith(":"):
+            stop(2, f"--tag {text!r}: write key:value, such as team:vision")
     with current_service() as service:
         try:
-            page = jobs_page(service, limit, cursor, project=project, state=state, model_id=model)
+            page = jobs_page(service, limit, cursor, sort=sort, **only)
         except CursorError as error:
             stop(2, f"--cursor: {error}")
         short = short_ids(service, [head["job_id"] for head in page["jobs"]])
@@ -56,11 +82,37 @@ def jobs(
     if page["jobs"]:
         print("\n".join(job_rows(page["jobs"], short, shutil.get_terminal_size().columns)))
     else:
-        print("no job matches" if project or state or model or cursor else NO_JOB)
+        print("no job matches" if cursor or any(only.values()) else NO_JOB)
     if page["next_cursor"]:
-        print(f"older jobs: --cursor {page['next_cursor']}", file=sys.stderr)
+        print(f"more jobs: --cursor {page['next_cursor']}", file=sys.stderr)
     if "model" in page:
         print("\n".join(["", *model_lines(page["model"])]))
+
+
+def _check_choices(**given: str | None) -> None:
+    """Exits with 2 for a word that an option does not know."""
+    from gramwatt.sci.journal.records import JOB_KINDS
+    from gramwatt.service.usecases.answers import JOB_STATES
+    from gramwatt.service.usecases.lists.filters import SORTS
+
+    known = {"state": JOB_STATES, "kind": JOB_KINDS, "sort": SORTS}
+    for name, text in given.items():
+        if text is not None and text not in known[name]:
+            what = "order" if name == "sort" else name
+            stop(2, f"no {what} {text!r}; known: {', '.join(known[name])}")
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    """The time in an option, a date for its first moment in UTC; exits with 2 for neither."""
+    from gramwatt.sci.base.errors import RecordError
+    from gramwatt.service.usecases.lists.filters import parse_moment
+
+    if text is None:
+        return None
+    try:
+        return parse_moment(text)
+    except RecordError as error:
+        stop(2, f"--{option}: {error.message}")
 
 
 def job(

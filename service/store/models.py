@@ -40,6 +40,9 @@ Word = Annotated[str, mapped_column(String(64))]
 Figure = Annotated[float, mapped_column(Double)]
 Document = Annotated[str, mapped_column(Text)]
 
+LABEL_MOST = 400
+"""Characters of a label: an index of PostgreSQL holds up to 2704 bytes, and a character takes 4."""
+
 
 PENDING = "state = 'running' OR scored_version <> version"
 """Jobs that run, or have lines that their newest score lacks."""
@@ -70,7 +73,8 @@ class Job(Base):
 
     `version` counts the batches that changed the job; the newest score was made of
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
-    `silent_us` is when the server closed the job as lost; a later line clears it. The parts of the
+    `silent_us` is when the server closed the job as lost; a later line clears it. `name` to
+    `total_g` are those of `head`, for lists; a figure that is not known is null. The parts of the
     job's months in `job_months` are of `summed_revision`.
     """
 
@@ -82,6 +86,13 @@ class Job(Base):
         Index(None, "model_id", "started_us", "id"),
         _partial("ix_jobs_pending", "started_us", "id", where=PENDING),
         _partial("ix_jobs_unsummed", "id", where=UNSUMMED),
+        Index(None, "state", "started_us", "id"),
+        Index(None, "kind", "started_us", "id"),
+        Index(None, "name", "started_us", "id"),
+        Index(None, "ended_us", "id"),
+        Index(None, "duration_s", "id"),
+        Index(None, "energy_kwh", "id"),
+        Index(None, "total_g", "id"),
     )
 
     id: Mapped[AutoKey]
@@ -99,6 +110,22 @@ class Job(Base):
     head: Mapped[Document]
     grade: Mapped[Word | None]
     notices: Mapped[int]
+    name: Mapped[Label | None]
+    kind: Mapped[Word | None]
+    ended_us: Mapped[Timestamp | None]
+    duration_s: Mapped[Figure | None]
+    energy_kwh: Mapped[Figure | None]
+    total_g: Mapped[Figure | None]
+
+
+class JobLabel(Base):
+    """A tag, a part or a zone of a job, as `store.job_labels` writes it, so that lists find it."""
+
+    __tablename__ = "job_labels"
+    __table_args__ = (Index(None, "label", "job"),)
+
+    job: Mapped[JobKey] = mapped_column(primary_key=True)
+    label: Mapped[str] = mapped_column(String(LABEL_MOST), primary_key=True)
 
 
 class Writer(Base):
@@ -292,6 +319,19 @@ class Deletion(Base):
     started_us: Mapped[Timestamp]
     deleted_us: Mapped[Timestamp]
     deleted_by: Mapped[Label]
+
+
+class KeptAnswer(Base):
+    """The answer to a request with an `Idempotency-Key`; null while it is being answered."""
+
+    __tablename__ = "kept_answers"
+    __table_args__ = (Index(None, "made_us"),)
+
+    caller: Mapped[Label] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    made_us: Mapped[Timestamp]
+    request: Mapped[Word]
+    answer: Mapped[Document | None]
 
 
 class OpenJournal(Base):

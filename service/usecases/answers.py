@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict, get_args
 
+from gramwatt.sci.analysis.revisions import RevisionChangeDoc
 from gramwatt.sci.base.document import JobHead, ModelDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
@@ -67,7 +68,10 @@ class DeletedJob(TypedDict):
 
 
 class RevisionRow(TypedDict):
-    """One score revision: when and why it was made, by which versions, and its main figures."""
+    """One score revision: when and why it was made, by which versions, and its main figures.
+
+    `change` is what differs from the revision before; null for the first.
+    """
 
     revision: int
     made_at: str
@@ -77,6 +81,7 @@ class RevisionRow(TypedDict):
     conformance: str
     energy_kwh: QuantityDoc | None
     total_g: QuantityDoc | None
+    change: RevisionChangeDoc | None
 
 
 class RevisionsAnswer(TypedDict):

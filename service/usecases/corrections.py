@@ -18,7 +18,13 @@ from gramwatt.service.store.models import Correction, Job
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.access.projects import require_own
 from gramwatt.service.usecases.errors import CorrectionError
-from gramwatt.service.usecases.jobs import JobSummary, find_job, own_job
+from gramwatt.service.usecases.jobs import (
+    Expected,
+    JobSummary,
+    find_job,
+    own_job,
+    require_expected,
+)
 from gramwatt.service.usecases.journal import corrections_of, declared_head, refresh_head
 from gramwatt.service.usecases.score_job import score_job, score_provisionally
 
@@ -35,17 +41,19 @@ def correct_job(
     *,
     by: str,
     reason: str | None = None,
+    expected: Expected = None,
 ) -> JobSummary:
     """Declare fields of a job afterwards and score it again; what changes nothing is left out.
 
     `changes` may hold `zone`, `region`, `unit`, `pue`, `name`, `project`, `tags` (an object) and
     `excluded`, which needs a `reason`; None makes a field undeclared. Raises UnknownJobError,
-    DeletedJobError, CorrectionError or ScoreError.
+    DeletedJobError, ChangedError, CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)
     service = own_job(service, job_id)
     with service.store.write() as session:
         job = find_job(session, job_id, lock=True)
+        require_expected(job, expected)
         rows = _rows(session, job, wanted)
         for row in rows:
             row.made_us, row.made_by, row.reason = service.now_us(), by, reason
@@ -85,7 +93,7 @@ def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -
             raise CorrectionError(name, f"cannot be corrected; known: {known}")
     if all(wanted.get(name) for name in PLACE):
         raise CorrectionError("region", "give zone or region, not both")
-    _check_place(service.catalog, wanted)
+    check_place(service.catalog, wanted)
     for one, other in (PLACE, PLACE[::-1]):
         # As in the configuration: a place given closer to the job replaces the whole place.
         if wanted.get(one):
@@ -118,7 +126,8 @@ def _tags(value: Any) -> dict[str, str | None]:
     return tags | {key: None for key, text in value.items() if text is None}
 
 
-def _check_place(catalog: Catalog, wanted: Mapping[str, Any]) -> None:
+def check_place(catalog: Catalog, wanted: Mapping[str, Any]) -> None:
+    """Raise CorrectionError for a `zone` or `region` that the catalog does not know."""
     finds: dict[str, Callable[[str], object]] = {"zone": catalog.zone, "region": catalog.region}
     for name, find in finds.items():
         if wanted.get(name):

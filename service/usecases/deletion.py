@@ -10,17 +10,18 @@ from gramwatt.service.store.models import Deletion, Job
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.answers import DeletedJob
-from gramwatt.service.usecases.jobs import find_job, own_job
+from gramwatt.service.usecases.jobs import Expected, find_job, own_job, require_expected
 
 
-def delete_job(service: Service, job_id: str, *, by: str) -> DeletedJob:
+def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = None) -> DeletedJob:
     """Delete a job for good; its lines are refused from then on.
 
-    Raises UnknownJobError, or DeletedJobError for one that is deleted already.
+    Raises UnknownJobError, ChangedError, or DeletedJobError for one that is deleted already.
     """
     service = own_job(service, job_id)
     with service.store.write() as session:
         job = find_job(session, job_id, lock=True)
+        require_expected(job, expected)
         record = Deletion(
             job_id=job.job_id,
             project=job.project,

@@ -5,6 +5,10 @@ UseCaseError
 ├── AmbiguousIdError      the beginning of several ids (carries some of them)
 ├── DeletedJobError       the job was deleted (carries when and by whom)
 ├── UnknownRevisionError  the job has no such score revision
+├── ChangedError          the job is not as the caller has seen it
+├── OpenedOtherwiseError  the job is open already, and declares something else
+├── KeyReusedError        an idempotency key of another request
+├── BeingAnsweredError    the first request of an idempotency key is still being answered
 ├── StillRunsError        the job has not ended, so it has no revision to replace
 ├── CorrectionError       a correction without a meaning (carries the field and close names)
 ├── UnknownRunError       no such run of a codecarbon client
@@ -97,6 +101,42 @@ class RefusedMessageError(UseCaseError):
     """A message of a codecarbon client that cannot be a reading; the text says why."""
 
     code = "invalid"
+
+
+class ChangedError(UseCaseError):
+    """The job is not as the caller has seen it."""
+
+    code = "changed"
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id!r} has changed since; get it again and decide anew")
+
+
+class OpenedOtherwiseError(UseCaseError):
+    """The job is there already, and declares something else."""
+
+    code = "conflict"
+
+    def __init__(self, job_id: str, what: str) -> None:
+        super().__init__(f"job {job_id!r} is there already, {what}; change it with PATCH")
+
+
+class KeyReusedError(UseCaseError):
+    """An idempotency key that stands for another request."""
+
+    code = "key-reused"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the idempotency key {key[:40]!r} was sent with another request before")
+
+
+class BeingAnsweredError(UseCaseError):
+    """The first request of an idempotency key is still being answered."""
+
+    code = "conflict"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the first request of key {key[:40]!r} is being answered; ask again")
 
 
 class NoDataError(UseCaseError):

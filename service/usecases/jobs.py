@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -13,31 +16,55 @@ from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Job, Provisional, Score
 from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.errors import (
+    ChangedError,
     StillRunsError,
     UnknownJobError,
     UnknownRevisionError,
 )
 from gramwatt.service.usecases.score_job import score_job, score_provisionally
 
+POLL_S = 0.5
+"""How often a waiting request looks at its job [s]."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job as lists show it; the grade of its data is None before it is scored."""
+    """A job as lists show it; the grade of its data is None before it is scored.
+
+    `version` identifies this state of it.
+    """
 
     head: JobHead
     grade: str | None
     notices: int
+    version: str
 
     @classmethod
     def from_row(cls, job: Job) -> JobSummary:
         """The summary in a job's row."""
-        return cls(read_head(job.head), job.grade, job.notices)
+        return cls(read_head(job.head), job.grade, job.notices, version_of(job))
+
+
+def version_of(job: Job) -> str:
+    """What identifies the state of a job that its head shows."""
+    return hashlib.sha256(f"{job.id} {job.grade} {job.head}".encode()).hexdigest()
+
+
+Expected = Callable[[str], bool] | None
+"""Whether a version of a job is the one that a change is meant for; None for any."""
+
+
+def require_expected(job: Job, expected: Expected) -> None:
+    """Raise ChangedError for a job, locked, whose version is not the expected one."""
+    if expected is not None and not expected(version_of(job)):
+        raise ChangedError(job.job_id)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A job document as stored: its texts identify it, `document` parses them."""
+    """A job document as stored; `version` identifies it, `document` parses its texts."""
 
+    version: str
     text: str
     series: str
 
@@ -86,22 +113,53 @@ def job_document(service: Service, job_id: str, revision: int | None = None) -> 
     """
     job = _scored_job(service, job_id)
     with service.store.read() as session:
-        if revision is None and job.state == "running":
-            provisional = session.get_one(Provisional, job.id)
-            return StoredDocument(provisional.doc, provisional.series)
-        wanted = sa.select(Score).where(
-            Score.job == job.id, Score.revision == (revision or job.revision)
-        )
-        score = session.scalars(wanted).one_or_none()
-    if score is None:
-        raise UnknownRevisionError(
-            f"job {job_id!r} has revisions 1 to {job.revision}, not {revision}"
-        )
-    return StoredDocument(score.doc, score.series)
+        columns = ("doc", "series")
+        version, text, series = _document_row(session, job, revision, columns)
+    return StoredDocument(version, text, series)
 
 
-def rescore(service: Service, job_id: str, reason: str) -> JobSummary:
-    """Make a new revision of a job that has ended.
+def document_version(service: Service, job_id: str, revision: int | None = None) -> str:
+    """The `version` of `job_document`, without reading the document; raises as that does."""
+    job = _scored_job(service, job_id)
+    with service.store.read() as session:
+        [version] = _document_row(session, job, revision, ())
+    return version
+
+
+def _document_row(
+    session: Session, job: Job, revision: int | None, columns: Sequence[str]
+) -> tuple[str, ...]:
+    """The version of a document and further columns of its row."""
+    table: type[Provisional | Score] = Score
+    number, where = Score.revision, [Score.revision == (revision or job.revision)]
+    if revision is None and job.state == "running":
+        table, number, where = Provisional, Provisional.version, []
+    wanted = sa.select(number, table.made_us, *(getattr(table, name) for name in columns))
+    row = session.execute(wanted.where(table.job == job.id, *where)).one_or_none()
+    if row is None:
+        text = f"job {job.job_id!r} has revisions 1 to {job.revision}, not {revision}"
+        raise UnknownRevisionError(text)
+    found, made_us, *texts = row
+    return (f"{table.__name__} {job.id} {found} {made_us}", *texts)
+
+
+def wait_until_ended(service: Service, job_id: str, timeout_s: float) -> bool:
+    """Wait until the job has ended, `timeout_s` at most [s]; whether it has.
+
+    Raises UnknownJobError or DeletedJobError.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with service.store.read() as session:
+            running = find_job(session, job_id).state == "running"
+        left_s = deadline - time.monotonic()
+        if not running or left_s <= 0:
+            return not running
+        time.sleep(min(POLL_S, left_s))
+
+
+def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, bool]:
+    """Score a job that has ended again, and whether that changed anything and so made a revision.
 
     Raises UnknownJobError, StillRunsError or ScoreError.
     """
@@ -112,7 +170,8 @@ def rescore(service: Service, job_id: str, reason: str) -> JobSummary:
         raise StillRunsError(f"job {job_id!r} still runs; it is scored when it ends")
     score_job(service, job.id, reason, force=True)
     with service.store.read() as session:
-        return JobSummary.from_row(find_job(session, job_id))
+        rescored = find_job(session, job_id)
+    return JobSummary.from_row(rescored), rescored.revision != job.revision
 
 
 def _scored_job(service: Service, job_id: str) -> Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -28,6 +28,7 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.store import models
 from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.job_labels import show
 from gramwatt.service.store.models import (
     Count,
     Device,
@@ -135,7 +136,10 @@ def refresh_head(session: Session, job: Job) -> None:
         merged = merge([*statements, *_silence_ends(session, job, statements)])
     except ScoreError:
         job.state = "running" if job.silent_us is None else "lost"
-        job.head = job.head or to_text(_nameless_head(job))
+        if not job.head:
+            nameless = _nameless_head(job)
+            job.head = to_text(nameless)
+            show(session, job, nameless)
         return
     job.state = merged.state
     job.project = merged.head.project
@@ -144,7 +148,10 @@ def refresh_head(session: Session, job: Job) -> None:
     stored = json.loads(job.head) if job.head else None
     head = stored if stored and stored["energy_kwh"] else _unscored_head(merged)
     now = {"state": merged.state, "provisional": merged.state == "running"}
-    job.head = to_text({**head, **now, "excluded": exclusion(corrections_of(session, job))})
+    excluded = {"excluded": exclusion(corrections_of(session, job))}
+    shown = cast(JobHead, {**head, **now, **excluded})
+    job.head = to_text(shown)
+    show(session, job, shown)
 
 
 def _last_moments_us(session: Session, job: Job) -> dict[str, int]:

@@ -17,6 +17,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import keep_parts
 from gramwatt.service.rollups.part import StoredPart, parts_of
 from gramwatt.service.store.documents import head_text, split_job
+from gramwatt.service.store.job_labels import show
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.usecases.journal import corrections_of, open_records_of, records_of
@@ -55,8 +56,9 @@ def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool
 def score_job(service: Service, key: int, reason: str, *, force: bool = False) -> None:
     """Store a new revision unless the newest lines are scored; raises ScoreError.
 
-    With `force`, also when they are. Scoring runs outside the transaction. If lines arrived or
-    another process scored meanwhile, it starts over, or leaves it at that process's revision.
+    With `force`, also when they are. A score that is the same to the last digit makes none.
+    Scoring runs outside the transaction. If lines arrived or another process scored meanwhile, it
+    starts over, or leaves it at that process's revision.
     """
     while True:
         with service.store.read() as session:
@@ -94,7 +96,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         session.merge(
             Provisional(job=key, version=seen.version, made_us=now_us, doc=doc, series=series)
         )
-        _store_head(job, document)
+        _store_head(session, job, document)
 
 
 def score_records(
@@ -142,29 +144,20 @@ def _locked(session: Session, key: int) -> Job | None:
 def _store_revision(
     service: Service, key: int, seen: _Snapshot, document: JobDoc, reason: str
 ) -> bool:
-    """Add the revision; False when the job has changed since its records were read."""
+    """Add the revision if it differs; False when the job has changed since it was read."""
     parts = _parts(document)
     with service.store.write() as session:
         job = _locked(session, key)
         if job is None or (job.version, job.revision) != (seen.version, seen.revision):
             return False
-        doc, series = split_job(document)
-        session.add(
-            Score(
-                job=key,
-                revision=document["revision"],
-                made_us=service.now_us(),
-                reason=reason,
-                engine_version=document["method"]["engine_version"],
-                catalog_version=document["method"]["catalog_version"],
-                conformance=document["conformance"],
-                doc=doc,
-                series=series,
-            )
-        )
+        unchanged: JobDoc = {**document, "revision": job.revision}
+        if _is_stored(session, key, unchanged):
+            document = unchanged
+        else:
+            session.add(_revision(key, document, reason, service.now_us()))
         job.revision = document["revision"]
         job.scored_version = seen.version
-        _store_head(job, document)
+        _store_head(session, job, document)
         for table in (Provisional, OpenJournal):
             session.execute(sa.delete(table).where(table.job == key))
         keep_parts(session, job, document, parts)
@@ -184,7 +177,32 @@ def _overflow(error: Exception) -> ScoreError:
     return ScoreError(text, code="figures-overflow")
 
 
-def _store_head(job: Job, document: JobDoc) -> None:
+def _is_stored(session: Session, key: int, document: JobDoc) -> bool:
+    """Whether the job has exactly this revision: the same inputs gave the same score."""
+    wanted = sa.select(Score.doc, Score.series).where(
+        Score.job == key, Score.revision == document["revision"]
+    )
+    stored = session.execute(wanted).one_or_none()
+    return stored is not None and tuple(stored) == split_job(document)
+
+
+def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:
+    doc, series = split_job(document)
+    return Score(
+        job=key,
+        revision=document["revision"],
+        made_us=made_us,
+        reason=reason,
+        engine_version=document["method"]["engine_version"],
+        catalog_version=document["method"]["catalog_version"],
+        conformance=document["conformance"],
+        doc=doc,
+        series=series,
+    )
+
+
+def _store_head(session: Session, job: Job, document: JobDoc) -> None:
     job.head = head_text(document)
+    show(session, job, document, document)
     job.grade = document["data_quality"]["grade"]
     job.notices = len(document["notices"])

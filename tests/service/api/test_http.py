@@ -8,7 +8,9 @@ import pytest
 from gramwatt.sci.journal.records import IntervalRecord
 from gramwatt.service.api import access
 from gramwatt.service.app import create_app
+from gramwatt.service.container import Service
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import rescore
 from gramwatt.service.usecases.lists import decode_cursor, encode_cursor
 from tests.journals import START, body, journal, lines
 
@@ -78,10 +80,16 @@ def test_intervals_page_in_order_of_time(client, light):
     assert {row["energy_j"] for row in first["intervals"]} == {36_000.0}
 
 
+def longer_lived(light):
+    """A client of the app over the same store, where hardware now counts for 5 years, not 4."""
+    config = replace(light.config, lifetime_years=5.0)
+    return create_app(service=Service(config, light.store)).test_client()
+
+
 def test_revisions_newest_first_and_the_old_ones_stay(client, light):
     ingest(light, "job-1", lines(journal()))
-    answer = client.post("/v1/jobs/job-1/rescore", json={"reason": "new catalog"})
-    assert (answer.status_code, answer.json["revision"]) == (200, 2)
+    answer = longer_lived(light).post("/v1/jobs/job-1/rescore", json={"reason": "new catalog"})
+    assert (answer.status_code, answer.json["revision"], answer.json["changed"]) == (200, 2, True)
     rows = client.get("/v1/jobs/job-1/revisions").json["revisions"]
     assert [(row["revision"], row["reason"]) for row in rows] == [(2, "new catalog"), (1, "ended")]
     first = client.get("/v1/jobs/job-1/report?revision=1").json
@@ -184,7 +192,7 @@ def test_a_report_that_the_reader_has_is_not_sent_again(client, light):
     tag = first.headers["ETag"]
     again = client.get("/v1/jobs/job-1/report", headers={"If-None-Match": tag})
     assert (again.status_code, again.data, again.headers["ETag"]) == (304, b"", tag)
-    client.post("/v1/jobs/job-1/rescore", json={})
+    assert rescore(Service(replace(light.config, lifetime_years=5.0), light.store), "job-1", "x")[1]
     changed = client.get("/v1/jobs/job-1/report", headers={"If-None-Match": tag})
     assert (changed.status_code, changed.json["revision"]) == (200, 2)
 

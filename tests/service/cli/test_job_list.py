@@ -125,3 +125,34 @@ def test_no_name_breaks_or_widens_the_list(names, tags, seconds, width):
     assert len(rows) == 1 + len(names)
     assert max(map(cell_len, rows)) <= width
     assert {"Cc", "Cs", "Zl", "Zp"}.isdisjoint(map(unicodedata.category, "".join(rows)))
+
+
+def test_the_same_filters_and_orders_as_the_api(every_sort):
+    def names(*options):
+        code, out, _ = gramwatt("jobs", "--json", *options)
+        assert code == 0
+        return [job["name"][:7] for job in json.loads(out)["jobs"]]
+
+    assert names("--tag", "team:vision") == ["模型模型模型模"]
+    assert names("--tag", "team:vision", "--tag", "run:7") == []
+    assert names("--zone", "DE", "--kind", "training") == ["\x1b[31mre"]
+    assert names("--since", "2026-05-13") == ["at work"]
+    assert names("--until", "2026-05-11") == ["train.p"]
+    assert names("--hardware", "nvidia-h100-sxm5-80", "--sort", "duration", "--limit", "1") == [
+        "train.p"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--sort", "colour"), "no order 'colour'; known: started_at, -started_at, ended_at"),
+        (("--kind", "x"), "no kind 'x'; known: training"),
+        (("--since", "yesterday"), "--since: 'yesterday' is no time with its zone; write 2026"),
+        (("--tag", "team"), "--tag 'team': write key:value, such as team:vision"),
+    ],
+)
+def test_a_filter_without_meaning_is_named(every_sort, options, said):
+    code, out, err = gramwatt("jobs", *options)
+    assert (code, out) == (2, "")
+    assert said in err

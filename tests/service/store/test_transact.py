@@ -107,7 +107,6 @@ def wait_until_in_line(store: Store, number: int) -> None:
         sleep(0.005)
 
 
-
 def test_work_whose_commit_fails_is_not_acknowledged(
     light: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

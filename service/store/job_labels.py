@@ -1,0 +1,68 @@
+"""What lists filter and sort jobs by: columns of the job's row, and labels for what it has many of.
+
+A label is a text such as "tag:team:vision", "hardware:nvidia-h100-sxm5-80" or "zone:FR": one
+column, so that one index finds a job by any of them and the database knows how common each is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.journal.records import parse_time
+from gramwatt.service.store.database import upsert
+from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
+from gramwatt.service.store.timestamps import to_us
+
+TAG, HARDWARE, ZONE = "tag", "hardware", "zone"
+
+
+def label_text(kind: str, text: str) -> str:
+    """The label of a text; its SHA-256 where it is longer than an index of PostgreSQL can hold."""
+    label = f"{kind}:{text}"
+    if len(label) <= LABEL_MOST:
+        return label
+    return f"{kind}:sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def show(session: Session, job: Job, head: JobHead, document: JobDoc | None = None) -> None:
+    """Bring columns and labels of the job in line with its head.
+
+    Only a score knows hardware, and the zones of several nodes: without one they stay.
+    """
+    job.name, job.kind = head["name"], head["kind"]
+    ended_at = head["ended_at"]
+    job.ended_us = None if ended_at is None else to_us(parse_time(ended_at))
+    job.duration_s = head["duration_s"]
+    job.energy_kwh, job.total_g = _value(head["energy_kwh"]), _value(head["total_g"])
+    wanted = {label_text(TAG, f"{name}:{text}") for name, text in head["tags"].items()}
+    replaced = {TAG}
+    if head["zone"] is not None:
+        wanted.add(label_text(ZONE, head["zone"]))
+        replaced.add(ZONE)
+    if document is not None:
+        devices = {device["hardware"] for device in document["devices"]}
+        wanted |= {label_text(HARDWARE, found) for found in devices if found is not None}
+        wanted |= {label_text(ZONE, zone) for zone in document["method"]["zones"]}
+        replaced = {TAG, HARDWARE, ZONE}
+    _replace(session, job.id, wanted, replaced)
+
+
+def _replace(session: Session, key: int, wanted: set[str], kinds: Collection[str]) -> None:
+    """Make `wanted` the job's labels of these kinds."""
+    known = set(session.scalars(sa.select(JobLabel.label).where(JobLabel.job == key)))
+    stale = {label for label in known - wanted if label.partition(":")[0] in kinds}
+    if stale:
+        session.execute(
+            sa.delete(JobLabel).where(JobLabel.job == key, JobLabel.label.in_(sorted(stale)))
+        )
+    upsert(session, JobLabel, [{"job": key, "label": label} for label in sorted(wanted - known)])
+
+
+def _value(figure: QuantityDoc | None) -> float | None:
+    return None if figure is None else figure["value"]

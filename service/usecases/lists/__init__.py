@@ -1,0 +1,21 @@
+"""Lists, page by page: jobs by filter and order, revisions, intervals and projects.
+
+`cursors` cuts a list into pages, `filters` says which jobs and in which order, `job_list`,
+`job_parts` and `projects` answer. Imports `usecases.jobs`, `store`.
+"""
+
+from gramwatt.service.usecases.lists.cursors import decode_cursor, encode_cursor
+from gramwatt.service.usecases.lists.job_list import jobs_page, list_jobs
+from gramwatt.service.usecases.lists.job_parts import intervals_page, revisions_page
+from gramwatt.service.usecases.lists.projects import project_names, projects_page
+
+__all__ = [
+    "decode_cursor",
+    "encode_cursor",
+    "intervals_page",
+    "jobs_page",
+    "list_jobs",
+    "project_names",
+    "projects_page",
+    "revisions_page",
+]

@@ -1,0 +1,106 @@
+"""Which jobs a list shows, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+import sqlalchemy as sa
+from sqlalchemy.orm import InstrumentedAttribute
+
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.journal.records import parse_time
+from gramwatt.service.store.job_labels import HARDWARE, TAG, ZONE, label_text
+from gramwatt.service.store.models import Job, JobLabel
+from gramwatt.service.store.timestamps import to_us
+
+Sort = Literal[
+    "started_at",
+    "-started_at",
+    "ended_at",
+    "-ended_at",
+    "duration",
+    "-duration",
+    "energy",
+    "-energy",
+    "total",
+    "-total",
+]
+SORTS: tuple[str, ...] = get_args(Sort)
+NEWEST_FIRST: Sort = "-started_at"
+_COLUMNS: dict[str, InstrumentedAttribute[Any]] = {
+    "started_at": Job.started_us,
+    "ended_at": Job.ended_us,
+    "duration": Job.duration_s,
+    "energy": Job.energy_kwh,
+    "total": Job.total_g,
+}
+
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?", re.ASCII)
+
+
+def parse_moment(text: str) -> datetime:
+    """The time in an RFC 3339 text, of a date its first moment in UTC; raises RecordError."""
+    if not _MOMENT.fullmatch(text):
+        examples = "2026-05-01 or 2026-05-01T08:00:00Z"
+        raise RecordError(f"{text[:40]!r} is no time with its zone; write {examples}")
+    return parse_time(text if "T" in text else f"{text}T00:00Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """What a job must have to be listed, None for whatever; and the order of the list.
+
+    `since` and `until` bound the start, [since, until). `tags` are texts "key:value", all of which
+    a job must have; `user` is the tag of that name. `hardware` is a catalog id of one of the job's
+    devices, `zone` that of any of its nodes. A `sort` with "-" is descending; jobs whose figure is
+    not known come last in both directions.
+    """
+
+    project: str | None = None
+    kind: str | None = None
+    state: str | None = None
+    name: str | None = None
+    model_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    hardware: str | None = None
+    zone: str | None = None
+    user: str | None = None
+    tags: tuple[str, ...] = ()
+    sort: Sort = NEWEST_FIRST
+
+    @property
+    def column(self) -> InstrumentedAttribute[Any]:
+        """The column that the list is sorted by."""
+        return _COLUMNS[self.sort.removeprefix("-")]
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether the largest comes first."""
+        return self.sort.startswith("-")
+
+    def conditions(self) -> Iterator[sa.ColumnElement[bool]]:
+        """What the filters ask of a row of jobs."""
+        for name in ("project", "kind", "state", "name", "model_id"):
+            value = getattr(self, name)
+            if value is not None:
+                yield getattr(Job, name) == value
+        if self.since is not None:
+            yield Job.started_us >= to_us(self.since)
+        if self.until is not None:
+            yield Job.started_us < to_us(self.until)
+        for label in self._labels():
+            yield Job.id.in_(sa.select(JobLabel.job).where(JobLabel.label == label))
+
+    def _labels(self) -> Iterator[str]:
+        for kind, value in ((HARDWARE, self.hardware), (ZONE, self.zone)):
+            if value is not None:
+                yield label_text(kind, value)
+        if self.user is not None:
+            yield label_text(TAG, f"user:{self.user}")
+        yield from (label_text(TAG, text) for text in self.tags)

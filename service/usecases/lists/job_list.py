@@ -1,0 +1,108 @@
+"""The list of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.analysis.model_totals import model_totals
+from gramwatt.sci.base.document import ModelDoc
+from gramwatt.service.container import Service
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Job, Score
+from gramwatt.service.usecases.answers import JobsAnswer
+from gramwatt.service.usecases.errors import CursorError
+from gramwatt.service.usecases.jobs import JobSummary
+from gramwatt.service.usecases.lists.cursors import MAYBE_FLOAT, MAYBE_INT, cut, decode_cursor
+from gramwatt.service.usecases.lists.filters import JobFilter
+
+
+def list_jobs(
+    service: Service, limit: int, cursor: str | None, **only: Any
+) -> tuple[list[JobSummary], str | None]:
+    """Jobs in order, and the cursor of the next page; `only` is as in JobFilter.
+
+    Raises CursorError for a text that is no cursor of the list in this order.
+    """
+    chosen = JobFilter(**only)
+    after = _position(cursor, chosen) if cursor else None
+    with service.store.read() as session:
+        rows = _rows(session, chosen, after, limit + 1)
+    shown, following = cut(
+        rows, limit, lambda job: (chosen.sort, getattr(job, chosen.column.key), job.id)
+    )
+    return [JobSummary.from_row(job) for job in shown], following
+
+
+def jobs_page(service: Service, limit: int, cursor: str | None, **only: Any) -> JobsAnswer:
+    """The heads of `list_jobs`; raises CursorError.
+
+    With a model, the answer has the sums over all its runs, whatever page, project or state is
+    shown.
+    """
+    jobs, following = list_jobs(service, limit, cursor, **only)
+    answer: JobsAnswer = {"jobs": [job.head for job in jobs], "next_cursor": following}
+    model_id = only.get("model_id")
+    if model_id is not None:
+        answer["model"] = _model_totals(service, model_id)
+    return answer
+
+
+def _position(cursor: str, chosen: JobFilter) -> tuple[Any, int]:
+    kind = MAYBE_INT if chosen.column.type.python_type is int else MAYBE_FLOAT
+    sort, value, key = decode_cursor(cursor, str, kind, int)
+    if sort != chosen.sort:
+        raise CursorError("a cursor of the list in another order; leave it out to start")
+    return value, key
+
+
+def _rows(
+    session: Session, chosen: JobFilter, after: tuple[Any, int] | None, most: int
+) -> Sequence[Job]:
+    """The next rows: by the column those that have it, then by key those that do not.
+
+    Two queries, because each of them reads its index in order.
+    """
+    column, found = chosen.column, list[Job]()
+    wanted = sa.select(Job).where(*chosen.conditions())
+    value, key = after or (None, None)
+    if after is None or value is not None:
+        known = wanted.where(column.is_not(None)).order_by(*_order(chosen, column, Job.id))
+        if after is not None:
+            known = known.where(_beyond(chosen, sa.tuple_(column, Job.id), sa.tuple_(value, key)))
+        found += session.scalars(known.limit(most))
+        key = None
+    if len(found) < most and sa.inspect(Job).columns[column.key].nullable:
+        unknown = wanted.where(column.is_(None)).order_by(*_order(chosen, Job.id))
+        if key is not None:
+            unknown = unknown.where(_beyond(chosen, Job.id, key))
+        found += session.scalars(unknown.limit(most - len(found)))
+    return found
+
+
+def _order(chosen: JobFilter, *columns: Any) -> list[Any]:
+    return [column.desc() if chosen.is_descending else column for column in columns]
+
+
+def _beyond(chosen: JobFilter, place: Any, position: Any) -> sa.ColumnElement[bool]:
+    """Whether a place comes after a position in the order of the list."""
+    beyond: sa.ColumnElement[bool] = place < position if chosen.is_descending else place > position
+    return beyond
+
+
+def _model_totals(service: Service, model_id: str) -> ModelDoc:
+    """The sums over every run of a model, from the newest revision of each."""
+    with service.store.read() as session:
+        runs = session.scalar(
+            sa.select(sa.func.count()).select_from(Job).where(Job.model_id == model_id)
+        )
+        documents = session.scalars(
+            sa.select(Score.doc)
+            .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+            .where(Job.model_id == model_id, Job.state != "running")
+        ).all()
+    scored = [read_job(text) for text in documents]
+    return model_totals(model_id, scored, unscored=(runs or 0) - len(scored))

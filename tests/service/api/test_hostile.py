@@ -1,0 +1,223 @@
+"""Hostile requests of every kind to every route of a real server: refused, in little memory."""
+
+import csv
+import gzip
+import http.client
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gramwatt.service.api.problems import CODES
+from gramwatt.service.app import GROUPS
+from tests.journals import body, journal
+
+JSON, NDJSON = "application/json", "application/x-ndjson"
+PROBLEM = "application/problem+json"
+MEMORY_MOST_B = 300e6
+OPERATIONS = [operation for group in GROUPS for operation in group.operations]
+DEEP = 100_000
+MIB = 2**20
+
+BODIES = {
+    "arrays": b"[" * DEEP,
+    "objects": b'{"a":' * DEEP,
+    "deep-but-whole": b"[" * DEEP + b"]" * DEEP,
+    "deep-in-a-field": b'{"tags":' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}",
+    "nan": b'{"pue": NaN, "hours": NaN, "power_w": NaN}',
+    "infinity": b'{"pue": -Infinity, "hours": Infinity}',
+    "too-large": b'{"pue": 1e300, "hours": 1e300, "power_w": 1e300, "count": 1e300}',
+    "beyond-floats": b'{"pue": 1e999, "hours": 1e999}',
+    "many-digits": b'{"pue": ' + b"9" * 100_000 + b"}",
+    "utf-16": '{"name": "x"}'.encode("utf-16"),
+    "latin-1": b'{"name": "\xff\xfe"}',
+    "overlong": b'{"name": "\xc0\xaf"}',
+    "byte-order-mark": b'\xef\xbb\xbf{"colour": 1}',
+    "half-a-pair": b'{"name": "\\ud800", "reason": "\\udfff"}',
+    "nul": b'{"name": "a\\u0000b", "reason": "a\\u0000b"}',
+    "twice": b'{"name": "a", "name": "b", "reason": "a", "reason": "b"}',
+    "twice-inside": b'{"tags": {"a": "1", "a": "2"}}',
+    "empty": b"",
+    "null": b"null",
+    "text": b'"x"',
+    "list": b"[1, 2]",
+    "prototype": b'{"__proto__": {}, "constructor": 1}',
+    "long-text": b'{"name": "' + b"x" * 8 * MIB + b'"}',
+    "many-fields": b"{" + b",".join(b'"f%d": 1' % n for n in range(200_000)) + b"}",
+    "white": b" " * 8 * MIB,
+    "above-the-limit": b"x" * 17 * MIB,
+}
+LINES = {
+    **BODIES,
+    "many-bad": b"1\n" * 1_000_000,
+    "many-empty": b"\n" * 1_000_000,
+    "one-long": b"[" * 8 * MIB,
+}
+PACKED = ("arrays", "nul", "many-bad", "above-the-limit")
+PARTS = (
+    "..", "%2e%2e", "a%2fb", "..%2f..%2fetc%2fpasswd", "%00", "a%00b", "%ff%fe", "%c0%af",
+    "%0d%0aX-Evil:%201", "x" * 8000, "<script>", "%3Cscript%3E", "'%20OR%201=1--", ".",
+    "%E2%80%AE", "-1",
+)  # fmt: skip
+QUERIES = (
+    "limit=1e300", "limit=nan", "limit=-1", "limit=99999999999999999999", "cursor=%00",
+    "cursor=%ff", "project=%00", "project=%ff", "tag=" + "x" * 5000, "revision=9223372036854775808",
+    "&".join(["tag=a:b"] * 2000), "name[$ne]=1", "__proto__=1", "since=%00", "sort=id;DROP",
+    "timeout_s=1e9", "=", "%00=1", "a" * 9000,
+)  # fmt: skip
+
+
+class Server:
+    """A server of its own process, and raw requests to it."""
+
+    def __init__(self, process, port, home):
+        self.process, self.port = process, port
+        key = home / "server.key"
+        self.key = {"Authorization": f"Bearer {key.read_text().strip()}"} if key.exists() else {}
+
+    def ask(self, method, path, sent=None, media=JSON, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        given = {**self.key, **headers}
+        if sent is not None:
+            given |= {"Content-Type": media, "Content-Length": str(len(sent))}
+        for name, value in given.items():
+            connection.putheader(name, value)
+        with suppress(BrokenPipeError, ConnectionResetError):  # refused before it was all sent
+            connection.endheaders(sent)
+        try:
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        except (ConnectionResetError, http.client.RemoteDisconnected):
+            return 0, {}, b""
+        finally:
+            connection.close()
+
+    def peak_b(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    home = tmp_path_factory.mktemp("hostile")
+    environ = {"GRAMWATT_HOME": str(home), "PATH": "/usr/bin:/bin", "HOME": str(home)}
+    line = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
+    log = home / "log"
+    with log.open("wb") as stream, subprocess.Popen(line, env=environ, stderr=stream) as process:
+        deadline = time.monotonic() + 60
+        while not (
+            found := re.search(r"gramwatt serves http://127\.0\.0\.1:(\d+)", log.read_text())
+        ):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        made = Server(process, int(found[1]), home)
+        try:
+            status, _, answer = made.ask("POST", "/v1/jobs/job-1/records", body(journal()), NDJSON)
+            assert status == 200, answer
+            yield made
+            assert process.poll() is None
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def address(operation, part="job-1"):
+    return re.sub(r"<[a-z_]+>", lambda _: part, operation.rule)
+
+
+def check(found, said):
+    status, headers, content = found
+    assert 0 < status < 500, said
+    if status >= 400 and headers["Content-Type"] == PROBLEM:
+        document = json.loads(content)
+        assert (document["status"], document["code"] in CODES) == (status, True), said
+        assert len(content) < 20_000, said
+    return status
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(server, name):
+    for operation in OPERATIONS:
+        if operation.body is not None:
+            said = f"{name} to {operation.method} {operation.rule}"
+            found = server.ask(operation.method, address(operation), BODIES[name])
+            assert check(found, said) in (400, 404, 409, 413, 415, 422), said
+            assert found[1]["Content-Type"] == PROBLEM, said
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines(server, name):
+    found = server.ask("POST", "/v1/jobs/job-1/records", LINES[name], NDJSON)
+    status = check(found, name)
+    if status == 200:
+        answer = json.loads(found[2])
+        assert (answer["accepted"], answer["duplicate"]) == (0, 0)
+        assert len(found[2]) < MIB
+    if name in PACKED:
+        packed = gzip.compress(LINES[name])
+        zipped = {"Content-Encoding": "gzip"}
+        check(server.ask("POST", "/v1/jobs/job-1/records", packed, NDJSON, **zipped), name)
+
+
+def test_paths(server):
+    for operation in OPERATIONS:
+        if "<" not in operation.rule:
+            continue
+        for part in PARTS:
+            sent = b"{}" if operation.body is not None or operation.takes_lines else None
+            found = server.ask(operation.method, address(operation, part), sent)
+            status = check(found, f"{operation.method} {address(operation, part)[:80]}")
+            assert status not in (200, 201), (operation.rule, part)
+            assert b"root:" not in found[2]
+            assert "X-Evil" not in found[1]
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "//etc/passwd", "/%2e%2e/x", "*"):
+        assert server.ask("GET", path)[0] in (308, 400, 401, 404), path
+
+
+def test_queries(server):
+    for operation in OPERATIONS:
+        if operation.method == "GET":
+            for query in QUERIES:
+                found = server.ask("GET", f"{address(operation)}?{query}")
+                status = check(found, f"{operation.rule}?{query[:60]}")
+                assert status in (400, 401, 404, 414, 422, 431), (operation.rule, query[:60])
+
+
+def test_headers(server):
+    for headers in (
+        {"If-Match": '"' * 2000},
+        {"If-None-Match": "W/" * 5000},
+        {"Idempotency-Key": "\x7f\xff"},
+        {"Accept": "*/*;q=nan," * 500},
+        {"Content-Encoding": "br"},
+    ):
+        found = server.ask("PATCH", "/v1/jobs/job-1", b'{"zone": "Atlantis"}', **headers)
+        assert check(found, str(headers)[:60]) in (400, 412, 415, 422)
+        check(server.ask("GET", "/v1/jobs/job-1/report", **headers), str(headers)[:60])
+
+
+def test_names_are_text_wherever_they_are_shown(server):
+    for name in ("<script>alert(1)</script>", '=HYPERLINK("http://x";"y")', "@SUM(1)"):
+        sent = json.dumps({"name": name, "project": name, "tags": {"team": name}}).encode()
+        assert server.ask("PATCH", "/v1/jobs/job-1", sent)[0] == 200
+        status, _, page = server.ask("GET", "/")
+        assert (status, b"<script>alert" in page) == (200, False)
+        status, _, table = server.ask("GET", "/v1/reports/monthly/2026-05.csv")
+        assert status == 200
+        cells = [cell for row in csv.reader(io.StringIO(table.decode())) for cell in row]
+        assert any(name in cell for cell in cells)
+        assert not [cell for cell in cells if cell.startswith(name)] or name.startswith("<")
+
+
+def test_the_server_is_well_and_small_after_all_that(server):
+    status, _, answer = server.ask("GET", "/v1/jobs/job-1")
+    assert (status, json.loads(answer)["energy_kwh"]["value"]) == (200, pytest.approx(0.03))
+    assert server.peak_b() <= MEMORY_MOST_B, f"{server.peak_b() / 1e6:.0f} MB"
