@@ -12,6 +12,7 @@ from flask import Flask, Response
 from gramwatt.service import logs
 from gramwatt.service.api import (
     access,
+    budgets,
     compat,
     estimates,
     health,
@@ -44,6 +45,7 @@ GROUPS: tuple[Routes, ...] = (
     suggestions.routes,
     schedules.routes,
     planning.routes,
+    budgets.routes,
     compat.routes,
     keys.routes,
     health.routes,

@@ -30,6 +30,19 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSettings:
+    """How alerts are sent: docs/budgets.md describes the variables.
+
+    `webhook_hosts` may be sent to although they are not public, and without TLS.
+    """
+
+    webhook_secret: str = field(default="", repr=False)
+    webhook_hosts: tuple[str, ...] = ()
+    smtp_url: str = field(default="", repr=False)
+    mail_from: str = "gramwatt@localhost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceConfig:
     """The settings of the service; docs/deploy.md lists them.
 
@@ -56,6 +69,7 @@ class ServiceConfig:
     backup_dir: Path | None = None
     backup_keep: int = 7
     log: Form = "text"
+    alerts: AlertSettings = AlertSettings()
     clock: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     @property
@@ -90,6 +104,12 @@ def from_environment(
         log=_log_form(env),
         hosts=tuple(_words(env, "GRAMWATT_HOSTS")),
         trusted_proxies=tuple(_networks(env, "GRAMWATT_TRUSTED_PROXIES")),
+        alerts=AlertSettings(
+            webhook_secret=env.get("GRAMWATT_WEBHOOK_SECRET", ""),
+            webhook_hosts=tuple(_words(env, "GRAMWATT_WEBHOOK_HOSTS")),
+            smtp_url=env.get("GRAMWATT_SMTP_URL", ""),
+            mail_from=env.get("GRAMWATT_MAIL_FROM", "gramwatt@localhost"),
+        ),
     )
 
 

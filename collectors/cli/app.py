@@ -91,6 +91,9 @@ def _add_run(app: typer.Typer) -> None:
         verbose: Annotated[
             bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
         ] = False,
+        budget: Annotated[
+            bool, typer.Option("--budget", help="Refuse to start when the project's is spent.")
+        ] = False,
     ) -> None:
         """Run a command, measure it, and print its energy and score on stderr at the end.
 
@@ -107,7 +110,7 @@ def _add_run(app: typer.Typer) -> None:
             "kind": kind,
             "tags": tag or None,
         }
-        sys.exit(run_command(context.args, args, strict, json_summary, verbose))
+        sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget))
 
 
 def run_command(
@@ -116,6 +119,7 @@ def run_command(
     strict: bool,
     json_summary: Path | None,
     verbose: bool = False,
+    budget: bool = False,
 ) -> int:
     """Check the arguments, measure the command, print its line; returns the exit code."""
     if text := refused():
@@ -127,6 +131,8 @@ def run_command(
     except run.UsageError as error:
         print_message(str(error))
         return USAGE
+    if budget and not _within_budget(config, strict):
+        return FAILED
     given = {key: value for key, value in args.items() if value is not None}
     if "tags" in given:
         given["tags"] = dict(config.tags)
@@ -143,6 +149,13 @@ def run_command(
             see = f"gramwatt job {done.job_id}"
             print_message(f"the figures could not be made ({error!r}); see `{see}`")
     return done.outcome.exit_code
+
+
+def _within_budget(config: Config, strict: bool) -> bool:
+    from gramwatt.collectors.cli.budget import allows
+    from gramwatt.collectors.client.client import switched_off
+
+    return switched_off() or allows(config, strict=strict)
 
 
 def _prepare_end() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gramwatt.service.cli import (
+    budgets,
     corrections,
     database,
     export,
@@ -63,6 +64,7 @@ def add_commands(app: typer.Typer) -> None:
     incoming.command("codecarbon")(imports.import_codecarbon)
     incoming.command("intensity")(imports.import_intensity)
     app.add_typer(incoming, name="import")
+    app.add_typer(budgets.budget_app(), name="budget")
 
 
 def serve(

@@ -87,11 +87,11 @@ def differences(store: Store) -> list[str]:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    from gramwatt.service.store.access import ApiKey
+    from gramwatt.service.store.tables import METADATA
 
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        return [str(change) for change in compare_metadata(context, ApiKey.metadata)]
+        return [str(change) for change in compare_metadata(context, METADATA)]
 
 
 def _make_private(path: Path) -> None:

@@ -22,7 +22,7 @@ from gramwatt.sci.base.errors import StoreError
 from gramwatt.service.store.access import audit_unlocked
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import is_current, is_known, upgrade
-from gramwatt.service.store.models import Base
+from gramwatt.service.store.tables import METADATA
 
 BATCH = 2000
 """Rows read and written at a time."""
@@ -124,7 +124,7 @@ def restore(store: Store, path: Path, old: Path, *, replace: bool = False) -> bo
 
 def _tables() -> Sequence[sa.Table]:
     """Every table with data, each after those it refers to."""
-    return [table for table in Base.metadata.sorted_tables if not table.info.get("transient")]
+    return [table for table in METADATA.sorted_tables if not table.info.get("transient")]
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from datetime import timedelta
 
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.backups import back_up
+from gramwatt.service.usecases.budgets.alerts import check_budgets
+from gramwatt.service.usecases.budgets.outbox import deliver
 from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
 from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
@@ -58,4 +60,8 @@ TASKS: Mapping[str, Task] = {
     "backup": Task(
         timedelta(days=1), back_up, "write a backup to GRAMWATT_BACKUP_DIR, if that is set"
     ),
+    "budgets": Task(
+        timedelta(minutes=5), check_budgets, "record the thresholds of budgets that are reached"
+    ),
+    "outbox": Task(timedelta(seconds=30), deliver, "deliver the messages of alerts"),
 }

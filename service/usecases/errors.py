@@ -13,6 +13,7 @@ UseCaseError
 ├── CorrectionError       a correction without a meaning (carries the field and close names)
 ├── UnknownRunError       no such run of a codecarbon client
 ├── RefusedMessageError   a message of a codecarbon client without a meaning
+├── UnknownBudgetError    no such budget
 ├── NoDataError           nothing was measured in that month
 ├── KeyNameError          a key's name that is taken, or no name
 ├── UnknownKeyError       no such key
@@ -137,6 +138,10 @@ class BeingAnsweredError(UseCaseError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the first request of key {key[:40]!r} is being answered; ask again")
+class UnknownBudgetError(UseCaseError):
+    """The project has no budget of that month."""
+
+    code = "unknown-budget"
 
 
 class NoDataError(UseCaseError):

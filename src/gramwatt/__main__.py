@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from gramwatt.collectors.journal.sync import Store
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor"})
-SERVICE_COMMANDS = frozenset({"serve", "jobs", "job", "rm", "report", "export", "db", "demo"})
+SERVICE_COMMANDS = frozenset(
+    {"serve", "jobs", "job", "rm", "report", "export", "import", "budget", "db", "demo"}
+)
 
 
 def main() -> None:

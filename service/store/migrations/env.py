@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from gramwatt.service.store.access import ApiKey
+from gramwatt.service.store.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=ApiKey.metadata,
+    target_metadata=METADATA,
     compare_type=True,
     render_as_batch=True,
 )

@@ -4,12 +4,13 @@
 `job_parts` and `projects` answer. Imports `usecases.jobs`, `store`.
 """
 
-from gramwatt.service.usecases.lists.cursors import decode_cursor, encode_cursor
+from gramwatt.service.usecases.lists.cursors import cut, decode_cursor, encode_cursor
 from gramwatt.service.usecases.lists.job_list import jobs_page, list_jobs
 from gramwatt.service.usecases.lists.job_parts import intervals_page, revisions_page
 from gramwatt.service.usecases.lists.projects import project_names, projects_page
 
 __all__ = [
+    "cut",
     "decode_cursor",
     "encode_cursor",
     "intervals_page",

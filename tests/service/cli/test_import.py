@@ -183,27 +183,24 @@ def intensity(zone):
     return read_catalog(None).zone(zone).intensity.value
 
 
-@pytest.mark.parametrize(
-    ("fields", "zone", "region"),
-    [
+def test_the_place_of_a_row(emissions):
+    fallback = {"latitude": "46.8", "longitude": "-71.2"}
+    gcp = {"cloud_provider": "gcp", "on_cloud": "Y"}
+    places = [
         ({"country_iso_code": "CAN", "region": "quebec", "latitude": "46.81"}, "CA-QC", None),
-        ({"country_iso_code": "CAN", "region": "Quebec"}, None, None),
+        ({"country_iso_code": "CAN", "region": "Quebec", **fallback}, None, None),
         ({"country_iso_code": "USA", "region": "california"}, "US", None),
         ({"country_iso_code": "", "region": ""}, None, None),
-        (
-            {"cloud_provider": "gcp", "cloud_region": "europe-west1", "on_cloud": "Y"},
-            "BE",
-            "gcp:europe-west1",
-        ),
-        ({"cloud_provider": "gcp", "cloud_region": "moon-1", "on_cloud": "Y"}, "FR", None),
-    ],
-)
-def test_the_place_of_a_row(emissions, fields, zone, region):
-    fallback = {"latitude": "46.8", "longitude": "-71.2"} if "region" in fields else {}
-    imported(emissions(row(1, **{**fallback, **fields})))
-    found = job(f"codecarbon-{RUN}1")
-    assert (found["zone"], found["region"]) == (zone, region)
-    assert (found["conformance"] == "not-sci") == (zone is None)
+        ({**gcp, "cloud_region": "europe-west1"}, "BE", "gcp:europe-west1"),
+        ({**gcp, "cloud_region": "moon-1"}, "FR", None),
+    ]
+    imported(emissions(*(row(n, **fields) for n, (fields, _, _) in enumerate(places))))
+    heads = json.loads(gramwatt("jobs", "--json")[1])["jobs"]
+    found = {head["job_id"]: head for head in heads}
+    for number, (_, zone, region) in enumerate(places):
+        head = found[f"codecarbon-{RUN}{number}"]
+        assert (head["zone"], head["region"]) == (zone, region)
+        assert (head["conformance"] == "not-sci") == (zone is None)
 
 
 def test_runs_without_an_id_are_told_apart_by_their_figures(emissions):

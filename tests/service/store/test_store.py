@@ -42,10 +42,7 @@ def test_head_is_the_newest_script():
     assert ScriptDirectory.from_config(migrate._config(None)).get_heads() == [HEAD]
 
 
-@pytest.mark.parametrize(
-    "revision",
-    ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0012"],
-)
+@pytest.mark.parametrize("revision", [f"{number:04d}" for number in range(1, 15)])
 def test_a_store_of_an_earlier_release_keeps_its_jobs(database_url, clock, tmp_path, revision):
     store = Store(database_url)
     make_earlier(store, revision)

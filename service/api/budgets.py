@@ -1,0 +1,90 @@
+"""Budgets of projects, how they stand, and the messages of their alerts."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from pydantic import Field
+
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.support import Page, ProjectQuery, caller, service
+from gramwatt.service.usecases.budgets.budgets import (
+    THRESHOLDS,
+    BudgetRow,
+    BudgetsAnswer,
+    NewBudget,
+    budgets_page,
+    remove_budget,
+    set_budget,
+)
+from gramwatt.service.usecases.budgets.outbox import OutboxAnswer, outbox_page
+from gramwatt.service.usecases.month import MONTH
+
+routes = Routes("budgets")
+
+Month = Annotated[str, Field(pattern=f"^{MONTH}$", description="YYYY-MM, UTC.")]
+Percent = Annotated[float, Field(gt=0, le=1000)]
+
+
+class BudgetsQuery(Page, ProjectQuery):
+    """Which budgets, and the month in which they are shown (the present one by default)."""
+
+    month: Month | None = None
+
+
+class BudgetBody(Strict):
+    """A budget in kgCO2e: of one month, or without `month` of every month without its own.
+
+    Each threshold is a percent of it, and reached once a month; that is told to `webhook` and
+    `email`.
+    """
+
+    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+    limit_kg: float = Field(gt=0, le=1e12, allow_inf_nan=False)
+    month: Month | None = None
+    thresholds: list[Percent] = Field(default=list(THRESHOLDS), min_length=1, max_length=20)
+    webhook: str | None = Field(None, min_length=1, max_length=2048, pattern=r"^[^\x00]+$")
+    email: str | None = Field(None, min_length=3, max_length=254, pattern=r"^[^\x00]+$")
+
+
+class RemovedQuery(Strict):
+    """The budget to remove: that of a month, or without `month` that of every month."""
+
+    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+    month: Month | None = None
+
+
+class RemovedBudget(TypedDict):
+    """The budget that was removed."""
+
+    project: str
+    month: str | None
+
+
+@routes.get("/v1/budgets", access=Access.READ)
+def list_budgets(query: BudgetsQuery) -> BudgetsAnswer:
+    """Budgets by project: how far each is spent, its forecast to the month's end, its alerts."""
+    return budgets_page(service(), query.limit, query.cursor, query.project, query.month)
+
+
+@routes.post("/v1/budgets", "forbidden", access=Access.ADMIN)
+def put_budget(body: BudgetBody) -> BudgetRow:
+    """Set the budget of a project, in place of its budget for the same month.
+
+    A webhook goes to a public host by https, or to one of GRAMWATT_WEBHOOK_HOSTS.
+    """
+    return set_budget(service(), NewBudget(**body.model_dump()), by=caller().name)
+
+
+@routes.delete("/v1/budgets", "unknown-budget", "forbidden", access=Access.ADMIN)
+def delete_budget(query: RemovedQuery) -> RemovedBudget:
+    """Remove a budget; the alerts that it made stay on record."""
+    remove_budget(service(), query.project, query.month, by=caller().name)
+    return {"project": query.project, "month": query.month}
+
+
+@routes.get("/v1/outbox", access=Access.READ)
+def list_messages(query: Page) -> OutboxAnswer:
+    """Messages of alerts, newest first: sent, waiting with the reason, or given up."""
+    return outbox_page(service(), query.limit, query.cursor)

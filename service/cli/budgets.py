@@ -1,0 +1,204 @@
+"""The commands `gramwatt budget ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gramwatt.service.cli.common import AsJson, author, open_service, print_json, stop
+
+if TYPE_CHECKING:
+    from gramwatt.service.container import Service
+    from gramwatt.service.usecases.budgets.budgets import BudgetRow
+    from gramwatt.service.usecases.budgets.outbox import OutboxRow
+
+PAGE = 500
+Month = Annotated[
+    str | None, typer.Option(help="YYYY-MM; a budget of this month only. [every month]")
+]
+ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="The project's name.")]
+
+
+def budget_app() -> typer.Typer:
+    """The group of commands."""
+    app = typer.Typer(no_args_is_help=True, help="Set and watch what projects may emit in a month.")
+    app.command("set")(budget_set)
+    app.command("list")(budget_list)
+    app.command("rm")(budget_rm)
+    app.command("check")(budget_check)
+    app.command("outbox")(budget_outbox)
+    return app
+
+
+def budget_set(
+    project: ProjectName,
+    kg: Annotated[float, typer.Argument(metavar="KG", help="kgCO2e in a month.")],
+    month: Month = None,
+    threshold: Annotated[
+        list[float] | None,
+        typer.Option(help="Percent at which an alert is made; may be repeated. [50, 80, 100]"),
+    ] = None,
+    webhook: Annotated[str | None, typer.Option(help="https://... to POST alerts to.")] = None,
+    email: Annotated[str | None, typer.Option(help="Address to send alerts to.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set the budget of a project, in place of its budget for the same month."""
+    from gramwatt.service.usecases.budgets.budgets import THRESHOLDS, NewBudget, set_budget
+    from gramwatt.service.usecases.errors import CorrectionError
+
+    _check_month(month)
+    new = NewBudget(
+        project=project,
+        limit_kg=kg,
+        month=month,
+        thresholds=threshold or THRESHOLDS,
+        webhook=webhook,
+        email=email,
+    )
+    with _current() as service:
+        try:
+            row = set_budget(service, new, by=author())
+        except CorrectionError as error:
+            stop(2, str(error))
+    _print(row, as_json)
+
+
+def budget_list(
+    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    month: Annotated[str | None, typer.Option(help="As they stand in YYYY-MM. [now]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Every budget: what is spent of it, and where the month will end."""
+    from gramwatt.service.usecases.budgets.budgets import budgets_page
+
+    _check_month(month)
+    rows: list[BudgetRow] = []
+    with _current() as service:
+        cursor = None
+        while not rows or cursor:
+            page = budgets_page(service, PAGE, cursor, project, month)
+            rows += page["budgets"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+    if as_json:
+        print_json({"budgets": rows, "next_cursor": None})
+    elif rows:
+        print("\n\n".join("\n".join(_lines(row)) for row in rows))
+    else:
+        print("no budget; set one: gramwatt budget set PROJECT KG")
+
+
+def budget_rm(project: ProjectName, month: Month = None) -> None:
+    """Remove a budget; its alerts stay on record."""
+    from gramwatt.service.usecases.budgets.budgets import remove_budget
+    from gramwatt.service.usecases.errors import UnknownBudgetError
+
+    _check_month(month)
+    with _current() as service:
+        try:
+            remove_budget(service, project, month, by=author())
+        except UnknownBudgetError as error:
+            stop(1, str(error))
+    print("removed")
+
+
+def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
+    """How the budget of a project stands this month; exit code 1 when it is spent."""
+    from gramwatt.service.usecases.budgets.budgets import budget_of, budget_row, this_month
+
+    with open_service() as service:
+        budget = budget_of(service, project, month := this_month(service))
+        row = None if budget is None else budget_row(service, budget, month)
+    if as_json:
+        print_json({"budgets": [] if row is None else [row], "next_cursor": None})
+    elif row is None:
+        stop(1, f"project {project!r} has no budget; set one: gramwatt budget set {project} KG")
+    else:
+        _print(row, as_json)
+    if row is not None and row["status"] == "spent":
+        raise typer.Exit(1)
+
+
+def budget_outbox(as_json: AsJson = False) -> None:
+    """The messages of alerts: sent, waiting with the reason, or given up."""
+    from gramwatt.service.usecases.budgets.outbox import outbox_page
+
+    with _current() as service:
+        page = outbox_page(service, PAGE, None)
+    if as_json:
+        print_json(page)
+    elif page["messages"]:
+        print("\n".join(_message_line(message) for message in page["messages"]))
+    else:
+        print("no message")
+
+
+@contextmanager
+def _current() -> Iterator[Service]:
+    """The service with up-to-date tables."""
+    from gramwatt.service.store.migrate import upgrade
+
+    with open_service() as service:
+        upgrade(service.store)
+        yield service
+
+
+def _check_month(month: str | None) -> None:
+    import re
+
+    from gramwatt.service.usecases.month import MONTH
+
+    if month is not None and not re.fullmatch(MONTH, month):
+        stop(2, f"--month {month!r} is not a month; write YYYY-MM")
+
+
+def _print(row: BudgetRow, as_json: bool) -> None:
+    print_json(row) if as_json else print("\n".join(_lines(row)))
+
+
+def _lines(row: BudgetRow) -> list[str]:
+    from gramwatt.reports.printable import clean
+    from gramwatt.sci.base.formatting import UNKNOWN, minute_text, plain, text
+
+    when = f"{row['month']} only" if row["month"] else "every month"
+    share = row["spent_share"]
+    spent = f"{text(row['spent_kg'])}, {share:.0%}" if share is not None else UNKNOWN
+    ahead = row["forecast_kg"]
+    rows = [
+        ("Project", row["project"]),
+        ("Budget", f"{row['limit_kg']:g} kg CO2e, {when}; {row['status']}"),
+        (f"In {row['for_month']}", spent),
+        ("Month's end", text(ahead) if ahead else f"no forecast: {row['forecast_reason']}"),
+        ("Alerts at", ", ".join(f"{percent:g} %" for percent in row["thresholds"])),
+    ]
+    rows += [
+        ("Reached", f"{alert['threshold']:g} %, {minute_text(alert['at'])} UTC")
+        for alert in row["alerts"]
+    ]
+    told = [target for target in (row["webhook"], row["email"]) if target]
+    rows += [("Told", ", ".join(told))] if told else []
+    if row["jobs_running"]:
+        rows.append(("Running", f"{row['jobs_running']} jobs, with what they emitted so far"))
+    if row["jobs_unknown"]:
+        rows.append(("Unknown", f"{row['jobs_unknown']} jobs, whose whole sum is not known"))
+    return [plain(f"{name:<12} {clean(value)}") for name, value in rows]
+
+
+def _message_line(row: OutboxRow) -> str:
+    from gramwatt.reports.printable import clean
+    from gramwatt.sci.base.formatting import minute_text
+
+    parts = [
+        f"{row['id']}  {row['state']:<7}  {minute_text(row['made_at'])} UTC",
+        f"{row['project']} {row['month']} at {row['threshold']:g} %",
+        f"{row['channel']} {row['target']}",
+    ]
+    if row["state"] != "sent" and row["error"]:
+        parts.append(f"attempt {row['attempts']}: {row['error']}")
+    if row["state"] == "waiting" and row["next_at"]:
+        parts.append(f"next {minute_text(row['next_at'])} UTC")
+    return clean(", ".join(parts))

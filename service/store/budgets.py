@@ -1,0 +1,68 @@
+"""The tables of budgets: what projects may emit, thresholds reached, and messages about them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from gramwatt.service.store.models import (
+    AutoKey,
+    Base,
+    Document,
+    Figure,
+    Label,
+    Timestamp,
+    Word,
+)
+
+
+class Budget(Base):
+    """What a project may emit in a month [gCO2e]; without a month, in every month without its own.
+
+    `thresholds` are percents as a JSON list; an alert goes to `webhook` and `email`, where set.
+    """
+
+    __tablename__ = "budgets"
+
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    limit_g: Mapped[Figure]
+    thresholds: Mapped[Document]
+    webhook: Mapped[str | None] = mapped_column(String(2048))
+    email: Mapped[Label | None]
+    set_us: Mapped[Timestamp]
+    set_by: Mapped[Label]
+
+
+class Alert(Base):
+    """A threshold [percent] that a project has reached in a month; `doc` is what is sent of it."""
+
+    __tablename__ = "alerts"
+
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    threshold: Mapped[Figure] = mapped_column(primary_key=True)
+    made_us: Mapped[Timestamp]
+    doc: Mapped[Document]
+
+
+class OutboxMessage(Base):
+    """A message to deliver, and what became of it; `next_us` is when it is tried, or claimed until.
+
+    `key` names the alert and the channel, so that no alert is sent twice by one channel.
+    """
+
+    __tablename__ = "outbox"
+    __table_args__ = (Index(None, "sent_us", "next_us"),)
+
+    id: Mapped[AutoKey]
+    project: Mapped[Label]
+    key: Mapped[str] = mapped_column(String(1024), unique=True)
+    channel: Mapped[Word]
+    target: Mapped[str] = mapped_column(String(2048))
+    doc: Mapped[Document]
+    made_us: Mapped[Timestamp]
+    attempts: Mapped[int]
+    next_us: Mapped[Timestamp | None]
+    sent_us: Mapped[Timestamp | None]
+    error: Mapped[Label | None]

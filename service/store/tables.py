@@ -1,0 +1,10 @@
+"""Every table of the store, whichever module describes it."""
+
+from __future__ import annotations
+
+from gramwatt.service.store import access, budgets
+from gramwatt.service.store.models import Base
+
+MODULES = (access, budgets)
+"""Modules with tables beside those of `models`."""
+METADATA = Base.metadata
