@@ -52,11 +52,10 @@ def allows(config: Config, *, strict: bool) -> bool:
 
 
 def _row(config: Config) -> dict[str, Any] | None:
-    """The project's budget as `GET /v1/budgets` answers it; None where none is set."""
+    """The project's budget as `GET /v1/budgets/check` answers it; None where none is set."""
     document = _from_server(config) if config.server else _from_store(config)
-    rows = document["budgets"]
-    own = [row for row in rows if row["month"] is not None]  # one of this month comes first
-    return next(iter([*own, *rows]), None)
+    row: dict[str, Any] | None = document["budget"]
+    return row
 
 
 def _text(row: dict[str, Any]) -> str:
@@ -102,22 +101,28 @@ def _from_server(config: Config) -> dict[str, Any]:
     except TimeoutError:
         raise BudgetUnknown(f"{shown} did not answer within {SERVER_LIMIT_S:g} s") from None
     except (OSError, ValueError) as error:
-        raise BudgetUnknown(f"{shown} could not be asked ({type(error).__name__})") from None
+        status = getattr(error, "code", None)
+        why = f"it answers {status}" if status else type(error).__name__
+        raise BudgetUnknown(f"{shown} could not be asked ({why})") from None
 
 
 def _get(config: Config) -> bytes:
-    import time
     import urllib.parse
     import urllib.request
+
+    from gramwatt.collectors.common import server_key
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *_: Any) -> None:
             """Follow none: the key is not for another server."""
 
-    query = {"project": config.project, "month": time.strftime("%Y-%m", time.gmtime())}
-    address = f"{config.server}/v1/budgets?{urllib.parse.urlencode(query)}"
-    headers = {"Authorization": f"Bearer {config.api_key}"} if config.api_key else {}
-    request = urllib.request.Request(address, headers=headers)  # noqa: S310  # config checks it
+    server = config.server or ""
+    query = urllib.parse.urlencode({"project": config.project})
+    key = config.api_key or server_key.for_server(config.home, server)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    request = urllib.request.Request(  # noqa: S310  # the configuration takes http and https only
+        f"{server}/v1/budgets/check?{query}", headers=headers
+    )
     with urllib.request.build_opener(NoRedirect).open(request, timeout=SERVER_LIMIT_S) as answer:
         content: bytes = answer.read(ANSWER_MOST_B)
     return content

@@ -14,9 +14,11 @@ from gramwatt.service.usecases.budgets.budgets import (
     BudgetRow,
     BudgetsAnswer,
     NewBudget,
+    StandingAnswer,
     budgets_page,
     remove_budget,
     set_budget,
+    standing,
 )
 from gramwatt.service.usecases.budgets.outbox import OutboxAnswer, outbox_page
 from gramwatt.service.usecases.month import MONTH
@@ -48,6 +50,12 @@ class BudgetBody(Strict):
     email: str | None = Field(None, min_length=3, max_length=254, pattern=r"^[^\x00]+$")
 
 
+class CheckedQuery(Strict):
+    """The project that a job belongs to."""
+
+    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+
+
 class RemovedQuery(Strict):
     """The budget to remove: that of a month, or without `month` that of every month."""
 
@@ -66,6 +74,12 @@ class RemovedBudget(TypedDict):
 def list_budgets(query: BudgetsQuery) -> BudgetsAnswer:
     """Budgets by project: how far each is spent, its forecast to the month's end, its alerts."""
     return budgets_page(service(), query.limit, query.cursor, query.project, query.month)
+
+
+@routes.get("/v1/budgets/check", access=Access.INGEST)
+def check_budget(query: CheckedQuery) -> StandingAnswer:
+    """How the budget of a project stands this month: what a job asks before it starts."""
+    return standing(service(), query.project)
 
 
 @routes.post("/v1/budgets", "forbidden", access=Access.ADMIN)

@@ -108,13 +108,13 @@ def budget_rm(project: ProjectName, month: Month = None) -> None:
 
 def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
     """How the budget of a project stands this month; exit code 1 when it is spent."""
-    from gramwatt.service.usecases.budgets.budgets import budget_of, budget_row, this_month
+    from gramwatt.service.usecases.budgets.budgets import standing
 
     with open_service() as service:
-        budget = budget_of(service, project, month := this_month(service))
-        row = None if budget is None else budget_row(service, budget, month)
+        answer = standing(service, project)
+    row = answer["budget"]
     if as_json:
-        print_json({"budgets": [] if row is None else [row], "next_cursor": None})
+        print_json(answer)
     elif row is None:
         stop(1, f"project {project!r} has no budget; set one: gramwatt budget set {project} KG")
     else:

@@ -77,6 +77,12 @@ class BudgetsAnswer(TypedDict):
     next_cursor: str | None
 
 
+class StandingAnswer(TypedDict):
+    """The budget that holds for a project this month; null where none does."""
+
+    budget: BudgetRow | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBudget:
     """A budget to set: kgCO2e per month, in one month or in every one."""
@@ -167,6 +173,12 @@ def budgets_page(
     now = month or this_month(service)
     rows = [budget_row(service, budget, budget.month or now) for budget in page]
     return {"budgets": rows, "next_cursor": following}
+
+
+def standing(service: Service, project: str) -> StandingAnswer:
+    """The budget of a project for this month, as it stands now."""
+    budget = budget_of(service, project, month := this_month(service))
+    return {"budget": None if budget is None else budget_row(service, budget, month)}
 
 
 def budget_of(service: Service, project: str, month: str) -> Budget | None:

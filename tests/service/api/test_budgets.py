@@ -19,6 +19,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import AlertSettings
 from gramwatt.service.container import Service
 from gramwatt.service.tasks.table import TASKS
+from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.budgets.addresses import (
     AddressError,
     checked_address,
@@ -436,3 +437,24 @@ def test_the_quantile_of_a_normal_distribution_is_that_of_the_forecast():
     from gramwatt.service.usecases.budgets.forecast import Z
 
     assert pytest.approx(NormalDist().inv_cdf(0.9), rel=1e-12) == Z
+
+
+def test_a_key_of_a_project_sees_and_sets_its_budgets_only(client, light):
+    set_budget(client, 10, email="lead@example.org")
+    set_budget(client, 10, project="speech")
+    run_job(light)
+    set_budget(client, total_kg(client), email="lead@example.org")
+    do(light, "budgets")
+    key = create_key(light, "speech-admin", "admin", ["speech"])["key"]
+    own = {"headers": {"Authorization": f"Bearer {key}"}}
+    assert [row["project"] for row in client.get("/v1/budgets", **own).json["budgets"]] == [
+        "speech"
+    ]
+    assert client.get("/v1/budgets/check?project=vision", **own).json == {"budget": None}
+    assert client.get("/v1/outbox", **own).json["messages"] == []
+    assert len(messages(client)) == 3
+    body = {"project": "vision", "limit_kg": 1}
+    assert client.post("/v1/budgets", json=body, **own).json["code"] == "forbidden"
+    gone = client.delete("/v1/budgets?project=vision", **own)
+    assert (gone.status_code, gone.json["code"]) == (403, "forbidden")
+    assert client.post("/v1/budgets", json={**body, "project": "speech"}, **own).status_code == 200

@@ -14,6 +14,7 @@ from werkzeug.serving import make_server
 from gramwatt.service.app import create_app
 from gramwatt.service.cli.common import open_service
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
@@ -106,7 +107,8 @@ def test_a_server_refuses_for_a_spent_budget(spent_kg, home):
         url = f"http://127.0.0.1:{server.port}"
         try:
             options = ("--budget", "--server", url, "--project", "vision")
-            code, out, err = run(*options, home=home / "elsewhere")
+            key = create_key(service, "jobs", "ingest", ["vision"])["key"]
+            code, out, err = run(*options, home=home / "elsewhere", GRAMWATT_API_KEY=key)
         finally:
             server.shutdown()
             thread.join()
