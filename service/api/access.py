@@ -6,6 +6,7 @@ does) or, in a browser, the cookie of a session. A route that declares nothing a
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from flask import Flask, current_app, g, request
 
 from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
+from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
 from gramwatt.service.store.database import UNAVAILABLE
 from gramwatt.service.usecases.access import audit, sessions
@@ -26,6 +28,10 @@ _KNOWN = "gramwatt-metrics-callers"
 _KNOWN_MOST = 100
 METRICS = "service.metrics"
 """The endpoint that answers without a database, whose state it tells."""
+BURST_S = 10.0
+"""How many seconds' worth of requests may come at once."""
+SENDERS = 10.0
+"""How many times more often records may be sent than anything else asked."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -72,18 +78,35 @@ def declared(app: Flask) -> dict[str, Access]:
 
 
 def install(app: Flask) -> None:
-    """Check every request of the app, and log the refusals, as far as they are not a flood."""
+    """Check every request of the app, and log the refusals, as far as they are not a flood.
+
+    Who shows no key is limited by the address, but never keeps a caller with a key from it.
+    """
+    config: ServiceConfig = app.extensions[EXTENSION].config
+    limits = Buckets(config.requests_per_s, BURST_S * config.requests_per_s)
+    of_senders = Buckets(SENDERS * limits.per_s, SENDERS * limits.burst)
     logged = Buckets(per_s=1.0, burst=100.0)
 
     def check() -> None:
         try:
-            _check()
+            access = _check()
         except Problem as problem:
+            if problem.code == "unauthorised":
+                _spend(limits, f"address {request.remote_addr}")
             if not logged.take("refused"):
                 _log_refusal(problem)
             raise
+        if caller := g.get("caller"):
+            _spend(of_senders if access is Access.INGEST else limits, f"key {caller.name}")
 
     app.before_request(check)
+
+
+def _spend(limits: Buckets, name: str) -> None:
+    if wait_s := limits.take(name):
+        retry_s = math.ceil(wait_s)
+        text = f"too many requests from this {name.partition(' ')[0]}; ask again in {retry_s} s"
+        raise Problem("too-many-requests", text, retry_after_s=retry_s)
 
 
 def _log_refusal(problem: Problem) -> None:
@@ -104,21 +127,23 @@ def cookie_name() -> str:
     return f"gramwatt-session-{port}" if port.isdigit() else "gramwatt-session"
 
 
-def _check() -> None:
+def _check() -> Access | None:
+    """Raise Problem for a request that its route does not allow; what the route declared."""
     access = declared(current_app).get(request.endpoint or "")
     if access is Access.OPEN:
-        return
+        return access
     _check_host()
     if access is Access.LOGIN:
-        return
+        return access
     g.caller = caller = _caller_or_known()
     if request.url_rule is None:  # no such page or method, which is for those with a key to know
-        return
+        return access
     if access is None or access.scope is None or not caller.may(access.scope):
         needed = access.value if access else "nobody's"
         raise Problem("forbidden", f"the key's scope is {caller.scope}; this needs {needed}")
     if access.every_project and caller.projects is not None:
         raise Problem("forbidden", "the key is bound to projects; this needs one for all of them")
+    return access
 
 
 def _check_host() -> None:
@@ -131,10 +156,11 @@ def _check_host() -> None:
 
 def _caller_or_known() -> Caller:
     """The caller; while the database is away, for metrics, one that was let in to them before."""
-    if request.endpoint != METRICS:
+    header = request.headers.get("Authorization")
+    if request.endpoint != METRICS or not header:
         return _caller()
     known: dict[str, Caller] = current_app.extensions.setdefault(_KNOWN, {})
-    shown = digest(request.headers.get("Authorization", ""))
+    shown = digest(header)
     try:
         found = _caller()
     except UNAVAILABLE:

@@ -20,7 +20,7 @@ from gramwatt.service.api.shapes import model_of
 
 _REF = "#/components/schemas/{model}"
 _ALWAYS = ("invalid", "internal", "not-ready")
-_WITH_KEY = ("unauthorised", "forbidden", "untrusted-host")
+_WITH_KEY = ("unauthorised", "forbidden", "untrusted-host", "too-many-requests")
 _WITH_BODY = ("bad-request", "body-too-large", "unsupported-media-type")
 
 

@@ -130,6 +130,8 @@ def to_response(problem: Problem) -> Response:
     response = Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="gramwatt"'
+    if problem.status == HTTPStatus.TOO_MANY_REQUESTS:
+        response.headers["Retry-After"] = str(problem.members["retry_after_s"])
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
