@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from flask import Flask, current_app, g, request
+from flask import Flask, Response, current_app, g, request
 
 from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
@@ -32,6 +33,8 @@ BURST_S = 10.0
 """How many seconds' worth of requests may come at once."""
 SENDERS = 10.0
 """How many times more often records may be sent than anything else asked."""
+EXPORTS = frozenset({"application/pdf", "text/csv"})
+"""Answers that are files to keep; the audit log has who took them."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -100,6 +103,7 @@ def install(app: Flask) -> None:
             _spend(of_senders if access is Access.INGEST else limits, f"key {caller.name}")
 
     app.before_request(check)
+    app.after_request(_log_export)
 
 
 def _spend(limits: Buckets, name: str) -> None:
@@ -112,7 +116,14 @@ def _spend(limits: Buckets, name: str) -> None:
 def _log_refusal(problem: Problem) -> None:
     caller = g.get("caller") or Caller("nobody", request.remote_addr or "local")
     subject = f"{request.method} {request.path}: {problem.status}"
-    audit.log_refusal(whole_service().for_caller(caller), subject)
+    audit.log(whole_service().for_caller(caller), "refused", subject)
+
+
+def _log_export(response: Response) -> Response:
+    caller = g.get("caller")
+    if caller and response.status_code == HTTPStatus.OK and response.mimetype in EXPORTS:
+        audit.log(whole_service().for_caller(caller), "exported", request.full_path.rstrip("?"))
+    return response
 
 
 def whole_service() -> Service:

@@ -47,10 +47,10 @@ def record(
     session.add(entry)
 
 
-def log_refusal(service: Service, subject: str) -> None:
-    """Log that the service's caller was refused; without a word when the database is away."""
+def log(service: Service, action: str, subject: str) -> None:
+    """Add an act of the service's caller to the log; without a word when the database is away."""
     with suppress(SQLAlchemyError), service.for_every_project().store.write() as session:
-        record(session, service, "refused", subject)
+        record(session, service, action, subject)
 
 
 def audit_page(service: Service, limit: int, cursor: str | None) -> AuditAnswer:
