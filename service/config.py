@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
@@ -43,6 +44,22 @@ class AlertSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OidcConfig:
+    """The OpenID Connect provider of the pages, and which of its groups may do what."""
+
+    issuer: str
+    client_id: str
+    secret_file: Path | None = None
+    groups_claim: str = "groups"
+    admin_groups: tuple[str, ...] = ()
+    read_groups: tuple[str, ...] = ()
+
+    def client_secret(self) -> str | None:
+        """The secret in its file; None for a public client. Raises OSError."""
+        return self.secret_file.read_text("utf-8").strip() if self.secret_file else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceConfig:
     """The settings of the service; docs/deploy.md lists them.
 
@@ -64,6 +81,7 @@ class ServiceConfig:
     hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     requests_per_s: float = 200.0
+    oidc: OidcConfig | None = None
     lifetime_years: float | None = None
     overlay: Path | None = None
     backup_dir: Path | None = None
@@ -96,6 +114,7 @@ def from_environment(
         max_body_b=round(_number(env, "GRAMWATT_MAX_BODY_MIB", 16.0) * MIB),
         silent_after=timedelta(seconds=_number(env, "GRAMWATT_SILENT_AFTER_S", 900.0)),
         provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
+        oidc=_oidc(env),
         requests_per_s=_number(env, "GRAMWATT_REQUESTS_PER_S", 200.0),
         lifetime_years=settings.lifetime_years,
         overlay=overlay_file(settings, base),
@@ -118,6 +137,26 @@ def _log_form(env: Mapping[str, str]) -> Form:
     if found not in ("text", "json"):
         raise ConfigError(f"GRAMWATT_LOG={found!r} is neither text nor json")
     return "json" if found == "json" else "text"
+
+
+def _oidc(env: Mapping[str, str]) -> OidcConfig | None:
+    issuer, client_id = env.get("GRAMWATT_OIDC_ISSUER"), env.get("GRAMWATT_OIDC_CLIENT_ID")
+    if not issuer:
+        return None
+    found = urlsplit(issuer)
+    if found.scheme != "https" and found.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise ConfigError(f"GRAMWATT_OIDC_ISSUER={issuer!r} must be an https:// address")
+    if not client_id:
+        raise ConfigError("GRAMWATT_OIDC_ISSUER needs GRAMWATT_OIDC_CLIENT_ID")
+    secret_file = env.get("GRAMWATT_OIDC_CLIENT_SECRET_FILE")
+    return OidcConfig(
+        issuer=issuer,
+        client_id=client_id,
+        secret_file=Path(secret_file) if secret_file else None,
+        groups_claim=env.get("GRAMWATT_OIDC_GROUPS_CLAIM") or "groups",
+        admin_groups=tuple(_words(env, "GRAMWATT_OIDC_ADMIN_GROUPS")),
+        read_groups=tuple(_words(env, "GRAMWATT_OIDC_READ_GROUPS")),
+    )
 
 
 def _words(env: Mapping[str, str], name: str) -> list[str]:

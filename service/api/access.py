@@ -99,6 +99,8 @@ def install(app: Flask) -> None:
             if not logged.take("refused"):
                 _log_refusal(problem)
             raise
+        if access is Access.LOGIN:
+            _spend(limits, f"address {request.remote_addr}")
         if caller := g.get("caller"):
             _spend(of_senders if access is Access.INGEST else limits, f"key {caller.name}")
 

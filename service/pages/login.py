@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hmac
+
 from flask import Flask, Response, redirect, render_template, request
 
 from gramwatt.service.api.access import Access, cookie_name, declare, whole_service
 from gramwatt.service.api.problems import Problem
+from gramwatt.service.config import OidcConfig
+from gramwatt.service.usecases.access import oidc
 from gramwatt.service.usecases.access.sessions import (
     COOKIE_LASTS,
     LINK_LASTS,
     end_session,
     exchange_link,
+    open_session,
 )
 
 ENTRY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
+STATE_COOKIE = "gramwatt-sign-in"
 USED = (
     "This link was used already, or is older than "
     f"{LINK_LASTS.total_seconds() / 60:.0f} minutes. Make another: gramwatt login"
@@ -27,6 +33,7 @@ def install(app: Flask) -> None:
     """Put the pages on the app."""
     for rule, view, methods, access in (
         ("/login", login, ["GET"], Access.LOGIN),
+        ("/login/callback", callback, ["GET"], Access.LOGIN),
         ("/logout", logout, ["POST"], Access.READ),
     ):
         name = f"page.{view.__name__}"
@@ -35,12 +42,53 @@ def install(app: Flask) -> None:
 
 
 def login() -> Response:
-    """Exchange the link's token for a cookie, and go on to the pages without the token."""
+    """Exchange the link's token for a cookie; without one, go to the provider if there is one."""
     token = request.args.get("token", "")
+    if not token and (provider := whole_service().config.oidc) is not None:
+        return _to_provider(provider)
     cookie = exchange_link(whole_service(), token) if token else None
     if cookie is None:
         raise Problem("unauthorised", USED if token else "Open the link of: gramwatt login")
     return enter(cookie)
+
+
+def _to_provider(provider: OidcConfig) -> Response:
+    url, state = oidc.begin(whole_service(), provider, _callback_url())
+    response = Response(status=303, headers={"Location": url, "Cache-Control": "no-store"})
+    # Lax: the provider's site sends the browser back. It binds the sign-in to this browser.
+    response.set_cookie(
+        STATE_COOKIE,
+        state,
+        max_age=oidc.STATE_LASTS_S,
+        httponly=True,
+        samesite="Lax",
+        secure=request.is_secure,
+        path="/login",
+    )
+    return response
+
+
+def callback() -> Response:
+    """Take what the provider sent the browser back with, and open a session."""
+    provider, state = whole_service().config.oidc, request.args.get("state", "")
+    begun = request.cookies.get(STATE_COOKIE, "")
+    if provider is None or not state or not hmac.compare_digest(state.encode(), begun.encode()):
+        raise Problem("unauthorised", "this sign-in was not begun in this browser; start again")
+    caller = oidc.finish(
+        whole_service(),
+        provider,
+        _callback_url(),
+        state,
+        request.args.get("code", ""),
+        request.remote_addr or "local",
+    )
+    response = enter(open_session(whole_service(), caller))
+    response.delete_cookie(STATE_COOKIE, path="/login")
+    return response
+
+
+def _callback_url() -> str:
+    return f"{request.scheme}://{request.host}/login/callback"
 
 
 def logout() -> Response:

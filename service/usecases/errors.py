@@ -15,6 +15,7 @@ UseCaseError
 ├── RefusedMessageError   a message of a codecarbon client without a meaning
 ├── UnknownBudgetError    no such budget
 ├── NoDataError           nothing was measured in that month
+├── LoginError            a sign-in by a provider that does not hold
 ├── KeyNameError          a key's name that is taken, or no name
 ├── UnknownKeyError       no such key
 ├── ProjectNeededError    a sum over one project, by a caller with several
@@ -160,6 +161,12 @@ class CursorError(UseCaseError):
     """A text that is not a cursor of the list it was given for."""
 
     code = "invalid"
+
+
+class LoginError(UseCaseError):
+    """A sign-in by an OpenID Connect provider that does not hold."""
+
+    code = "unauthorised"
 
 
 class KeyNameError(UseCaseError):

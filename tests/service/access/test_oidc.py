@@ -1,0 +1,185 @@
+"""Sign-in by a provider that runs here, signs with a real key, and can be made to lie."""
+
+import base64
+import hashlib
+import http.server
+import json
+import threading
+import urllib.parse
+from dataclasses import replace
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ConfigError, OidcConfig, from_environment
+from gramwatt.service.container import Service
+
+NO_KEY = {"Authorization": ""}
+KEY, OTHER_KEY = (RSAKey.generate_key(2048, {"kid": "k1"}, auto_kid=False) for _ in range(2))
+
+
+class Provider(http.server.ThreadingHTTPServer):
+    """Gives a code for each authorization request, and one ID token for each code."""
+
+    def __init__(self, clock):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.issuer = f"http://127.0.0.1:{self.server_port}"
+        self.clock, self.asked, self.claims, self.key = clock, {}, {}, KEY
+
+    def authorize(self, url):
+        """The code and state to go back with, as the provider's page gives them on consent."""
+        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query))
+        assert (asked["response_type"], asked["client_id"]) == ("code", "grams")
+        assert asked["code_challenge_method"] == "S256"
+        self.asked[f"code-{len(self.asked)}"] = asked
+        return f"code-{len(self.asked) - 1}", asked["state"]
+
+    def token(self, form):
+        """The ID token for a code, once, for who can show the verifier."""
+        asked = self.asked.pop(form["code"])
+        hashed = hashlib.sha256(form["code_verifier"].encode()).digest()
+        assert base64.urlsafe_b64encode(hashed).rstrip(b"=").decode() == asked["code_challenge"]
+        assert form["redirect_uri"] == asked["redirect_uri"]
+        now = int(self.clock().timestamp())
+        claims = {"iss": self.issuer, "aud": "grams", "sub": "u1", "email": "ada@example.org"}
+        claims |= {"iat": now, "exp": now + 300, "nonce": asked["nonce"], "groups": ["staff"]}
+        claims = {name: value for name, value in (claims | self.claims).items() if value != ""}
+        return jwt.encode({"alg": "RS256", "kid": "k1"}, claims, self.key)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        issuer = self.server.issuer
+        if self.path == "/jwks":
+            self.answer({"keys": [KEY.as_dict(private=False)]})
+        else:
+            names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+            places = dict(zip(names, ("/authorize", "/token", "/jwks"), strict=True))
+            self.answer({"issuer": issuer} | {name: issuer + p for name, p in places.items()})
+
+    def do_POST(self):
+        form = dict(
+            urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        )
+        if form.get("code") not in self.server.asked:
+            self.answer({"error": "invalid_grant"}, 400)
+        else:
+            self.answer(
+                {"access_token": "a", "token_type": "Bearer", "id_token": self.server.token(form)}
+            )
+
+    def answer(self, document, status=200):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(document).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def provider(clock):
+    with Provider(clock) as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def browsers(provider, light):
+    """Makes a new browser of an app that signs in by the provider."""
+    oidc = OidcConfig(
+        issuer=provider.issuer, client_id="grams", admin_groups=("ops",), read_groups=("staff",)
+    )
+    app = create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+    return app.test_client
+
+
+def sign_in(browser, provider):
+    begun = browser.get("/login", headers=NO_KEY)
+    assert begun.status_code == 303
+    code, state = provider.authorize(begun.headers["Location"])
+    return back(browser, code, state)
+
+
+def back(browser, code, state):
+    query = {"code": code, "state": state}
+    return browser.get("/login/callback", query_string=query, headers=NO_KEY)
+
+
+def test_a_reader_signs_in_and_an_admin(browsers, provider):
+    reader, admin = browsers(), browsers()
+    assert sign_in(reader, provider).status_code == 200
+    provider.claims = {"groups": ["ops"], "email": "grace@example.org"}
+    assert sign_in(admin, provider).status_code == 200
+    assert reader.get("/v1/jobs", headers=NO_KEY).status_code == 200
+    assert reader.get("/v1/keys", headers=NO_KEY).status_code == 403
+    assert admin.get("/v1/keys", headers=NO_KEY).status_code == 200
+    refused = admin.get("/v1/audit", headers=NO_KEY).json["entries"][0]
+    assert (refused["actor"], refused["action"]) == ("ada@example.org", "refused")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"nonce": "another"},
+        {"nonce": ""},
+        {"aud": "another"},
+        {"aud": ""},
+        {"aud": ["grams", "another"], "azp": "another"},
+        {"iss": "http://127.0.0.1:1"},
+        {"exp": 1_000_000_000},
+        {"exp": ""},
+        {"groups": ["visitors"]},
+        {"groups": "staff"},
+        {"groups": ""},
+    ],
+    ids=str,
+)
+def test_a_token_that_does_not_hold_is_refused(browsers, provider, claims):
+    browser, provider.claims = browsers(), claims
+    assert sign_in(browser, provider).status_code == 401
+    assert browser.get("/v1/jobs", headers=NO_KEY).status_code == 401
+
+
+def test_a_token_of_another_key_or_of_none_is_refused(browsers, provider):
+    browser, provider.key = browsers(), OTHER_KEY
+    assert sign_in(browser, provider).status_code == 401
+    header = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
+    provider.token = lambda form: f"{header}.e30."
+    assert sign_in(browser, provider).status_code == 401
+
+
+def test_an_answer_works_once_and_in_the_browser_that_asked(browsers, provider, clock):
+    browser, other = browsers(), browsers()
+    code, state = provider.authorize(browser.get("/login", headers=NO_KEY).headers["Location"])
+    assert back(other, code, state).status_code == 401
+    assert back(browser, code, "another").status_code == 401
+    assert back(browser, code, state).status_code == 200
+    browser.set_cookie("gramwatt-sign-in", state, path="/login")
+    assert back(browser, code, state).status_code == 401
+    code, state = provider.authorize(browser.get("/login", headers=NO_KEY).headers["Location"])
+    clock.turn(minutes=11)
+    assert back(browser, code, state).status_code == 401
+
+
+def test_a_provider_that_is_away_is_said(browsers, provider, light):
+    oidc = OidcConfig(issuer="http://127.0.0.1:1", client_id="grams")
+    app = create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+    answer = app.test_client().get("/login", headers=NO_KEY)
+    assert (answer.status_code, answer.json["code"]) == (401, "unauthorised")
+    assert "does not answer" in answer.json["detail"]
+
+
+def test_a_provider_is_asked_over_tls():
+    for env in (
+        {"GRAMWATT_OIDC_ISSUER": "http://id.example", "GRAMWATT_OIDC_CLIENT_ID": "c"},
+        {"GRAMWATT_OIDC_ISSUER": "https://id.example"},
+    ):
+        with pytest.raises(ConfigError, match="GRAMWATT_OIDC"):
+            from_environment(env)
