@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks.suggestions.accuracy import ALL, Replay
 from benchmarks.suggestions.hard_pairs import HARD_PAIRS, HardPair
+from benchmarks.suggestions.shipped import WALL
 from benchmarks.suggestions.tables import report
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import OwnRow
@@ -31,6 +32,9 @@ from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 MEDIAN_MOST, P90_MOST = 0.15, 0.45
 COVERED_LEAST, COVERED_MOST = 0.76, 0.90
 PRECISION_LEAST = 0.90
+WALL_RIGHT_LEAST = 20
+ENERGY_COVERED, MANY_PAIRS = (0.76, 0.89), 100
+"""Coverage of energy in each class and source with so many pairs."""
 OURS = "leave one workload out"
 BEATEN = ("peak ratio", "bandwidth ratio")
 AIM_MS = 50.0
@@ -88,6 +92,13 @@ def missed_aims(replay: Replay) -> list[str]:
     claimed, right = sum(one.claims for one in found), sum(one.right for one in found)
     if right < PRECISION_LEAST * claimed:
         missed.append(f"precision {right}/{claimed}")
+    wall = sum(one.right for one in found if one.source in WALL)
+    if wall < WALL_RIGHT_LEAST:
+        missed.append(f"{wall} true savings claimed on wall energy")
+    for one in found:
+        inside = one.inside / one.answered
+        if one.pairs >= MANY_PAIRS and not ENERGY_COVERED[0] <= inside <= ENERGY_COVERED[1]:
+            missed.append(f"coverage of energy {inside:.1%} in {one.source}, {one.workload_class}")
     return missed
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from benchmarks.suggestions.regression import Observation, fit, observations
 from benchmarks.suggestions.replay import (
     COVERAGE_AIM,
     RULES_OF_THUMB,
     SETTINGS,
+    SOURCE_LEAST,
     Residual,
     factor,
     halves,
     leave_out,
     predicted,
+    source_factor,
     throughput_errors,
     thumb,
 )
 from benchmarks.suggestions.shipped import Shipped, shipped
+from gramwatt.sci.advice.actions.host_power import WALL_CLASS, has_wall_evidence
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
 from gramwatt.sci.advice.prediction.predict import power_exponent
 from gramwatt.sci.advice.prediction.serving import Direct, direct, serving_rows
@@ -40,8 +44,7 @@ CROSSING_AIM = 0.98
 """Share held where single precision moves between parts with and without TF32. Half the error is
 the kind of model there, which no request tells, so that the range must hold the kinds."""
 UNKNOWN_AIM = 0.85
-"""The same where the precision is not known, whose middle lies between its rates already; the
-factor of these pairs is used for all whose rates lie apart."""
+"""Share held, in each source, where the precision is not known."""
 
 TIES = 1 + 1e-9
 """A range made of a pair holds it, in both directions, however its logarithm was rounded."""
@@ -123,6 +126,14 @@ class EnergyPair:
     target: str
 
 
+@dataclass(frozen=True, slots=True)
+class WallPair:
+    """A pair and the error of ln(its ratio of wall energy), taken as time x rated power."""
+
+    pair: Pair
+    error: float
+
+
 class Replay:
     """The residuals of all pairs, with their workload and with their target kept out."""
 
@@ -152,12 +163,11 @@ class Replay:
         """The factors that answers use."""
         ranges = []
         for known in SETTINGS:
-            inside, across = self._split(self.by_workload[known])
+            inside, across = self._split(self.by_workload[known], known)
             ranges += time_ranges(known, inside)
-            ranges += time_ranges(
-                f"{known}, crossing", across, UNKNOWN_AIM if known == "plain" else CROSSING_AIM
-            )
-            ranges += time_ranges(f"{known}, new part", self._split(self.by_part[known])[0])
+            ranges += time_ranges(f"{known}, crossing", across)
+            new = self._split(self.by_part[known], known)[0]
+            ranges += time_ranges(f"{known}, new part", new)
             ranges += time_ranges(known, self.small)
         for name in METERED:
             found = self.energies(name)
@@ -165,7 +175,50 @@ class Replay:
             parts = {pair.target for pair in found}
             width **= STUDENT.get(len(parts) - 1, 1.0)
             ranges.append(Range(name, "power", "full", width, len(found)))
+        width = factor(one.error for one in self.walls)
+        ranges.append(Range(WALL_CLASS, "wall", "full", width, len(self.walls)))
         return sorted(ranges, key=lambda one: (one.workload_class, one.figure, one.known))
+
+    @cached_property
+    def walls(self) -> list[WallPair]:
+        """Pairs of server parts whose wall energy was measured, workload out of the fit."""
+        catalog = load_catalog()
+        rows = [
+            row
+            for row in self.rows
+            if (row.source, row.use) == ("mlperf-inference-earlier", "power")
+            and row.workload_class == WALL_CLASS
+            and has_wall_evidence(catalog.hardware(row.hardware))
+        ]
+        asked = list(pairs(rows))
+        found = leave_out(self.fitted, self.specs, lambda row: row.family, asked)["full"]
+        return [
+            WallPair(one.pair, one.predicted + _rated(one.pair, self.specs) - energy)
+            for one in found
+            if (energy := one.pair.log_energy) is not None
+        ]
+
+    def wall_coverages(self) -> list[Coverage]:
+        """Coverage of wall energy by the factor of pairs without the same workload, round, part."""
+        keys: Mapping[str, Callable[[Measurement], str]] = {
+            "workload": lambda row: row.family,
+            "round": lambda row: row.round,
+            "part": lambda row: row.hardware,
+        }
+        return [Coverage(name, *self._walls_without(key)) for name, key in keys.items()]
+
+    def _walls_without(self, key: Callable[[Measurement], str]) -> tuple[int, float]:
+        hits = []
+        for asked in self.walls:
+            out = {key(asked.pair.now), key(asked.pair.target)}
+            others = [
+                one.error
+                for one in self.walls
+                if not out & {key(one.pair.now), key(one.pair.target)}
+            ]
+            if len(others) >= SOURCE_LEAST / 2:
+                hits.append(abs(asked.error) <= math.log(factor(others)) * TIES)
+        return len(hits), sum(hits) / len(hits)
 
     def energies(self, name: str) -> list[EnergyPair]:
         """Pairs of a class with board energy, without the small jobs of training."""
@@ -261,12 +314,14 @@ class Replay:
             ]
         return hits
 
-    def _split(self, residuals: Iterable[Residual]) -> tuple[list[Residual], list[Residual]]:
-        """Residuals without and with single precision moving between TF32 and plain cores."""
+    def _split(
+        self, residuals: Iterable[Residual], known: str = "full"
+    ) -> tuple[list[Residual], list[Residual]]:
+        """Residuals whose setting does not and does cross, as an answer uses the factors."""
         parts: tuple[list[Residual], list[Residual]] = ([], [])
         for one in residuals:
             now, target = (self.specs[r.hardware] for r in (one.pair.now, one.pair.target))
-            parts[SETTINGS["full"](one.pair.now).crosses(now, target)].append(one)
+            parts[SETTINGS[known](one.pair.now).crosses(now, target)].append(one)
         return parts
 
 
@@ -283,6 +338,12 @@ def power_shares(rows: Iterable[Measurement], specs: Mapping[str, Specs]) -> lis
         low, middle, high = (percentile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         found.append(PowerShare(name, low, middle, high, len(values)))
     return found
+
+
+def _rated(pair: Pair, specs: Mapping[str, Specs]) -> float:
+    """ln(rated power of the target / that of the present part)."""
+    now, target = (specs[row.hardware].tdp_w or 1.0 for row in (pair.now, pair.target))
+    return math.log(target / now)
 
 
 def power_share(row: Measurement, specs: Mapping[str, Specs]) -> float | None:
@@ -320,11 +381,18 @@ def by_class(residuals: Iterable[Residual]) -> dict[str, list[Residual]]:
     return groups
 
 
-def time_ranges(
-    known: str, residuals: Iterable[Residual], share: float = COVERAGE_AIM
-) -> list[Range]:
-    """The factor of time of each class."""
-    return [
-        Range(name, "time", known, factor((one.error for one in group), share), len(group))
-        for name, group in by_class(residuals).items()
-    ]
+def time_ranges(known: str, residuals: Iterable[Residual]) -> list[Range]:
+    """The factor of time of each class.
+
+    At an unknown precision that of the source that needs the widest, for UNKNOWN_AIM: the sources
+    differ most there, because each chose its precisions.
+    """
+    ranges = []
+    for name, group in by_class(residuals).items():
+        share = CROSSING_AIM if "crossing" in known else COVERAGE_AIM
+        if known.startswith("plain") and name != "small":
+            width = source_factor(group, UNKNOWN_AIM)
+        else:
+            width = factor((one.error for one in group), share)
+        ranges.append(Range(name, "time", known, width, len(group)))
+    return ranges

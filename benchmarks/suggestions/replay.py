@@ -16,6 +16,8 @@ from gramwatt.sci.base.uncertainty import percentile
 COVERAGE_AIM = 0.80
 """Share of the kept-out residuals that a range is made to hold."""
 
+SOURCE_LEAST = 20
+"""Pairs from which on a source has to be held by itself."""
 SETTINGS: Mapping[str, Callable[[Measurement], Setting]] = {
     "full": lambda row: Setting(row.workload_class, row.stack, row.precision),
     "precision": lambda row: Setting(row.workload_class, None, row.precision),
@@ -97,6 +99,19 @@ def thumb(asked: Iterable[Pair], specs: Mapping[str, Specs], rule: str) -> list[
 def factor(errors: Iterable[float], share: float = COVERAGE_AIM) -> float:
     """The x/÷ factor that holds that share of errors of logarithms."""
     return math.exp(percentile(sorted(map(abs, errors)), share))
+
+
+def source_factor(residuals: Iterable[Residual], share: float = COVERAGE_AIM) -> float:
+    """The x/÷ factor that holds that share of errors in every source with enough pairs.
+
+    One source has four pairs in five of the training rows; the next user's job is of none.
+    """
+    errors: dict[str, list[float]] = {}
+    for one in residuals:
+        errors.setdefault(one.pair.now.source, []).append(one.error)
+    enough = [found for found in errors.values() if len(found) >= SOURCE_LEAST]
+    every = [error for found in errors.values() for error in found]
+    return max(factor(found, share) for found in enough or [every])
 
 
 def throughput_errors(residuals: Iterable[Residual]) -> tuple[float, float]:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 
-from gramwatt.sci.advice.prediction.ratio_range import Values, parted, ratio_of
+from gramwatt.sci.advice.prediction.predict import full_factor, wall_factor
+from gramwatt.sci.advice.prediction.ratio_range import Values, parted, ratio_of, within
+from gramwatt.sci.advice.prediction.workload import mean_power_share
+from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.advice.work import Work, host_beside
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.score.location import in_data_centre
 
 HOST_RATED_W = 700.0
 """Rated power of the device whose host `HOST_W` is."""
@@ -44,6 +48,42 @@ RISE = Quantity(
     0.5, 0.0, 1.0, "1", "estimated", "power between that of now and a rise with speed to the rated"
 )
 """How far power rises towards the rated one, times the share of time saved."""
+
+
+WALL_CLASS: WorkloadClass = "batch-inference"
+"""The class whose wall energy was measured on several server parts (MLPerf)."""
+WALL_LEAST_W = 250.0
+"""Least rated power of those parts: a smaller card does not outweigh its server."""
+WALL_BUSY = 0.5
+"""Least mean over rated power at which a run is like those, which are full."""
+
+
+def has_wall_evidence(part: Hardware) -> bool:
+    """Whether it is a part of the kind whose servers were metered."""
+    return in_data_centre(part) and (part.tdp_w or 0.0) >= WALL_LEAST_W
+
+
+def wall_energy(work: Work, target: Hardware, time: Quantity) -> Quantity | None:
+    """Energy ratio by measured wall power of whole servers: time x rated power.
+
+    None where that is not known for the class or the parts, the host's power is declared, or the
+    devices are not busy. The range is that of measured energy, wider where that of time is.
+    """
+    now, factor = work.part, wall_factor(work.classified.name)
+    if now is None or factor is None or work.request.host_power_w is not None:
+        return None
+    if not has_wall_evidence(now) or not has_wall_evidence(target):
+        return None
+    share = mean_power_share(work.request, now)
+    if share is not None and share < WALL_BUSY:
+        return None
+    further = math.log(time.high / time.value) ** 2 - math.log(full_factor(WALL_CLASS)) ** 2
+    width = math.exp(math.hypot(math.log(factor), math.sqrt(max(0.0, further))))
+    text = (
+        f"time ratio x ratio of rated powers; 80 % within x/÷ {width:.2f} on wall energy of MLPerf "
+        "servers, hosts included"
+    )
+    return within(time.value * (target.tdp_w or 0.0) / (now.tdp_w or 1.0), width, text)
 
 
 def faster(work: Work, time: Quantity, most: float) -> Quantity:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from gramwatt.sci.advice.actions.feasible import fewest_devices
-from gramwatt.sci.advice.actions.host_power import with_host
+from gramwatt.sci.advice.actions.host_power import wall_energy, with_host
 from gramwatt.sci.advice.actions.links import linked
 from gramwatt.sci.advice.actions.ownership import judge
 from gramwatt.sci.advice.constraints.availability import availability_notes, rental_notes
@@ -169,6 +169,8 @@ def _judged(
         else _board_energy(work, now, target, time, reasons)
     )
     energy = with_host(work, target, time, board, moves=not keeps_pace) if board else None
+    if not keeps_pace and prediction.power is None:
+        energy = wall_energy(work, target, time) or energy
     judgement = judge(work, target, time, energy, work.count)
     reasons += judgement.reasons
     reasons.append(_verdict_reason(judgement.verdict, judgement.carbon, energy))

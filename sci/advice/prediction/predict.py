@@ -120,6 +120,16 @@ def power_factor(name: WorkloadClass | None) -> float:
     return factors.get((measured or "", "power", "full"), factors["training", "power", "full"])
 
 
+def wall_factor(name: WorkloadClass | None) -> float | None:
+    """x/÷ factor of wall energy that follows from time and rated powers; None where not known."""
+    return _factors().get((name or "", "wall", "full"))
+
+
+def full_factor(name: WorkloadClass) -> float:
+    """x/÷ factor of the time ratio where all of the setting is known."""
+    return _factors()[name, "time", "full"]
+
+
 def steady_factor() -> float:
     """x/÷ factor of the time of work that is overhead, or that another part keeps up with."""
     return _factors()["small", "time", "plain"]

@@ -385,3 +385,33 @@ def test_a_part_made_for_servers_stands_in_a_data_centre_here_as_in_its_estimate
 
     # Undeclared, the PUE of a data centre is 1.56.
     assert elsewhere() == pytest.approx(elsewhere(pue=1.56))
+
+
+SERVERS = {"hardware": A100, "kind": "inference", "framework": "tensorrt", "precision": "int8"}
+SERVERS |= {"hours": 500, "zone": "DE", "batch_size": 256}
+
+
+def test_wall_energy_of_servers_is_time_times_rated_power():
+    """MLPerf metered whole servers with A100 and H100 cards: 300 and 350 W rated."""
+    cards = {**SERVERS, "hardware": "nvidia-a100-pcie-80"}
+    said = judged("nvidia-h100-pcie-80", **cards)
+    energy, time = said["energy_ratio"], said["time_ratio"]
+    assert energy["value"] == pytest.approx(time["value"] * 350 / 300)
+    assert energy["high"] / energy["value"] == pytest.approx(1.2625, rel=1e-3)  # ranges.csv
+    assert "wall energy of MLPerf servers" in energy["source"]
+    assert said["verdict"] == "lower"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host_power_w": 150},
+        {"mean_power_w": 120},
+        {"hardware": "nvidia-l4"},
+        {"workload_class": "training", "kind": "training"},
+    ],
+)
+def test_wall_energy_is_not_taken_where_the_measurements_do_not_speak(change):
+    asked = {**SERVERS, "hardware": "nvidia-a100-pcie-80", **change}
+    said = judged("nvidia-h100-pcie-80", **asked)
+    assert "MLPerf servers" not in str(said["energy_ratio"])
