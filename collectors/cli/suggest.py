@@ -155,10 +155,9 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
             figures.append(f"{quantity_text(yearly.to_doc())} a year")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
-    if suggestion["effort"] is not None and suggestion["verdict"] in ("lower", "unknown"):
-        shown.append(
-            f"    effort {suggestion['effort']['level']}: {suggestion['effort']['reason']}"
-        )
+    effort = suggestion["effort"]
+    if effort is not None and suggestion["verdict"] == "lower":
+        shown.append(f"    effort {effort['level']}: {effort['reason']}")
     by_ownership = suggestion["by_ownership"]
     if len(set(by_ownership.values())) > 1:
         shown.append("    " + "; ".join(f"{had}: {said}" for had, said in by_ownership.items()))

@@ -145,7 +145,7 @@ def _is_option(work: Work, part: Hardware) -> bool:
 
 def _is_comparable(work: Work) -> bool:
     """Whether there is a present run, and one that can be."""
-    return work.part is not None and not work.misfit
+    return work.part is not None and not work.misfit and work.slice is None
 
 
 def _shown(work: Work, compared: list[Suggestion]) -> tuple[list[Suggestion], list[Notice]]:
@@ -229,7 +229,7 @@ def _estimate(work: Work) -> EstimateDoc | None:
     """The score of the present run, where the request says enough; its hours serve the advice."""
     request = work.request
     training = request.model_parameters is not None and request.tokens is not None
-    if work.part is None or (request.hours is None and not training):
+    if work.part is None or work.slice or (request.hours is None and not training):
         return None
     asked = EstimateRequest(
         hardware=work.part.id,

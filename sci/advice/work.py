@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
+from gramwatt.sci.advice.constraints.slices import split_name
 from gramwatt.sci.advice.constraints.support import lacks_fp8
 from gramwatt.sci.advice.prediction.calibration import OwnRow, Run, recognised
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
@@ -63,7 +64,8 @@ class Work:
     `hours` is wall time [h], `need` the memory that it takes, `offered` the parts that its provider
     rents out, `workload` the name of its work in the organisation's `own` rows; `devices` are own
     micro-benchmarks. `measured` says that a meter saw the job run; `emitted` is the carbon of its
-    score, else of its estimate. `repeats` is how often such a job runs [1/year].
+    score, else of its estimate. `repeats` is how often such a job runs [1/year],
+    `slice` the MIG slice of the part that it runs on.
     """
 
     request: SuggestRequest
@@ -82,6 +84,7 @@ class Work:
     measured: bool
     devices: Sequence[DeviceRow] = ()
     repeats: Quantity | None = None
+    slice: str | None = None
     emitted: Emitted | None = None
 
     @property
@@ -252,7 +255,8 @@ def resolve(
         instance = catalog.instance(request.instance)
         name, count = instance.hardware, instance.devices(request.count)
         request = replace(request, instance=instance.id)
-    part = catalog.hardware(name) if name else None
+    board, piece = split_name(name or "")
+    part = catalog.hardware(board) if board else None
     if request.zone:
         catalog.zone(request.zone)
     if request.full_region:
@@ -284,6 +288,7 @@ def resolve(
         measured=measured is not None,
         devices=devices,
         repeats=_declared_runs(request) or repeats,
+        slice=piece,
         emitted=Emitted.of(measured) if measured else None,
     )
 

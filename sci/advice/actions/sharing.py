@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gramwatt.sci.advice.constraints.slices import fitting_slice
 from gramwatt.sci.advice.documents import Suggestion, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of
 from gramwatt.sci.advice.work import Work
@@ -56,6 +57,13 @@ def _shared(work: Work, part: Hardware, jobs: float, busy: float) -> Suggestion 
         "counted with two jobs that both finish as before; measure what sharing costs each",
         "MIG slices, MPS or several processes; idle power and embodied carbon are then shared",
     ]
+    each = work.need.each_gib if work.need else None
+    piece = fitting_slice(part, each, busy) if each else None
+    if piece:
+        reasons.append(
+            f"the MIG slice {piece} holds such a job by memory and busy share; power is the "
+            "board's, so that a slice saves only with others on the board"
+        )
     return Suggestion(
         action="consolidate" if work.count > 1 else "share",
         verdict=verdict_of(ratio),

@@ -11,6 +11,7 @@ from gramwatt.sci.advice.actions.links import linked
 from gramwatt.sci.advice.actions.ownership import judge
 from gramwatt.sci.advice.constraints.availability import availability_notes, rental_notes
 from gramwatt.sci.advice.constraints.memory import fit_notes, shortfall
+from gramwatt.sci.advice.constraints.slices import no_ratio
 from gramwatt.sci.advice.constraints.support import porting_notes, refusals
 from gramwatt.sci.advice.documents import Suggestion, Verdict
 from gramwatt.sci.advice.prediction.pace import same_rate
@@ -85,6 +86,8 @@ def compare(work: Work, target: Hardware) -> Suggestion:
 def _no_ratio(work: Work) -> str | None:
     """Why no measurement of models speaks for this job; None where some may."""
     request = work.request
+    if work.slice and work.part:
+        return no_ratio(work.part.id, work.slice)
     if work.impossible:
         return f"no verdict: {work.impossible}; check mean_power_w (of one device) and hardware"
     if request.precision == "fp64":

@@ -16,6 +16,7 @@ from gramwatt.sci.advice.prediction.workload import (
     SMALL_POWER_SHARE,
     SMALL_UTILISATION,
     mean_power_share,
+    steps_environments,
 )
 from gramwatt.sci.advice.request import PaceName, SuggestRequest
 from gramwatt.sci.base.quantity import Quantity
@@ -62,6 +63,9 @@ def find_pace(request: SuggestRequest, part: Hardware | None) -> Pace:
     """The declared pace, else what power, use and memory use of the device say."""
     if request.pace:
         return Pace(request.pace, f"pace {request.pace} declared", declared=True)
+    if steps_environments(request, part) and not request.workload_class:
+        text = f"{request.framework} waits for environments on the processor"
+        return Pace("host", text)
     reason = _waiting(request, part) if part else None
     if reason is None:
         return Pace("throughput", "nothing shows that the devices wait")

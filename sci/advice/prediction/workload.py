@@ -24,6 +24,10 @@ MEMORY_BOUND = 0.6
 """Share of time that memory is active above which inference is decoding."""
 LLM_PARAMETERS = 1e9
 """Models from this size on are taken for language models when they infer."""
+REINFORCEMENT = ("stable-baselines3", "sb3", "rllib", "cleanrl", "torchrl", "sample-factory")
+"""Frameworks of reinforcement learning, whose environments run on the processor."""
+REINFORCED_POWER = 0.5
+"""Mean over rated power from which on such a job keeps its device busy all the same."""
 POWER_OF_CLASS = {
     "training": "training",
     "llm-serving": "llm-serving",
@@ -46,6 +50,9 @@ def classify(request: SuggestRequest, part: Hardware | None) -> Classified:
     """The class of the job in the request."""
     if request.workload_class:
         return Classified(request.workload_class, "class declared")
+    if steps_environments(request, part):
+        text = f"{request.framework} steps environments on the processor: reinforcement learning"
+        return Classified("small", text)
     share = mean_power_share(request, part)
     busy = request.utilisation
     little = share is not None and share < SMALL_POWER_SHARE and (busy or 0.0) < SMALL_UTILISATION
@@ -59,6 +66,13 @@ def classify(request: SuggestRequest, part: Hardware | None) -> Classified:
     if request.kind in ("inference", "evaluation"):
         return _inference(request)
     return Classified(None, "neither kind nor workload_class is known")
+
+
+def steps_environments(request: SuggestRequest, part: Hardware | None) -> bool:
+    """Whether the job is reinforcement learning that the host paces, by framework and power."""
+    share = mean_power_share(request, part)
+    named = (request.framework or "").strip().lower() in REINFORCEMENT
+    return named and not request.pace and (share is None or share < REINFORCED_POWER)
 
 
 def speed_class(request: SuggestRequest, name: WorkloadClass | None) -> WorkloadClass | None:

@@ -6,7 +6,20 @@ import pytest
 
 from gramwatt.sci.advice.prediction.pace import find_pace
 from gramwatt.sci.advice.request import parse_suggest_request
-from tests.sci.advice.requests import A100, B200, CATALOG, H100, L4, T4, V100, ask, codes, judged
+from gramwatt.sci.base.errors import LookupFailed
+from tests.sci.advice.requests import (
+    A100,
+    B200,
+    CATALOG,
+    H100,
+    L4,
+    T4,
+    V100,
+    action,
+    ask,
+    codes,
+    judged,
+)
 
 ENDPOINT = {
     "hardware": T4,
@@ -110,3 +123,33 @@ def test_work_that_no_model_speaks_for_gets_no_ratio(fields):
     asked = {"hardware": V100, "kind": "training", "mean_power_w": 240, "zone": "DE", "hours": 9}
     said = judged(L4, **{**asked, **fields})
     assert (said["verdict"], said["time_ratio"]) == ("unknown", None)
+
+
+def test_reinforcement_learning_is_paced_by_its_host_unless_the_device_is_busy():
+    asked = {"hardware": A100, "kind": "training", "zone": "DE", "hours": 72}
+    asked |= {"framework": "stable-baselines3", "mean_power_w": 150, "peak_memory_gb": 6}
+    assert "pace-inferred" in codes(**asked)
+    smaller, larger = judged(L4, **asked), judged("nvidia-b200", **asked)
+    assert "do not set the pace" in smaller["reasons"][1]
+    assert larger["verdict"] != "lower"
+    assert "pace-inferred" not in codes(**{**asked, "mean_power_w": 320})
+    assert "pace-inferred" not in codes(**{**asked, "framework": "pytorch"})
+
+
+def test_a_mig_slice_is_understood_and_not_compared():
+    slice_of = {"hardware": "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "kind": "inference"}
+    said = judged(L4, **slice_of, peak_memory_gb=5, zone="DE", hours=9, mean_power_w=40)
+    assert said["verdict"] == "unknown"
+    assert "1g.10gb is a slice of nvidia-a100-sxm4-80" in said["reasons"][0]
+    with pytest.raises(LookupFailed) as refused:
+        ask(hardware="A100 1g.10gb", zone="DE")
+    assert "nvidia-a100-sxm4-80" in refused.value.names["choices"]
+
+
+def test_sharing_names_the_slice_that_holds_the_job():
+    """An eighth of 80 GiB is 10: 5 x 1.1 fit it, and 12 % busy is less than a seventh."""
+    small = {"hardware": A100, "kind": "inference", "workload_class": "small", "zone": "DE"}
+    small |= {"hours": 720, "mean_power_w": 80, "peak_memory_gb": 5, "utilisation": 0.12}
+    assert "the MIG slice 1g.10gb holds" in " ".join(action("share", **small)["reasons"])
+    busier = " ".join(action("share", **{**small, "utilisation": 0.3})["reasons"])
+    assert "the MIG slice 3g.40gb holds" in busier
