@@ -19,7 +19,7 @@ from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
 from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.common.device_rows import add_device_row
+from gramwatt.collectors.common.device_rows import REAL_METER, add_device_row
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.base import DevicePort, SourceAbsent, SourceError
 from gramwatt.collectors.meter.source_choice import nvml_port
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Hardware
 
 SECONDS, SECONDS_LEAST, SECONDS_MOST = 120.0, 5.0, 3600.0
-Seconds = Annotated[float, typer.Option(help="How long to measure [s], 5 to 3600.")]
+Seconds = Annotated[float, typer.Option(help="How long to measure, 5 to 3600 seconds.")]
 Device = Annotated[
     str | None, typer.Option(help="Index or UUID as nvidia-smi has it (default: the first).")
 ]
@@ -92,6 +92,8 @@ def calibrate(
 def lines(row: DeviceRow) -> list[str]:
     """The row for people."""
     shown = [f"{row.hardware} ({row.device}), {row.software}, {row.measured_at}"]
+    if row.meter != REAL_METER:
+        shown.append(f"    read by {row.meter}: the powers are not of this hardware")
     powers = (("idle", row.idle_power), ("idle with a process", row.held_power))
     shown += [f"    {name:20} {quantity_text(power.to_doc())}" for name, power in powers if power]
     for load in row.loads:

@@ -73,6 +73,7 @@ def test_rates_and_powers_are_those_of_the_device(torch, clock, tmp_path):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1"
     shown = "\n".join(lines(row))
     assert "matmul bf16" in shown
+    assert "read by nvml-synthetic: the powers are not of this hardware" in shown
     assert "idle with a process" in shown
 
 
