@@ -1,6 +1,6 @@
 """Intervals per second through a real `gramwatt serve`, by 1, 8 and 32 writers at once.
 
-    python -m benchmarks.ingest [--intervals 48000] [--lines 200] [--database sqlite] [--json]
+    python -m benchmarks.ingest [--intervals 48000] [--lines 500] [--database sqlite] [--json]
 
 Each writer uploads running jobs of its own over one HTTP connection; a line is answered for once
 it is committed and synced. Beside it stand, measured in the same run with the same rows and
@@ -190,7 +190,7 @@ def main() -> int:
     """Run the benchmark; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--intervals", type=int, default=48_000)
-    parser.add_argument("--lines", type=int, default=200)
+    parser.add_argument("--lines", type=int, default=500)
     parser.add_argument("--database", choices=sorted(WANTED), action="append")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()

@@ -44,9 +44,10 @@ _Classes = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What became of a batch of records; `job` is the key of their job."""
+    """What became of a batch of records; `job` is the key of their job, which may have ended."""
 
     job: int
+    ended: bool
     new: int
     acknowledged: list[Acknowledged]
 
@@ -68,7 +69,7 @@ def ingest(
     for batch in checked(job_id, lines, check, tally):
         stored = service.store.transact(partial(_store_batch, service, job_id, batch))
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
-        key = stored.job
+        key = stored.job if stored.ended else None
     if score and key is not None:
         if service.score_later:
             service.score_later(key)
@@ -111,7 +112,7 @@ def _store_batch(
         if resumed or any(r.TYPE in _HEADS for r in new):
             refresh_head(session, job)
     require_own(service, job.project)
-    return _Stored(job.id, len(new), acknowledged)
+    return _Stored(job.id, job.state != "running", len(new), acknowledged)
 
 
 def _locked_job(service: Service, session: Session, job_id: str, first: AnyRecord) -> Job:
