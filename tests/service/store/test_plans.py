@@ -1,0 +1,102 @@
+"""Every list and task finds its rows by an index, on both databases: no table is read whole."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from gramwatt.service.usecases.corrections import correct_job
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.lists import encode_cursor, intervals_page, list_jobs, revisions_page
+from gramwatt.service.usecases.month import make_missing_reports, month_report, months_with_data
+from gramwatt.service.usecases.suggest import calibration_rows
+from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
+from tests.journals import Writer, journal, lines
+
+LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "counts", "job_months")
+"""Tables that grow with the jobs."""
+WORK = {
+    "list": lambda s: list_jobs(s, 50, None),
+    "list of a project": lambda s: list_jobs(s, 50, None, project="vision"),
+    "list of a state": lambda s: list_jobs(s, 50, None, state="completed"),
+    "list of a model": lambda s: list_jobs(s, 50, None, model_id="m-1"),
+    "report": lambda s: job_document(s, "job-1"),
+    "revisions": lambda s: revisions_page(s, "job-1", 50, encode_cursor(9)),
+    "intervals": lambda s: intervals_page(s, "job-1", 50, None),
+    "calibration": calibration_rows,
+    "score-pending": score_pending,
+    "refresh-running": refresh_running,
+    "close-silent": close_silent,
+    "months": months_with_data,
+    "month": lambda s: month_report(s, "2026-05"),
+    "month of a project": lambda s: month_report(s, "2026-05", "vision"),
+    "monthly-reports": make_missing_reports,
+    "correction": lambda s: correct_job(s, "job-1", {"pue": 1.5}, by="u"),
+    "upload": lambda s: ingest(s, "job-1", lines([Writer("w9").count(5)])),
+}
+
+
+@contextmanager
+def met(engine):
+    """The statements that read or change rows meanwhile, with their parameters."""
+    found = []
+
+    def listen(_connection, _cursor, statement, parameters, _context, many):
+        first = statement.lstrip().split()[0].upper()
+        if first in ("SELECT", "UPDATE", "DELETE") and not many and " FROM pg_" not in statement:
+            found.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", listen)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "before_cursor_execute", listen)
+
+
+def scanned(service, statement, parameters):
+    """The large tables that the statement reads whole."""
+    with service.store.engine.connect() as connection:
+        if service.store.is_sqlite:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            steps = [row[3].split() for row in plan]
+            return [s[1] for s in steps if s[0] == "SCAN" and s[1] in LARGE and "INDEX" not in s]
+        # A small table is read whole even where an index would serve, unless that is forbidden.
+        connection.execute(sa.text("SET enable_seqscan = off"))
+        plan = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
+        (tree,) = plan.scalar_one()
+        connection.rollback()
+    return list(_seq_scans(tree["Plan"] if isinstance(tree, dict) else json.loads(tree)["Plan"]))
+
+
+def _seq_scans(node):
+    if node["Node Type"] == "Seq Scan" and node["Relation Name"] in LARGE:
+        yield node["Relation Name"]
+    for child in node.get("Plans", ()):
+        yield from _seq_scans(child)
+
+
+@pytest.fixture
+def filled(service):
+    ingest(service, "job-1", lines(journal(model_id="m-1")))
+    ingest(service, "running", lines(journal("running", end_state=None)))
+    ingest(service, "unscored", lines(journal("unscored")), score=False)
+    return service
+
+
+def test_no_large_table_is_read_whole(filled):
+    scans = {}
+    for name, work in WORK.items():
+        with met(filled.store.engine) as statements:
+            work(filled)
+        assert statements, name
+        for statement in statements:
+            if tables := scanned(filled, *statement):
+                scans[name, statement[0]] = tables
+    assert scans == {}
+    # What the test looks for would be found.
+    with met(filled.store.engine) as statements, filled.store.read() as session:
+        session.execute(sa.text("SELECT count(*) FROM jobs WHERE head LIKE '%x%'"))
+    assert [scanned(filled, *statement) for statement in statements] == [["jobs"]]
