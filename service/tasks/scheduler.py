@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.identity import node_id
+from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import failure_text
 from gramwatt.service.store.timestamps import from_us
@@ -64,6 +65,10 @@ class Scheduler:
         except SQLAlchemyError as error:  # its text says enough, and it may come every 5 s
             _log.error("task %s failed: %s", name, failure_text(error))
             return failure_text(error)
+        except (OSError, GramwattError) as error:  # no mistake of ours: its text is enough
+            text = " ".join(str(error).split())
+            _log.error("task %s failed: %s", name, text)
+            return text
         except Exception as error:  # a failing task must not end the others
             _log.exception("task %s failed", name)
             return " ".join(f"{type(error).__name__}: {error}".split())

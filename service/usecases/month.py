@@ -68,11 +68,11 @@ def month_report(
         unscored += _refused(session, month, project)
         sums, new = _sums(service, session, month, project)
         # A month that its jobs have left goes on answering once it was reported.
-        reported = _newest(session, month, project) is not None
+        reported = _newest(session, month, project)
     if new:
         _store_sums(service, new)
     named = sums["excluded"] or running or unscored or excluded
-    if not (sums["totals"]["jobs"] or named or reported):
+    if not (sums["totals"]["jobs"] or named or reported is not None):
         raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
     found: dict[str, Any] = {
         **sums,
@@ -86,7 +86,7 @@ def month_report(
     }
     document = cast(MonthDoc, {name: found[name] for name in MonthDoc.__annotations__})
     if document["complete"]:
-        _keep(service, month, project, document)
+        _keep(service, project, document, reported)
     return document
 
 
@@ -204,15 +204,14 @@ def _refused(session: Session, month: str, project: str | None) -> list[Pending]
     return [Pending(job.job_id, read_head(job.head)["name"], job.project, {}) for job in jobs]
 
 
-def _keep(service: Service, month: str, project: str | None, document: MonthDoc) -> None:
-    """Keep the report of a complete month, where it is another than the one kept last."""
+def _keep(service: Service, project: str | None, document: MonthDoc, known: str | None) -> None:
+    """Keep the report of a complete month, where it is another than the one kept last, `known`."""
     text = to_text(document)
-    with service.store.read() as session:
-        if _newest(session, month, project) == text:
-            return
-    row = {"month": month, "project": project or ALL, "made_us": service.now_us(), "doc": text}
+    if text == known:
+        return
+    row = {"month": document["month"], "project": project or ALL, "made_us": service.now_us()}
     with service.store.write() as session:
-        upsert(session, MonthlyReport, [row])
+        upsert(session, MonthlyReport, [{**row, "doc": text}])
 
 
 def months_with_data(service: Service) -> list[str]:

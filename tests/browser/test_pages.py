@@ -15,6 +15,7 @@ EVERY = (
     "/?project=nobody",
     "/months",
     "/months/2026-05",
+    "/schedules",
     "/docs",
     *(f"/jobs/{job_id}" for job_id in REPORTS),
 )

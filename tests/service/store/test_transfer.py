@@ -11,12 +11,14 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store import migrate, transfer
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Base, Correction, Interval, Job, Score
+from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.backups import back_up
 from gramwatt.service.usecases.corrections import correct_job
 from gramwatt.service.usecases.ingest import ingest
@@ -196,6 +198,9 @@ def test_a_restore_brings_the_backup_back_and_keeps_what_it_replaced(filled, tmp
     assert rows(old) == changed
     old.close()
     ingest(filled, "job-10", lines(journal("job-10")))
+    create_key(filled, "k", "read")
+    with pytest.raises(DBAPIError, match="append-only"), filled.store.write() as session:
+        session.execute(sa.delete(AuditEntry))
 
 
 def test_nothing_is_restored_while_another_process_has_the_store_open(filled, tmp_path):
