@@ -51,6 +51,7 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
     assert line["route"] == "/v1/jobs/<job_id>/records"
     assert (line["method"], line["status"], line["level"]) == ("POST", 200, "info")
     assert 0 < line["duration_s"] < 30
+    assert line["key"] == "server"
     assert line["time"].endswith("Z")
 
 

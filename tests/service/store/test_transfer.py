@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store import migrate, transfer
+from gramwatt.service.store.access import AuditEntry
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Base, Correction, Interval, Job, Score
 from gramwatt.service.usecases.access.keys import create_key
@@ -278,3 +279,17 @@ def test_the_daily_backup_keeps_the_newest_and_touches_no_other_file(service, cl
     assert rows(made) == rows(service.store)
     made.close()
     back_up(service)  # no folder is set: nothing to do
+
+
+def test_no_table_is_forgotten_by_a_copy(light):
+    """In a process of its own, which has loaded no other module of tables."""
+    code = (
+        "from gramwatt.service.store import transfer; "
+        "print(*(table.name for table in transfer._tables()))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    with light.store.engine.connect() as connection:
+        present = set(sa.inspect(connection).get_table_names())
+    left_out = {"alembic_version", "browser_sessions", "leases", "listening"}
+    assert present - set(done.stdout.split()) == left_out
