@@ -155,6 +155,16 @@ def test_reports_of_ended_months_are_made_once_and_again_when_a_score_changes(se
     scheduler.stop()
 
 
+def test_months_that_ended_while_no_process_ran_are_made_up(light, clock):
+    for month in (1, 2, 4):
+        name, start = f"job-{month}", datetime(2026, month, 10, 8, tzinfo=UTC)
+        ingest(light, name, lines(journal(name, start=start)))
+    scheduler = Scheduler(light)
+    scheduler.run("monthly-reports")  # in June, for the first time
+    assert kept(light) == ["2026-01", "2026-02", "2026-04"]
+    scheduler.stop()
+
+
 def kept(service):
     with service.store.read() as session:
         return sorted(session.scalars(sa.select(MonthlyReport.month)))
