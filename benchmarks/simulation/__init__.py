@@ -1,0 +1,1 @@
+"""The seeded simulation (tests/simulation) over many seeds: `python -m benchmarks.simulation`."""

@@ -1,0 +1,430 @@
+"""A process that is measured on a machine, its meters one after the other, and `gramwatt sync`.
+
+The meter here does what `collectors/meter/node_meter.py` does with journal, ledger, counts and
+states, over devices whose energy is a known sum; that module has its own seeded tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from gramwatt.collectors.client.count_totals import CountTotals
+from gramwatt.collectors.common import files
+from gramwatt.collectors.common.clock import Timeline
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
+from gramwatt.collectors.journal.spool import LOCK, acquire, remember_server, spool_root
+from gramwatt.collectors.journal.sync import Store, SyncResult, sync
+from gramwatt.collectors.journal.writer import Journal
+from gramwatt.collectors.meter.count_buffer import CountBuffer
+from gramwatt.collectors.meter.resume import EarlierMeters, client_id
+from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
+from tests.simulation.ledger import Job
+from tests.simulation.surroundings import wall_ns
+from tests.simulation.world import NS_PER_S, Machine, Process, World
+
+SAVE_EVERY_NS = 10 * NS_PER_S
+POWERS_W = (80, 133, 250, 417, 700)
+
+
+class MachineClock:
+    """The clocks of a machine, as a meter reads them."""
+
+    def __init__(self, world: World, machine: Machine) -> None:
+        self._world, self._machine = world, machine
+
+    def now_ns(self) -> int:
+        """Time since boot [ns]."""
+        return self._world.now_ns - self._machine.booted_ns
+
+    mono_ns = now_ns
+
+    def wall_ns(self) -> int:
+        """Unix time [ns]."""
+        return wall_ns(self._machine)
+
+    def sleep(self, duration_s: float) -> None:
+        """Nothing waits here."""
+        raise AssertionError(duration_s)
+
+
+@dataclass(eq=False)
+class Gpu:
+    """A device whose power changes every 7 s; its energy counter is exact [uJ]."""
+
+    device_id: str
+    steps: tuple[int, ...]
+
+    def counter_uj(self, time_ns: int) -> int:
+        """Energy since the epoch [uJ], for times of whole microseconds."""
+        time_us = time_ns // 1000
+        rounds, rest_us = divmod(time_us, 7_000_000 * len(self.steps))
+        step, rest_us = divmod(rest_us, 7_000_000)
+        whole_w = rounds * sum(self.steps) + sum(self.steps[:step])
+        return whole_w * 7_000_000 + self.steps[step] * rest_us
+
+
+@dataclass(eq=False)
+class Client:
+    """One measured process: what it did, and how far its meters have saved that."""
+
+    world: World
+    machine: Machine
+    job: Job
+    number: int
+    role: str
+    gpus: list[Gpu]
+    config: Config
+    state: str = "completed"
+    exit_code: int | None = 0
+    totals: CountTotals = field(default_factory=CountTotals)
+    wire: list[bytes] = field(default_factory=list)
+    counted: float = 0.0
+    writers: list[str] = field(default_factory=list)
+    node: str = ""
+    start: dict[str, Any] = field(default_factory=dict)
+    meter: Meter | None = None
+    over: bool = False
+    ended_ns: int = 0
+    first_uj: dict[str, int] = field(default_factory=dict)
+    saved_uj: dict[str, int] = field(default_factory=dict)
+    """Counters up to which the journal has the energy, by device."""
+    saved_count: float = 0.0
+    saves: list[tuple[int, dict[str, int]]] = field(default_factory=list)
+    """When open files were replaced [ns], and the counters in them."""
+    cut_ns: int | None = None
+    """When its machine lost power [ns], so that it may have lost what was saved last."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether its machine lost power while it ran."""
+        return self.cut_ns is not None
+
+    def kept_uj(self, name: str, lost_most_s: float) -> int:
+        """The counter up to which a device's energy must be in the journal [uJ]."""
+        if self.cut_ns is None:
+            return self.saved_uj[name]
+        last_ns = self.cut_ns - round(lost_most_s * NS_PER_S)
+        early = [counters[name] for at_ns, counters in self.saves if at_ns <= last_ns]
+        return max(early, default=self.first_uj[name])
+
+    def begin(self) -> None:
+        """Start, with a meter."""
+        if self.number in self.machine.alive:
+            return
+        boot_ns = self.world.now_ns - self.machine.booted_ns
+        self.machine.alive[self.number] = boot_ns
+        self.node = self.machine.node
+        wall = wall_ns(self.machine)
+        self.start = {"parent_pid": self.number, "mono_ns": boot_ns, "wall_ns": wall}
+        self.job.clients.append(self)
+        self.world.log(f"client {self.number} of {self.job.job_id} begins")
+        self.launch()
+
+    def launch(self) -> None:
+        """Start a meter, the first or one more."""
+        if self.over or self.meter is not None:
+            return
+        meter = Meter(self)
+        self.meter = meter
+        self.totals.reset()
+        if self._survives(meter.begin):
+            self._tick(meter)
+
+    def count(self, amount: float) -> None:
+        """Count units; the meter reads it now, later or, when it dies first, from a later total."""
+        self.counted += amount
+        self.totals.add("image", amount, None)
+        self._tell()
+
+    def kill_meter(self) -> None:
+        """Kill the meter; the client starts another one."""
+        if self.meter is not None:
+            self.world.fault("kill", f"meter of {self.number}")
+            self.meter.process.die()
+            self._meter_died()
+
+    def doom(self, calls: int) -> None:
+        """The meter dies at one of its next system calls."""
+        if self.meter is not None:
+            self.meter.process.doom = calls
+
+    def die(self) -> None:
+        """Client and meter are killed."""
+        if self.over or not self.start:
+            return
+        self.world.fault("kill", f"client {self.number} and its meter")
+        meter, self.meter = self.meter, None
+        if meter is not None:
+            meter.process.die()
+        self._gone("lost")
+
+    def power_cut(self) -> None:
+        """The machine lost power, perhaps before the end of the journal was on its disk."""
+        if not self.over:
+            self.cut_ns = self.world.now_ns
+            self.die()
+        elif self.world.now_ns - self.ended_ns < 60 * NS_PER_S:
+            self.cut_ns = self.ended_ns
+
+    def end(self) -> None:
+        """End in its state; a meter that dies now is replaced once."""
+        if self.over or not self.start:
+            return
+        for _ in range(2):
+            if self.meter is None:
+                self.launch()
+            meter = self.meter
+            if meter is None:
+                continue
+            self._tell()
+            self._read(meter)
+            if self._survives(meter.close):
+                self.meter = None
+                meter.process.die()
+                self._gone("lost" if meter.unwritten else self.state)
+                return
+        self._gone("lost")
+
+    def _gone(self, state: str) -> None:
+        self.over = True
+        self.ended_ns = self.world.now_ns
+        self.machine.alive.pop(self.number, None)
+        if state == "lost":
+            self.state, self.exit_code = "lost", None
+        self.world.log(f"client {self.number} of {self.job.job_id} is {state}")
+
+    def _survives(self, action: Callable[[], object]) -> bool:
+        meter = self.meter
+        assert meter is not None
+        if self.world.lives(self.machine, meter.process, action):
+            return True
+        self._meter_died()
+        return False
+
+    def _meter_died(self) -> None:
+        self.meter = None
+        self.wire.clear()
+        self.world.after(self.world.draw.uniform(0.1, 30), self.launch)
+
+    def _tell(self) -> None:
+        self.totals.add_up()
+        if self.meter is not None:
+            self.totals.send(lambda line: self.wire.append(line) is None)
+
+    def _read(self, meter: Meter) -> None:
+        """The meter reads what the client sent, and its confirmations arrive, or do not."""
+        for line in self.wire:
+            meter.counts.add(json.loads(line), meter.timeline.now_ns())
+        self.wire.clear()
+        meter.received = max(meter.received, self.counted)
+        if self.world.draw.random() < 0.5:
+            for sent, total in meter.counts.unconfirmed.items():
+                self.totals.saved(*sent, total)
+            meter.counts.unconfirmed.clear()
+
+    def _tick(self, meter: Meter) -> None:
+        if self.over or self.meter is not meter:
+            return
+        self._tell()
+        self._read(meter)
+        if self._survives(meter.tick):
+            self.world.after(self.world.draw.uniform(2, 9), lambda: self._tick(meter))
+
+
+class Meter:
+    """One meter process of a client: readings into a journal."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        world, machine, job_id = client.world, client.machine, client.job.job_id
+        self.world = world
+        self.process = Process(f"meter of {client.number}")
+        self.process.on_saved = self._saved
+        self.received = 0.0
+        writer = f"{world.draw.getrandbits(48):012x}"
+        client.writers.append(writer)
+        self.folder = spool_root(machine.home) / job_id / client.node
+        base = {"job_id": job_id, "node": client.node, "writer": writer}
+        self.journal = Journal(self.folder, base, lambda text: world.log(f"journal: {text}"))
+        clock = MachineClock(world, machine)
+        self.timeline = Timeline.from_mark(clock, client.start["mono_ns"], client.start["wall_ns"])
+        schedule = Schedule(self.timeline.start_ns)
+        self.counts = CountBuffer(schedule, ("image",), lambda code, text: None)
+        self._earlier = EarlierMeters(
+            self.folder, client.start, machine.boot, lambda pid: machine.alive.get(pid)
+        )
+        self._schedule = schedule
+        self._ledgers: dict[str, Ledger] = {}
+        self._at_ns: dict[str, int] = {}
+        self._uj: dict[str, int] = {}
+        self._saving: tuple[dict[str, int], float] = ({}, 0.0)
+        self._save_at_ns = 0
+        self._takes_lines = True
+        self.unwritten = False
+        """The disk did not take the end."""
+
+    def begin(self) -> None:
+        """Open the journal, take over from an earlier meter, and take the first reading."""
+        files.folder(self.folder)
+        with suppress(OSError):  # no room: it leads without a lock
+            acquire(self.folder / LOCK)
+        self.journal.open()
+        self.counts.restore(self._earlier.counted())
+        dead = self._earlier.to_resume()
+        self._put_job(dead.writer if dead else None)
+        self._continue(self._earlier.leader_state(self.timeline, relayed=False))
+        self.save()
+
+    def tick(self) -> None:
+        """Read every device, and save when it is time."""
+        self._read()
+        if self.timeline.now_ns() >= self._save_at_ns:
+            self.save()
+
+    def save(self) -> None:
+        """Write the open file, then the final lines (docs/journal.md, "Order of writing")."""
+        now_ns = self.timeline.now_ns()
+        self._save_at_ns = (now_ns // SAVE_EVERY_NS + 1) * SAVE_EVERY_NS
+        if self.client.config.server:
+            remember_server(self.folder, self.client.config.server)
+        if self._takes_lines and self.counts.due(now_ns):
+            self.counts.flush(self.journal.put)
+        if not self._write_open():
+            self._takes_lines = False
+            self._save_at_ns = now_ns + NS_PER_S
+            return
+        self._takes_lines = self.journal.flush()
+        if self._takes_lines:
+            self.counts.saved()
+
+    def close(self) -> None:
+        """The last reading, the end record and whole files, when the disk has room."""
+        self._read()
+        for ledger in self._ledgers.values():
+            ledger.close()
+        self.counts.flush(self.journal.put)
+        client = self.client
+        self.journal.put(
+            EndRecord,
+            ended_at=moment(self.timeline.now_ns()),
+            state=client.state,
+            exit_code=client.exit_code,
+        )
+        self._write_open()
+        if self.journal.flush():
+            self._saved(False)
+            self._write_open()
+        else:
+            self.unwritten = True
+
+    def _write_open(self) -> bool:
+        opened = [(name, ledger.open) for name, ledger in self._ledgers.items()]
+        fields = [iv.fields(name) for name, iv in opened if iv and iv.end_ns > iv.start_ns]
+        self._saving = dict(self._uj), self.received
+        return self.journal.write_open(self._state(), fields)
+
+    def _saved(self, synced: bool) -> None:
+        del synced
+        counters, count = self._saving
+        self.client.saves.append((self.world.now_ns, counters))
+        self.client.saved_uj.update(counters)
+        self.client.saved_count = max(self.client.saved_count, count)
+
+    def _state(self) -> dict[str, Any]:
+        client, machine = self.client, self.client.machine
+        devices = {
+            name: [self._uj[name], self._at_ns[name], ledger.open.state() if ledger.open else None]
+            for name, ledger in self._ledgers.items()
+        }
+        return {
+            "boot": machine.boot,
+            "machine": machine.name,
+            "leader": True,
+            "parent_pid": client.number,
+            "parent_began_ns": machine.alive.get(client.number),
+            "start_ns": self.timeline.start_ns,
+            "offset_ns": self.timeline.offset_ns,
+            "now_ns": self.timeline.now_ns(),
+            "client": client_id(client.start),
+            "devices": devices,
+            **self.counts.state(),
+        }
+
+    def _put_job(self, resumes: str | None) -> None:
+        config = self.client.config
+        self.journal.put(
+            JobRecord,
+            started_at=moment(self.timeline.start_ns),
+            role=self.client.role,
+            resumes=resumes,
+            project=config.project,
+            name=config.name,
+            units=config.units,
+            zone=config.zone,
+            versions={"gramwatt": "0"},
+        )
+
+    def _continue(self, state: dict[str, Any] | None) -> None:
+        """Take over the readings of the last meter, or begin."""
+        self.timeline = self._earlier.in_order(self.timeline)
+        known = (state or {}).get("devices", {})
+        if state:
+            offset_ns, start_ns = int(state["offset_ns"]), int(state["start_ns"])
+            self.timeline = Timeline(self.timeline.clock, offset_ns, start_ns)
+        for gpu in self.client.gpus:
+            name = gpu.device_id
+            ledger = self._ledgers[name] = Ledger(name, self._schedule, self._emit)
+            self.journal.put(
+                DeviceRecord,
+                device_id=name,
+                device_class="gpu",
+                name="NVIDIA H100 80GB HBM3",
+                meter="nvml-counter",
+                kind="measured",
+                units_total=8.0,
+            )
+            if name in known:
+                self._uj[name], self._at_ns[name] = known[name][0], known[name][1]
+                ledger.open = Interval.restored(known[name][2])
+            else:
+                self._at_ns[name] = self.timeline.now_ns()
+                self._uj[name] = gpu.counter_uj(self.world.now_ns)
+                if not self.client.saves:  # else what the last meter had saved is continued
+                    self.client.first_uj[name] = self._uj[name]
+                    self.client.saved_uj[name] = self._uj[name]
+
+    def _read(self) -> None:
+        now_ns = self.timeline.now_ns()
+        for gpu in self.client.gpus:
+            name, counter_uj = gpu.device_id, gpu.counter_uj(self.world.now_ns)
+            joules = (counter_uj - self._uj[name]) / 1e6
+            self._ledgers[name].add(self._at_ns[name], now_ns, joules, "measured")
+            self._at_ns[name], self._uj[name] = now_ns, counter_uj
+
+    def _emit(self, device_id: str, interval: Interval) -> None:
+        self.journal.put(IntervalRecord, **interval.fields(device_id))
+
+
+def run_sync(world: World, config: Config, machine: Machine, job_id: str | None = None) -> None:
+    """`gramwatt sync` on a machine; it may be killed at any of its system calls."""
+    process = Process(f"sync on {machine.name}")
+    if world.chance(0.15):
+        process.doom = world.draw.randrange(60)
+    store = Store(lambda home, job: [], lambda home, job: None)
+    results: list[SyncResult] = []
+
+    def act() -> None:
+        try:
+            results.append(sync(config, store if config.server is None else None, job_id))
+        except OSError as error:  # a full disk; the command reports it
+            world.log(f"sync failed: {error}")
+
+    world.lives(machine, process, act)
+    process.die()
+    for done in results:
+        world.log(f"sync: sent {done.sent} closed {done.closed} {done.problems} {done.remarks}")

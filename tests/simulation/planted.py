@@ -1,0 +1,295 @@
+"""Bugs as patches of production code, each of which the simulation must find within some seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from gramwatt.collectors.journal import recovery, spool, uploader, writer
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter import count_buffer
+from gramwatt.collectors.meter.resume import EarlierMeters
+from gramwatt.sci.score import operational
+from gramwatt.service.api import jobs as jobs_api
+from gramwatt.service.store import database
+from gramwatt.service.usecases import ingest, journal, month, score_job, sequences, upkeep
+from tests.simulation.server import Server
+
+Patch = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A patch that breaks something, and a seed that finds it."""
+
+    seed: int
+    plant: Patch
+
+
+def acknowledges_what_failed() -> AbstractContextManager[Any]:
+    """The answer is given although the transaction was rolled back."""
+    original = jobs_api.ingest
+
+    def patched(service: Any, job_id: str, lines: Any, **more: Any) -> Any:
+        kept = list(lines)
+        try:
+            return original(service, job_id, kept, **more)
+        except SQLAlchemyError:
+            whole = [line for line in kept if line.strip()]
+            return {
+                "accepted": len(whole),
+                "duplicate": 0,
+                "rejected": [],
+                "acknowledged": [
+                    {"node": doc["node"], "writer": doc["writer"], "seq": doc["seq"]}
+                    for doc in map(uploader.json.loads, whole)
+                ],
+            }
+
+    return patch.object(jobs_api, "ingest", patched)
+
+
+def older_interval_stays() -> AbstractContextManager[Any]:
+    """The first interval of an identity stands, not the one with the latest end."""
+    original = ingest.upsert
+
+    def patched(session: Any, model: Any, rows: Any, *, newer: Any = ()) -> None:
+        del newer
+        original(session, model, rows)
+
+    return patch.object(ingest, "upsert", patched)
+
+
+def last_arrival_wins() -> AbstractContextManager[Any]:
+    """The interval that arrives last stands, however early it ends."""
+    original = database._upsert_text
+
+    def patched(*key: Any) -> Any:
+        text, keys = original(*key)
+        return text.partition(" WHERE (excluded")[0], keys
+
+    return patch.object(database, "_upsert_text", patched)
+
+
+def forgets_what_arrived() -> AbstractContextManager[Any]:
+    """A line that is sent again counts as new."""
+    return patch.object(sequences.Arrived, "add", lambda self, seq: True)
+
+
+def deletes_before_the_answer() -> AbstractContextManager[Any]:
+    """A folder is deleted although the server did not answer."""
+    original = uploader.upload
+
+    def patched(*args: Any) -> uploader.Sent:
+        try:
+            return original(*args)
+        except uploader.ServerAway:
+            return uploader.Sent()
+
+    return patch.object(uploader, "upload", patched)
+
+
+def marks_before_the_answer() -> AbstractContextManager[Any]:
+    """Lines count as acknowledged when they are sent."""
+    original = uploader._post
+
+    def patched(session: Any, url: str, body: bytes) -> Any:
+        try:
+            return original(session, url, body)
+        except uploader.ServerAway:
+            docs = [uploader.json.loads(line) for line in body.splitlines()]
+            acknowledged = [{"writer": doc["writer"], "seq": doc["seq"]} for doc in docs]
+            return {"accepted": 0, "duplicate": 0, "rejected": [], "acknowledged": acknowledged}
+
+    return patch.object(uploader, "_post", patched)
+
+
+def deletes_what_came_meanwhile() -> AbstractContextManager[Any]:
+    """What was written while a folder was sent is deleted with it."""
+    return patch.object(SpoolFolder, "sizes_b", lambda self: {})
+
+
+def deletes_living_folders() -> AbstractContextManager[Any]:
+    """A folder is moved away although somebody writes in it."""
+    return patch.multiple(SpoolFolder, is_live=lambda self: False, unclosed=lambda self: [])
+
+
+def sends_torn_lines() -> AbstractContextManager[Any]:
+    """The torn last line of a killed process is sent."""
+
+    def patched(path: Path) -> Iterator[bytes]:
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return
+        yield from (line for line in content.split(b"\n") if len(line) > 1)
+
+    return patch.object(spool, "_whole_lines", patched)
+
+
+def takes_partial_writes_for_whole() -> AbstractContextManager[Any]:
+    """What a full disk took in part counts as written."""
+
+    def patched(self: Any, descriptor: int, data: bytes) -> None:
+        self._size_b += writer.os.write(descriptor, data)
+
+    return patch.object(writer.Journal, "_append", patched)
+
+
+def writes_the_open_file_in_place() -> AbstractContextManager[Any]:
+    """The open file is emptied and written, not replaced."""
+
+    def patched(self: Any, _temporary: Path, target: Path, data: bytes) -> None:
+        os = writer.os
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
+        if writer.os is not None and _world().process:
+            _world().process.on_saved(False)
+
+    return patch.object(writer.Journal, "_replace", patched)
+
+
+def never_syncs() -> AbstractContextManager[Any]:
+    """Journals are never synced, so that a power cut takes half a minute."""
+    return patch.object(writer.Journal, "_sync", lambda self, descriptor, which: None)
+
+
+def forgets_the_readings() -> AbstractContextManager[Any]:
+    """A restarted meter does not continue from where the dead one had saved."""
+    return patch.object(EarlierMeters, "leader_state", lambda self, timeline, relayed: None)
+
+
+def counts_again_after_a_restart() -> AbstractContextManager[Any]:
+    """A restarted meter journals the client's whole total again."""
+    return patch.object(count_buffer.CountBuffer, "restore", lambda self, counted: None)
+
+
+def loses_counts_of_the_dead() -> AbstractContextManager[Any]:
+    """Closing a dead job leaves out what it had counted and not journaled."""
+    return patch.object(recovery, "counted", lambda writers, client: {})
+
+
+def heard_by_the_jobs_clock() -> AbstractContextManager[Any]:
+    """A job counts as silent by the times in its lines, not by when they arrived."""
+    original = upkeep.close_silent
+
+    def patched(service: Any) -> list[str]:
+        config = dataclasses.replace(service.config, silent_after=timedelta(seconds=1))
+        return original(dataclasses.replace(service, config=config))
+
+    return _task("close-silent", patched)
+
+
+def days_are_not_cut() -> AbstractContextManager[Any]:
+    """An interval across midnight counts to the day where it begins."""
+    return patch.object(operational, "by_day", lambda start, end: [(start, end)])
+
+
+def first_day_only() -> AbstractContextManager[Any]:
+    """A job is only found in the month of its first day."""
+    original = score_job._store_revision
+
+    def patched(service: Any, key: int, seen: Any, document: Any, reason: str) -> bool:
+        return original(service, key, seen, {**document, "days": document["days"][:1]}, reason)
+
+    return patch.object(score_job, "_store_revision", patched)
+
+
+def months_stay_as_they_were() -> AbstractContextManager[Any]:
+    """A kept report of a month is not made again when a score has changed."""
+    return patch.object(
+        month, "versions", lambda session, months, project: dict.fromkeys(months, 1)
+    )
+
+
+def late_lines_are_not_scored() -> AbstractContextManager[Any]:
+    """A job that has a revision is not scored again."""
+    original = score_job._snapshot
+
+    def patched(session: Any, job: Any) -> Any:
+        if job.revision:
+            job = session.merge(job)
+            seen = original(session, job)
+            return dataclasses.replace(seen, records=[r for r in seen.records if r.seq < 6])
+        return original(session, job)
+
+    return patch.object(score_job, "_snapshot", patched)
+
+
+def deleted_jobs_return() -> AbstractContextManager[Any]:
+    """A line of a deleted job makes it anew."""
+    return patch.object(ingest, "require_not_deleted", lambda session, job_id: None)
+
+
+def corrections_are_lost() -> AbstractContextManager[Any]:
+    """A job that is scored again has forgotten what was declared afterwards."""
+    return patch.object(journal, "corrected", lambda records, corrections: list(records))
+
+
+def the_first_end_decides() -> AbstractContextManager[Any]:
+    """A job ends with its first node, while others still run."""
+    from gramwatt.sci.journal import merge
+
+    return patch.object(merge, "deciding", lambda ends: list(ends)[0])
+
+
+def conflicts_are_not_tried_again() -> AbstractContextManager[Any]:
+    """Work that met other work in a deadlock fails at once."""
+    return patch.object(database, "CONFLICTS_MOST", 1)
+
+
+def syncs_no_commit() -> AbstractContextManager[Any]:
+    """The store answers before a commit is on the disk."""
+    return patch.object(Server, "synchronous", lambda self: 1)
+
+
+def _task(name: str, action: Any) -> AbstractContextManager[Any]:
+    from gramwatt.service.tasks.table import TASKS
+
+    return patch.dict(TASKS, {name: dataclasses.replace(TASKS[name], action=action)})  # type: ignore[arg-type]
+
+
+def _world() -> Any:
+    from tests.simulation.surroundings import SCENE
+
+    return SCENE.world
+
+
+BUGS = (
+    Bug(3, acknowledges_what_failed),
+    Bug(4, older_interval_stays),
+    Bug(41, last_arrival_wins),
+    Bug(1, forgets_what_arrived),
+    Bug(3, deletes_before_the_answer),
+    Bug(3, marks_before_the_answer),
+    Bug(22, deletes_what_came_meanwhile),
+    Bug(9, deletes_living_folders),
+    Bug(55, sends_torn_lines),
+    Bug(30, takes_partial_writes_for_whole),
+    Bug(12, writes_the_open_file_in_place),
+    Bug(22, never_syncs),
+    Bug(4, forgets_the_readings),
+    Bug(6, counts_again_after_a_restart),
+    Bug(34, loses_counts_of_the_dead),
+    Bug(7, heard_by_the_jobs_clock),
+    Bug(0, days_are_not_cut),
+    Bug(0, first_day_only),
+    Bug(0, months_stay_as_they_were),
+    Bug(0, late_lines_are_not_scored),
+    Bug(0, deleted_jobs_return),
+    Bug(0, corrections_are_lost),
+    Bug(0, the_first_end_decides),
+    Bug(0, conflicts_are_not_tried_again),
+    Bug(0, syncs_no_commit),
+)

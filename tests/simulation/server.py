@@ -1,0 +1,463 @@
+"""The server process over its store: it answers, does its periodic work, dies and comes back.
+
+Every process of the story is a new `Service`; the Flask app and the compiled statements stay, and
+each seed begins with a copy of one migrated database.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+import psycopg
+import sqlalchemy as sa
+from flask import Flask
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from gramwatt.service.api.access import EXTENSION
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ServiceConfig, sqlite_url
+from gramwatt.service.container import Service
+from gramwatt.service.store import database
+from gramwatt.service.store.database import Store
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.tasks.table import TASKS
+from gramwatt.service.usecases import ingest as ingest_module
+from gramwatt.service.usecases import month as month_module
+from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.listening import beat, expect
+from tests.simulation.ledger import Ledger
+from tests.simulation.surroundings import SCENE, Random
+from tests.simulation.world import Death, Machine, Process, World
+
+ADDRESS = "http://server.test"
+HOST = "localhost"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ERRORS: dict[str, Callable[[], Exception]] = {
+    "deadlock": lambda: psycopg.errors.DeadlockDetected("deadlock detected"),
+    "serialization": lambda: psycopg.errors.SerializationFailure("could not serialize access"),
+    "database away": lambda: psycopg.OperationalError("server closed the connection unexpectedly"),
+    "locked": lambda: sqlite3.OperationalError("database is locked"),
+}
+
+
+CONFLICTS = ("deadlock", "serialization")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server answered."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def document(self) -> Any:
+        """The JSON in the body."""
+        return json.loads(self.body)
+
+
+class Waits:
+    """`time` of the store: it waits in the story."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def sleep(self, duration_s: float) -> None:
+        """Wait [s]."""
+        SCENE.world.pass_s(duration_s)
+
+
+class Plant:
+    """What outlives the seeds of a process: the app, the engine, and an empty migrated store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "gramwatt.db"
+        self.template = folder / "template.db"
+        self.synced = folder / "synced.db"
+        self.silent_after_us = 0
+        self.engine: Engine | None = None
+        self.server: Server | None = None
+        self._make_engine = database._engine
+        self._service = self.open(lambda: EPOCH)
+        self.app: Flask = create_app(service=self._service)
+        self.key = create_key(self._service, "simulation", "admin")["key"]
+        self._service.store.close()
+        shutil.copy(self.path, self.template)
+
+    def open(self, clock: Callable[[], datetime]) -> Service:
+        """A service over the store, with the engine of those before."""
+        with patch.object(database, "_engine", self._engine):
+            config = ServiceConfig(
+                home=self.folder / "server", database_url=sqlite_url(self.path), clock=clock
+            )
+            self.silent_after_us = config.silent_after // timedelta(microseconds=1)
+            service = Service.open(config)
+        upgrade(service.store)
+        return service
+
+    def reset(self, content: Path | None = None) -> None:
+        """An empty store, or one with this content."""
+        assert self.engine is not None
+        self.engine.dispose()
+        for path in self.folder.glob("gramwatt.db*"):
+            path.unlink()
+        if content is None:
+            self.synced.unlink(missing_ok=True)
+        shutil.copy(content or self.template, self.path)
+
+    def _engine(self, url: Any) -> Engine:
+        if self.engine is None:
+            self.engine = self._make_engine(url)
+            event.listen(self.engine, "before_cursor_execute", self._before_statement)
+        return self.engine
+
+    def _before_statement(self, _connection: Any, _cursor: Any, text: str, *_: Any) -> None:
+        if self.server is not None:
+            self.server.statement(text)
+
+
+class Server:
+    """The one server of a world."""
+
+    def __init__(self, world: World, ledger: Ledger, plant: Plant, machine: Machine) -> None:
+        self.world, self.ledger, self.plant, self.machine = world, ledger, plant, machine
+        self.skew_ns = 0
+        self.mortal = self.failing = self.busy = 0.0
+        """Shares of the points in a request at which the process dies, of statements at which the
+        database fails, and of points at which another request goes first."""
+        self.process: Process | None = None
+        self.service: Service | None = None
+        self._scheduler: Scheduler | None = None
+        self._listens_since_us = 0
+        self._writing = 0
+        self._transacting = False
+        self._failures = {True: 0, False: 0}
+        """How many conflicts that are tried again, and other errors, this request has met."""
+        self.like_postgresql = False
+        """Work is done as on PostgreSQL, where conflicts are tried again."""
+        plant.server = None
+        plant.reset()
+        plant.server = self
+
+    def clock(self) -> datetime:
+        """The server's clock, which may be wrong."""
+        return EPOCH + timedelta(microseconds=(self.world.now_ns + self.skew_ns) // 1000)
+
+    def start(self) -> None:
+        """A new process over the same store."""
+        if self.process is not None:
+            return
+        self.process = Process("server")
+        self.service = self.plant.open(self.clock)
+        self.plant.app.extensions[EXTENSION] = self.service
+        self._scheduler = Scheduler(self.service)
+        self.world.log("server starts")
+        self._lives(self.process, self._begin_work)
+
+    def _begin_work(self) -> None:
+        """What `gramwatt serve` and its scheduler do first (service/tasks)."""
+        service = self.service
+        assert service is not None
+        with suppress(sa.exc.OperationalError):  # logged, and tried again
+            beat(service)
+            expect(service)
+            runs.interrupt(service)
+        self._listens_since_us = service.now_us()
+
+    def stop(self) -> None:
+        """End the process: what it held in memory is gone."""
+        if self.process is None:
+            return
+        self.process.die()
+        if self._scheduler is not None:
+            self._scheduler._leader.resign()
+        self.process = self.service = self._scheduler = None
+        self._writing = 0
+
+    def die(self) -> None:
+        """Kill the process; it comes back after a while."""
+        if self.process is not None:
+            self.stop()
+            self.world.log("server is dead")
+            self.world.after(self.world.draw.uniform(0.5, 60), self.start)
+
+    def answer(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer | None:
+        """The answer to a request; None when nobody answers, or no more."""
+        process = self.process
+        if process is None:
+            return None
+        answers: list[Answer] = []
+        shown = {"Authorization": f"Bearer {self.plant.key}", **headers}
+        environ = _environ(method, path, body, shown)
+        before, self._failures = self._failures, {True: 0, False: 0}
+        if not self._lives(process, lambda: answers.append(_call(self.plant.app, environ))):
+            return None
+        answer = answers[0]
+        conflicts, others = self._failures[True], self._failures[False]
+        self._failures = before
+        self.world.log(f"{method} {path} {len(body)} B -> {answer.status}, {len(answer.body)} B")
+        if method == "POST" and path.endswith("/records") and answer.status == 200:
+            self._acknowledged(path.split("/")[3], body, answer.document)
+        if 0 < conflicts < 4 and not others and answer.status >= 500:
+            self.ledger.fails(f"{path} answers {answer.status} after {conflicts} conflicts")
+        return answer
+
+    def ask(self, path: str) -> Any:
+        """The document at an address, as a user on the server's own machine gets it."""
+        answer = self.answer("GET", path, b"", {"Accept": "application/json"})
+        if answer is None or answer.status != 200:
+            text = None if answer is None else answer.body[:300]
+            self.ledger.fails(f"GET {path} answers {answer and answer.status}: {text!r}")
+            return None
+        return answer.document
+
+    def work(self, name: str) -> None:
+        """One of the periodic tasks."""
+        process, scheduler, service = self.process, self._scheduler, self.service
+        if process is None or scheduler is None or service is None:
+            return
+        self.world.log(f"task {name}")
+        if name == "close-silent":
+            self._beat(service)
+        if self.world.calm:  # without the record of the run, to save time
+            self._lives(process, lambda: TASKS[name].action(service))
+        else:
+            self._lives(process, lambda: scheduler.run(name))
+        self._check_silent()
+
+    def _beat(self, service: Service) -> None:
+        """The beats since this process began, every 10 s, in one step."""
+        with sqlite3.connect(self.plant.path) as connection:
+            connection.execute(
+                "UPDATE listening SET beat_us = max(beat_us, ?) WHERE beat_us >= ?",
+                (service.now_us(), self._listens_since_us - 20_000_000),
+            )
+        connection.close()
+
+    def _check_silent(self) -> None:
+        """No job counts as silent that sent a line a moment ago, by the server's own clock."""
+        limit_us = self.plant.silent_after_us
+        with sqlite3.connect(self.plant.path) as connection:
+            rows = connection.execute("SELECT job_id, silent_us FROM jobs WHERE silent_us > 0")
+            for job_id, silent_us in rows.fetchall():
+                heard_us = self.ledger.heard_us.get(job_id, silent_us - limit_us)
+                if heard_us <= silent_us < heard_us + limit_us:
+                    self.ledger.fails(f"{job_id} sent lines, and is closed as silent")
+        connection.close()
+
+    def synchronous(self) -> int:
+        """How SQLite syncs: 2 and more before a commit is answered, 1 only now and then."""
+        assert self.plant.engine is not None
+        with self.plant.engine.connect() as connection:
+            return int(connection.exec_driver_sql("PRAGMA synchronous").scalar_one())
+
+    def note_disk(self) -> None:
+        """Remember what of the store is on the disk for certain, if commits are not synced."""
+        if self.synchronous() < 2 and not self._writing:
+            with (
+                sqlite3.connect(self.plant.path) as source,
+                sqlite3.connect(self.plant.synced) as target,
+            ):
+                source.backup(target)
+
+    def cut_power(self) -> None:
+        """The machine of the server loses power: what was not synced is gone."""
+        if self._writing:
+            return
+        unsafe = self.synchronous() < 2
+        self.die()
+        if unsafe and self.plant.synced.exists():
+            self.plant.reset(self.plant.synced)
+
+    def work_all(self) -> None:
+        """Every periodic task once."""
+        for name in TASKS:
+            self.work(name)
+
+    def statement(self, text: str) -> None:
+        """A statement is about to run: the database may fail it."""
+        if self._writing and not text.startswith("PRAGMA") and self.world.chance(self.failing):
+            self._fail("a statement")
+
+    def point(self, *, writing: bool) -> None:
+        """A point between two transactions, or before a commit: the process may die here."""
+        process = self.process
+        if self.world.process is not process or process is None:
+            return
+        if self.world.chance(self.mortal):
+            self.world.fault("kill", "server " + ("before a commit" if writing else "in between"))
+            raise Death
+        if not self._writing and self.world.chance(self.busy):
+            self.world.fault("race")
+            self.world.pass_s(self.world.draw.uniform(0, 3))
+            if self.process is not process:  # it died meanwhile
+                raise Death
+
+    def _fail(self, where: str) -> None:
+        kind = self.world.draw.choice(list(ERRORS))
+        self._failures[kind in CONFLICTS and self._transacting] += 1
+        self.world.fault(kind, f"at {where}")
+        raise sa.exc.OperationalError("a statement", {}, ERRORS[kind]())
+
+    @contextmanager
+    def write(self, original: Callable[[], Any]) -> Iterator[Any]:
+        """A transaction, with what may happen around it."""
+        self.point(writing=False)
+        with original() as session:
+            self._writing += 1
+            try:
+                yield session
+                self.point(writing=True)
+                if self.world.chance(self.failing):
+                    self._fail("a commit")
+            finally:
+                self._writing -= 1
+        if self.world.chance(self.failing):  # committed, but nobody heard of it
+            self._fail("the answer to a commit")
+        self.point(writing=False)
+
+    def transact(self, store: Store, original: Callable[..., Any], work: Any) -> Any:
+        """A unit of work: nobody else in this thread may come in between, for it holds a lock."""
+        self.point(writing=False)
+        self._writing += 1
+        try:
+            if not self.like_postgresql:
+                return original(store, work)
+            self._transacting = True
+            with patch.object(Store, "is_sqlite", False):
+                return original(store, work)
+        finally:
+            self._writing -= 1
+            self._transacting = False
+
+    @contextmanager
+    def read(self, original: Callable[[], Any]) -> Iterator[Any]:
+        """A reading session, after which another request may come."""
+        with original() as session:
+            yield session
+        self.point(writing=False)
+
+    def _lives(self, process: Process, action: Callable[[], object]) -> bool:
+        if self.world.lives(self.machine, process, action):
+            return True
+        if self.process is process:
+            self.die()
+        return False
+
+    def _acknowledged(self, job_id: str, body: bytes, answer: dict[str, Any]) -> None:
+        self.ledger.answered(job_id, body, answer)
+        self._heard(job_id, answer)
+        if len(self.ledger.bodies) < 8:
+            self.ledger.bodies.append((job_id, body))
+
+    def took_in(self, job_id: str, lines: list[bytes], answer: dict[str, Any]) -> None:
+        """Lines of the spool of the server's own machine are stored."""
+        self.ledger.answered(job_id, b"\n".join(lines) + b"\n", answer)
+        self._heard(job_id, answer)
+
+    def _heard(self, job_id: str, answer: dict[str, Any]) -> None:
+        if answer["accepted"]:
+            self.ledger.heard_us[job_id] = (self.world.now_ns + self.skew_ns) // 1000
+
+
+def _environ(method: str, path: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
+    parts = urlsplit(path)
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": parts.path,
+        "QUERY_STRING": parts.query,
+        "SERVER_NAME": HOST,
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "HTTP_HOST": HOST,
+        "REMOTE_ADDR": "127.0.0.1",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": io.StringIO(),
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for name, value in headers.items():
+        key = name.upper().replace("-", "_")
+        if key == "CONTENT_TYPE":
+            environ["CONTENT_TYPE"] = value
+        elif key != "CONTENT_LENGTH":
+            environ[f"HTTP_{key}"] = value
+    return environ
+
+
+def _call(app: Flask, environ: dict[str, Any]) -> Answer:
+    began: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], _error: Any = None) -> Any:
+        began.append((status, headers))
+        return lambda data: None
+
+    parts = app.wsgi_app(environ, start_response)
+    try:
+        body = b"".join(parts)
+    finally:
+        with suppress(AttributeError):
+            parts.close()  # type: ignore[attr-defined]
+    status, headers = began[-1]
+    return Answer(int(status.split()[0]), body, dict(headers))
+
+
+@contextmanager
+def watched(plant: Plant) -> Iterator[None]:
+    """Let the server of the moment see every transaction, and stub the months' advice.
+
+    Advice is a slow pure function of documents; what it suggests is tested elsewhere.
+    """
+    write, read, take = Store.write, Store.read, ingest_module.ingest
+    transact = Store.transact
+
+    def writing(store: Store) -> Any:
+        return plant.server.write(lambda: write(store)) if plant.server else write(store)
+
+    def transacting(store: Store, work: Any) -> Any:
+        server = plant.server
+        return server.transact(store, transact, work) if server else transact(store, work)
+
+    def reading(store: Store) -> Any:
+        return plant.server.read(lambda: read(store)) if plant.server else read(store)
+
+    def taking(service: Service, job_id: str, lines: Any, **more: Any) -> Any:
+        kept = list(lines)
+        answer = take(service, job_id, kept, **more)
+        if plant.server is not None and not more.get("score", True):
+            plant.server.took_in(job_id, kept, dict(answer))
+        return answer
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Store, "write", writing))
+        stack.enter_context(patch.object(Store, "read", reading))
+        stack.enter_context(patch.object(Store, "transact", transacting))
+        stack.enter_context(patch.object(database, "time", Waits()))
+        stack.enter_context(patch.object(database, "random", Random()))
+        stack.enter_context(patch.object(ingest_module, "ingest", taking))
+        stack.enter_context(patch.object(month_module, "for_month", lambda *_: []))
+        yield
+
+
+PERIOD_S = {name: task.every.total_seconds() for name, task in TASKS.items()}
