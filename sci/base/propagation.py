@@ -362,8 +362,10 @@ def _added(share: float, one: Cumulants, other_share: float, other: Cumulants) -
     first = second = third = 0.0
     for x, weight in left:
         for y, other_weight in right:
-            logarithm, probability = math.log(x + y), weight * other_weight
-            first += probability * logarithm
-            second += probability * logarithm**2
-            third += probability * logarithm**3
+            logarithm = math.log(x + y)
+            moment = weight * other_weight * logarithm
+            first += moment
+            moment *= logarithm
+            second += moment
+            third += moment * logarithm
     return Cumulants(first, second - first * first, third - 3 * first * second + 2 * first**3)

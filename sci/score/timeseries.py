@@ -42,12 +42,13 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     sums = _energy_by_step(job, step)
     numbers = {n for _, index in sums for n in (index, index + 1)}
     edges = {n: min(max(job.started_at + n * step, first), last) for n in numbers}
+    texts = {n: format_time(edge) for n, edge in edges.items()}
     steps_met = {index for _, index in sums}
     means = {n: _mean_intensity(track, edges[n], edges[n + 1]) for n in steps_met} if track else {}
     return [
         {
-            "start": format_time(edges[index]),
-            "end": format_time(edges[index + 1]),
+            "start": texts[index],
+            "end": texts[index + 1],
             "class": device_class,
             "energy_j": sum(by_kind.values()),
             "kind": max(by_kind, key=_RANK.__getitem__),

@@ -139,6 +139,8 @@ class BeingAnsweredError(UseCaseError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the first request of key {key[:40]!r} is being answered; ask again")
+
+
 class UnknownBudgetError(UseCaseError):
     """The project has no budget of that month."""
 
