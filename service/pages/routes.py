@@ -12,7 +12,7 @@ from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.daily import month_name
 from gramwatt.sci.base.formatting import duration, span_text, value_text
 from gramwatt.service.api import problems
-from gramwatt.service.api.access import Access, declare
+from gramwatt.service.api.access import Access, declare, whole_service
 from gramwatt.service.api.reports import job_response, month_response
 from gramwatt.service.api.routing import Model, from_strings
 from gramwatt.service.api.schedules import SchedulesQuery
@@ -145,7 +145,8 @@ def _problem_page(response: Response) -> Response:
     # Who has no key gets no style sheet either.
     locked = response.status_code == 401
     template, policy = ("locked.html", ENTRY_POLICY) if locked else ("problem.html", PAGE_POLICY)
-    response.set_data(render_template(template, problem=response.get_json()))
+    provider = whole_service().config.oidc is not None
+    response.set_data(render_template(template, problem=response.get_json(), provider=provider))
     response.content_type = "text/html; charset=utf-8"
     response.headers["Content-Security-Policy"] = policy
     response.headers["Vary"] = "Accept"

@@ -1,7 +1,10 @@
 """`gramwatt key` and `gramwatt login` as a person types them."""
 
 import json
+import os
+import socket
 import stat
+import subprocess
 
 import pytest
 
@@ -91,3 +94,25 @@ def test_the_server_s_own_key_is_this_user_s_alone(home):
     assert server_key.ensure(home) == key
     (home / "server.key").write_text("")
     assert server_key.ensure(home) != key
+
+
+def test_the_server_s_key_goes_to_this_user_s_server_only(home, tmp_path):
+    key = server_key.ensure(home)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        for host in ("127.0.0.1", "localhost"):
+            assert server_key.for_server(home, f"http://{host}:{port}") == key
+        for server in (f"http://192.0.2.1:{port}", f"https://127.0.0.1:{port}", "http://x:y"):
+            assert server_key.for_server(home, server) is None
+    row = "0: 0100007F:{:04X} 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {} 0 1"
+    for state, uid, mine in (("0A", os.getuid(), True), ("0A", 12345, False), ("01", 12345, True)):
+        (tmp_path / "tcp").write_text(f"header\n{row.format(port, state, uid)}\n")
+        assert server_key._is_mine(port, tmp_path) is mine
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_another_user_of_the_machine_cannot_read_the_key(home):
+    server_key.ensure(home)
+    tried = subprocess.run(["cat", home / "server.key"], user=65534, capture_output=True, text=True)
+    assert tried.returncode != 0
+    assert "denied" in tried.stderr
