@@ -216,6 +216,30 @@ def test_a_job_cannot_be_moved_to_a_project_of_others(client, two):
     assert client.get("/v1/jobs/job-A").json["project"] == "A"
 
 
+def test_a_bound_key_may_say_a_request_twice(client, two):
+    """What answers repeated requests keeps rows of its own, of no project."""
+    key = with_key(two, "a", "admin", "A") | {"Idempotency-Key": "one"}
+    for _ in range(2):
+        changed = client.patch("/v1/jobs/job-A", json={"name": "n"}, headers=key)
+        assert (changed.status_code, changed.json["name"]) == (200, "n")
+    other = key | {"Idempotency-Key": "two"}
+    assert code(client.patch("/v1/jobs/job-B", json={"name": "n"}, headers=other)) == (
+        404,
+        "unknown-job",
+    )
+
+
+def test_a_bound_key_opens_jobs_of_its_project_only(client, two):
+    key = with_key(two, "i", "ingest", "A")
+
+    def put(job_id, **declared):
+        return client.put(f"/v1/jobs/{job_id}", json=declared, headers=key)
+
+    assert put("put-1", project="A").status_code in (200, 201)
+    assert code(put("put-2", project="B")) == (403, "forbidden")
+    assert code(put("job-B", project="A")) == (404, "unknown-job")
+
+
 def send(client, job_id, records, key):
     return client.post(
         f"/v1/jobs/{job_id}/records", data=body(records), content_type=NDJSON, headers=key
@@ -246,8 +270,8 @@ def test_tables_without_a_project_are_known():
     }
     of_access = {"ApiKey", "BrowserSession", "AuditEntry"}
     of_tasks = {"TaskRun", "Listening", "Lease"}
-    # Found by an id that only its client knows; what it measures goes to a job.
-    of_clients = {"CodecarbonRun", "CodecarbonEmission"}
+    # Found by an id that only its client knows, or by the name of its key.
+    of_clients = {"CodecarbonRun", "CodecarbonEmission", "KeptAnswer"}
     of_the_grid = {"IntensitySeries", "IntensityDay"}
     assert free == of_access | of_tasks | of_clients | of_the_grid
 
