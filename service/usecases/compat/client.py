@@ -29,7 +29,6 @@ FALLBACK_PLACE = ("CAN", 46.8, -71.2)
 """Country, latitude and longitude that the client states when it cannot look up where it is, with
 the region Quebec (codecarbon/external/geography.py of 3.3.2)."""
 GPUS_MOST = 1024
-LIMITS = "codecarbon-limits"
 CPU_TEXT = (
     "it does not say whether the processor's energy was read or modelled, so it counts as estimated"
 )
@@ -139,7 +138,7 @@ class Machine:
 
 def notice(text: str) -> str:
     """A remark on what the client left out, as notices are journaled."""
-    return f"{LIMITS}: codecarbon: {text}."
+    return f"codecarbon-limits: codecarbon: {text}."
 
 
 def boards(model: str, count: int) -> tuple[str, ...]:

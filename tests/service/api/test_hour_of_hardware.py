@@ -19,6 +19,7 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import Writer, body
+from tests.service.keyed import KeyedClient
 
 CATALOG = load_catalog()
 PARTS = CATALOG.all_hardware()
@@ -34,7 +35,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
     home = tmp_path_factory.mktemp("home")
     made = Service.open(ServiceConfig(home=home, database_url=sqlite_url(home / "gramwatt.db")))
     upgrade(made.store)
-    yield create_app(service=made).test_client()
+    app = create_app(service=made)
+    app.test_client_class = KeyedClient
+    yield app.test_client()
     made.store.close()
 
 
