@@ -1,4 +1,4 @@
-"""The month: sums of the jobs' days, SCI by project as sum(C) / sum(R), and data quality.
+"""A month summed from whole documents, which months from parts must equal: sums of the jobs' days, SCI by project as sum(C) / sum(R), and data quality.
 
 A job that crosses the end of the month counts with its days inside it, and the score divides each
 of its terms and R among its days by time. So months add up to the year in everything but `jobs`,
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 from typing import get_args
+
+import pytest
 
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
 from gramwatt.sci.base.document import (
@@ -390,3 +392,19 @@ def _notice_counts(documents: Iterable[JobDoc]) -> dict[str, int]:
     """How many jobs have each notice, by code."""
     codes = Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
     return dict(sorted(codes.items()))
+
+
+def alike(found, wanted, path=""):
+    """Assert that two documents are equal, numbers to 1e-9."""
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys(), path
+        for key, value in wanted.items():
+            alike(found[key], value, f"{path}.{key}")
+    elif isinstance(wanted, list):
+        assert len(found) == len(wanted), path
+        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            alike(one, other, f"{path}[{number}]")
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12), path
+    else:
+        assert found == wanted, path

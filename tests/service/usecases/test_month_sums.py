@@ -19,7 +19,7 @@ from gramwatt.service.usecases.jobs import rescore
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.suggest import calibration_rows, device_rows
 from tests.journals import T0, Writer, journal, lines
-from tests.months import month_document
+from tests.months import alike, month_document
 
 SUMMED = sorted(
     MonthDoc.__annotations__.keys()
@@ -90,22 +90,6 @@ def expected(service, month, project):
             jobs, service.catalog, calibration_rows(service), device_rows(service)
         ),
     )
-
-
-def alike(found, wanted, path=""):
-    """Assert that two documents are equal, numbers to 1e-9."""
-    if isinstance(wanted, dict):
-        assert found.keys() == wanted.keys(), path
-        for key, value in wanted.items():
-            alike(found[key], value, f"{path}.{key}")
-    elif isinstance(wanted, list):
-        assert len(found) == len(wanted), path
-        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            alike(one, other, f"{path}[{number}]")
-    elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12), path
-    else:
-        assert found == wanted, path
 
 
 def check(service):
