@@ -1,9 +1,6 @@
-"""A month summed from whole documents, which months from parts must equal: sums of the jobs' days, SCI by project as sum(C) / sum(R), and data quality.
+"""A month summed from whole documents, one figure at a time: what months from parts must equal.
 
-A job that crosses the end of the month counts with its days inside it, and the score divides each
-of its terms and R among its days by time. So months add up to the year in everything but `jobs`,
-which has a job in each month of it. Where a term of any job is unknown the month's sum is the sum
-of the known ones, and `jobs_unknown` says how many are missing.
+It is slow and simple, and reads every document, as releases before the parts did.
 """
 
 from __future__ import annotations
