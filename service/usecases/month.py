@@ -131,10 +131,13 @@ def _store_sums(service: Service, row: dict[str, str]) -> None:
 
 def _left_out(session: Session, months: Sequence[str]) -> dict[str, list[int]]:
     """Keys of the jobs with a part in each month whose newest lines no score has yet."""
+    # Two steps: SQLite would else go through the month's jobs, which are many more.
+    pending = list(session.scalars(sa.select(Job.id).where(is_pending())))
+    if not pending:
+        return {}
     wanted = (
         sa.select(JobMonth.month, JobMonth.job)
-        .join(Job, Job.id == JobMonth.job)
-        .where(is_pending(), JobMonth.month.in_(months))
+        .where(JobMonth.month.in_(months), JobMonth.job.in_(pending))
         .order_by(JobMonth.month, JobMonth.job)
     )
     found: dict[str, list[int]] = {}
