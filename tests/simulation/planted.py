@@ -280,7 +280,7 @@ BUGS = (
     Bug(1, first_day_only),
     Bug(2, months_stay_as_they_were),
     Bug(2, late_lines_are_not_scored),
-    Bug(0, deleted_jobs_return),
+    Bug(48, deleted_jobs_return),
     Bug(2, corrections_are_lost),
     Bug(4, the_first_end_decides),
     Bug(1, conflicts_are_not_tried_again),
