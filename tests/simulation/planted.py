@@ -22,7 +22,6 @@ from gramwatt.service.api import jobs as jobs_api
 from gramwatt.service.rollups import keeping
 from gramwatt.service.store import database
 from gramwatt.service.usecases import ingest, journal, score_job, sequences, upkeep
-from tests.simulation.server import Server
 
 Patch = Callable[[], AbstractContextManager[Any]]
 
@@ -243,11 +242,6 @@ def conflicts_are_not_tried_again() -> AbstractContextManager[Any]:
     return patch.object(database, "CONFLICTS_MOST", 1)
 
 
-def syncs_no_commit() -> AbstractContextManager[Any]:
-    """The store answers before a commit is on the disk."""
-    return patch.object(Server, "synchronous", lambda self: 1)
-
-
 def _task(name: str, action: Any) -> AbstractContextManager[Any]:
     from gramwatt.service.tasks.table import TASKS
 
@@ -284,5 +278,4 @@ BUGS = (
     Bug(2, corrections_are_lost),
     Bug(4, the_first_end_decides),
     Bug(1, conflicts_are_not_tried_again),
-    Bug(0, syncs_no_commit),
 )
