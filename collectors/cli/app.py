@@ -16,7 +16,7 @@ import typer
 from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, not_started
 from gramwatt.collectors.cli.names import command_name
 from gramwatt.collectors.client.client import quiet
-from gramwatt.collectors.client.launch import score_with_sync
+from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, describe, plain_address, resolve
@@ -168,7 +168,12 @@ def _prepare_end() -> None:
 def _report_end(done: Run, config: Config, json_summary: Path | None, verbose: bool) -> None:
     if not verbose:
         _print_line(done, config)
-    if json_summary or verbose or config.server:
+    if config.server and not (json_summary or verbose):
+        settings = {"GRAMWATT_SERVER": config.server}
+        sent, problem = send_with_sync(done.job_id, SENT_TIMEOUT_S, settings)
+        if not sent or problem:
+            _report_unscored(done.job_id, config, problem, None, "is not on its server")
+    elif json_summary or verbose:
         scored = _await_score(done.job_id, config, json_summary, verbose)
         if verbose and not scored:
             _print_line(done, config)
@@ -218,13 +223,12 @@ def _unwritable(summary: Path) -> str | None:
 
 
 def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose: bool) -> bool:
-    """Wait until the server or the store has the job; write and print what was asked for.
+    """Wait for the score of the server or the store; write and print what was asked for.
 
-    Returns whether it has.
+    Returns whether there is one.
     """
     settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
-    wait_s = SCORE_TIMEOUT_S if json_summary or verbose else SENT_TIMEOUT_S
-    document, problem = score_with_sync(job_id, wait_s, settings)
+    document, problem = score_with_sync(job_id, SCORE_TIMEOUT_S, settings)
     if document is not None and json_summary is not None:
         _replace(json_summary, json.dumps(document, indent=2) + "\n")
     if document is not None and verbose and not quiet():
@@ -241,7 +245,11 @@ def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose
 
 
 def _report_unscored(
-    job_id: str, config: Config, problem: str | None, json_summary: Path | None
+    job_id: str,
+    config: Config,
+    problem: str | None,
+    json_summary: Path | None,
+    state: str = "has no score to show",
 ) -> None:
     if json_summary is not None:
         why = problem or "there is no job document yet"
@@ -253,8 +261,7 @@ def _report_unscored(
     elif problem is None:
         problem = "it is part of a job that still runs, or its scoring goes on"
     if first_today(config.home, problem.replace(job_id, "")):
-        state = "not on its server" if config.server else "not scored"
-        print_message(f"{job_id} is {state} yet: {problem}")
+        print_message(f"{job_id} {state} yet: {problem}")
 
 
 def _replace(path: Path, text: str) -> None:
@@ -288,7 +295,8 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
             _score_behind(config, store())
             return
         try:
-            done = synchronise(config, None if config.server else store(), job)
+            chosen_store = None if config.server else store()
+            done = synchronise(config, chosen_store, job, summary=summary_json is not None)
         except OSError as error:
             print_message(f"{error}; set GRAMWATT_HOME to a folder that can be written")
             raise typer.Exit(1) from None

@@ -91,11 +91,30 @@ def score_with_sync(
     Each is None when it is not known within `timeout_s` [s]. A slower `sync` goes on by itself, and
     its score is in the store later. `settings` are environment variables for it.
     """
+    options = ["--quiet", "--summary-json", "-"]
+    return _parse(_sync_output([*options, "--job", job_id], timeout_s, settings)[0])
+
+
+def send_with_sync(
+    job_id: str, timeout_s: float, settings: dict[str, str]
+) -> tuple[bool, str | None]:
+    """Send a job with `gramwatt sync`: whether its server has it, and the first problem.
+
+    It asks for no score, which a key that may only send is not shown.
+    """
+    text, ended = _sync_output(["--job", job_id], timeout_s, settings)
+    sent_before = ended and not text  # by another `gramwatt sync`
+    return sent_before or f"sent {job_id}".encode() in text.splitlines(), _parse(text)[1]
+
+
+def _sync_output(
+    args: list[str], timeout_s: float, settings: dict[str, str] | None
+) -> tuple[bytes, bool]:
+    """What `gramwatt sync` prints within `timeout_s` [s], and whether that is all."""
     import subprocess
 
     try:
-        sync = [*module_command("gramwatt"), "sync", "--job", job_id, "--quiet"]
-        command = [*sync, "--summary-json", "-"]
+        command = [*module_command("gramwatt"), "sync", *args]
         options: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
@@ -109,10 +128,9 @@ def score_with_sync(
         except FileNotFoundError:  # an image without a shell
             process = subprocess.Popen(command, **options)
         with process.stdout or open(os.devnull, "rb") as stream:
-            text = _read_until(stream.fileno(), time.monotonic() + timeout_s)
+            return _read_until(stream.fileno(), time.monotonic() + timeout_s)
     except (OSError, ValueError):
-        return None, None
-    return _parse(text)
+        return b"", False
 
 
 def _parse(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
@@ -129,12 +147,12 @@ def _parse(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
     return document, problem
 
 
-def _read_until(descriptor: int, deadline: float) -> bytes:
+def _read_until(descriptor: int, deadline: float) -> tuple[bytes, bool]:
     waiter, parts = select.poll(), []
     waiter.register(descriptor, select.POLLIN)
     while (left_s := deadline - time.monotonic()) > 0 and waiter.poll(left_s * 1000):
         part = os.read(descriptor, 65536)
         if not part:
-            break
+            return b"".join(parts), True
         parts.append(part)
-    return b"".join(parts)
+    return b"".join(parts), False

@@ -61,9 +61,12 @@ class SyncResult:
     document: dict[str, Any] | None = None
 
 
-def sync(config: Config, store: Store | None, job_id: str | None = None) -> SyncResult:
+def sync(
+    config: Config, store: Store | None, job_id: str | None = None, summary: bool = True
+) -> SyncResult:
     """Close dead folders, then upload or score them: those of one job, or of all.
 
+    Without `summary` no server is asked for the job's document.
     Raises OSError when no home can be used.
     """
     done = SyncResult()
@@ -74,7 +77,7 @@ def sync(config: Config, store: Store | None, job_id: str | None = None) -> Sync
         done.closed += _close_neighbours(home, job_id)
     addressed = _by_server(config, chosen, done)
     for server, theirs in addressed.items():
-        _send(config, home, server, theirs, done, job_id)
+        _send(config, home, server, theirs, done, job_id if summary else None)
     if config.server is not None or (job_id and addressed):
         return done
     if store is not None:
@@ -192,8 +195,12 @@ def _send(
                     spool.remove(aside)
             except uploader.ServerRefused as error:
                 done.problems.append(f"{error}; the journal stays spooled")
+                job_id = None  # it has no score there
         if job_id:
-            done.document = uploader.fetch_document(job_id, server, session)
+            try:
+                done.document = uploader.fetch_document(job_id, server, session)
+            except uploader.ServerRefused as error:
+                done.problems.append(str(error))
 
 
 def _send_folder(

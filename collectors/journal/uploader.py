@@ -135,7 +135,10 @@ def batches(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[str, Any] | None:
-    """The job's document as the server scores it; None when it has none or is away."""
+    """The job's document as the server scores it; None when it has none or is away.
+
+    Raises ServerRefused when the key may not read it.
+    """
     url = f"{server}/v1/jobs/{job_id}/report"
 
     def exchange() -> requests.Response:
@@ -146,6 +149,9 @@ def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[
         document = answer.json() if answer.ok else None
     except (requests.RequestException, TimeoutError, ValueError, RecursionError):
         return None
+    if answer.status_code in (401, 403):
+        text = f"{plain_address(server)} does not show the score to this key ({answer.status_code})"
+        raise ServerRefused(f"{text}; one of scope read may see it")
     return document if isinstance(document, dict) else None
 
 

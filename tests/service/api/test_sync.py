@@ -11,6 +11,8 @@ from werkzeug.serving import make_server
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.service.app import create_app
+from gramwatt.service.usecases.access.audit import audit_page
+from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.deletion import delete_job
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
@@ -85,3 +87,24 @@ def test_many_refused_lines_are_counted_and_their_journal_is_kept(light, address
     assert "job-1: 250 lines refused: count record lacks" in done.stderr
     assert list((home / "spool").iterdir()) == []
     assert [path.name for path in (home / "rejected").iterdir()] == ["job-1"]
+
+
+def test_a_job_with_a_key_that_may_only_send_is_sent_without_a_complaint(light, address, tmp_path):
+    made = create_key(light, "ci", "ingest", ["vision"])["key"]
+    summary = tmp_path / "summary.json"
+    environ = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    environ |= {"GRAMWATT_HOME": str(tmp_path / "sender"), "GRAMWATT_SERVER": address}
+    environ |= {"GRAMWATT_API_KEY": made, "GRAMWATT_PROJECT": "vision", "GRAMWATT_ZONE": "FR"}
+
+    def run(job_id, *options):
+        line = [sys.executable, "-m", "gramwatt", "run", *options, "--", "true"]
+        job = {**environ, "GRAMWATT_JOB_ID": job_id}
+        return subprocess.run(line, env=job, capture_output=True, text=True, timeout=60)
+
+    plain = run("job-1")
+    assert (plain.returncode, len(plain.stderr.splitlines())) == (0, 1), plain.stderr
+    assert job_document(light, "job-1").document["state"] == "completed"
+    assert {row["action"] for row in audit_page(light, 50, None)["entries"]} == {"key-created"}
+    asked = run("job-2", "--json-summary", str(summary))
+    assert (asked.returncode, summary.exists()) == (0, False)
+    assert "does not show the score to this key (403); one of scope read may" in asked.stderr
