@@ -158,3 +158,31 @@ def test_every_link_and_every_named_document_exists() -> None:
         named = set(re.findall(r"docs/[\w-]+\.md", path.read_text("utf-8")))
         missing += [f"{path.name}: {name}" for name in named if not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_the_help_lists_every_command_in_the_order_that_is_written_down(cli: Any) -> None:
+    from gramwatt.collectors.cli.app import ORDER
+
+    assert sorted(cli.commands) == sorted(ORDER)
+    assert tuple(cli.list_commands(None)) == ORDER
+
+
+def test_a_command_of_the_service_is_known_as_such_where_the_service_is_missing(cli: Any) -> None:
+    from gramwatt.collectors.cli.app import build_app
+
+    engine = build_app(command.open_store)
+    command._add_engine_commands(engine)
+    others = typer.main.get_command(engine).commands  # type: ignore[attr-defined]
+    assert set(cli.commands) - set(others) == command.SERVICE_COMMANDS
+
+
+def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> None:
+    """rich drops `[h]` and `[default: now]`, so that units and defaults were not to be seen."""
+    markup = re.compile(r"\[[a-z#/@][^[]*?\]")
+    texts = [
+        (name, text)
+        for name, found in commands(cli)
+        for text in (found.help, *(getattr(param, "help", "") for param in found.params))
+    ]
+    assert len(texts) > 100
+    assert [(name, text) for name, text in texts if markup.search(text or "")] == []

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, not_started
 from gramwatt.collectors.cli.names import command_name
@@ -43,6 +44,14 @@ PASS_ON = {
     "allow_interspersed_args": False,
 }
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+ORDER = (
+    *("run", "jobs", "job", "rm", "report", "export", "import"),
+    *("estimate", "suggest", "plan", "budget", "calibrate", "catalog"),
+    *("doctor", "config", "demo", "sync"),
+    *("serve", "login", "key", "scheduler", "db"),
+)
+"""Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
+last."""
 RUN_USAGE = "[OPTIONS] -- COMMAND [ARGS]..."
 RUN_EPILOG = (
     "Everything after -- is the command; its output, exit code and signals pass unchanged. Other "
@@ -51,10 +60,20 @@ RUN_EPILOG = (
 )
 
 
+class InOrder(TyperGroup):
+    """Lists its commands as people come to need them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names, those of ORDER first."""
+        found = super().list_commands(ctx)
+        return [*(name for name in ORDER if name in found), *(set(found) - set(ORDER))]
+
+
 def build_app(store: Callable[[], Store | None]) -> typer.Typer:
     """The typer app of the command. `store` opens the local store; it returns None without one."""
     app = typer.Typer(
         name="gramwatt",
+        cls=InOrder,
         no_args_is_help=True,
         add_completion=False,
         help="Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs.",

@@ -44,11 +44,11 @@ def add_calibrate(app: typer.Typer) -> None:
 
 
 def command(seconds: Seconds = SECONDS, device: Device = None, as_json: AsJson = False) -> None:
-    """Measure an NVIDIA GPU of this machine for two minutes, as a row for suggestions.
+    """Measure an NVIDIA GPU here for two minutes, for suggestions.
 
-    Rates of matrix products and copies and the power that they draw, and idle power. Nothing else
-    may use the GPU meanwhile. It needs PyTorch. Suggestions between two parts that were both
-    measured take these rows before public tables.
+    It needs PyTorch, and nothing else may use the GPU meanwhile.
+
+    Measured are rates and power of matrix products and copies, and idle power.
     """
     if not SECONDS_LEAST <= seconds <= SECONDS_MOST:
         refuse(f"--seconds {seconds:g}: give {SECONDS_LEAST:g} to {SECONDS_MOST:g}")

@@ -38,16 +38,16 @@ def command(
     hardware: Annotated[str | None, typer.Option(help="Catalog id or name.")] = None,
     instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
     count: Annotated[float | None, typer.Option(help="Devices, as the driver lists them.")] = None,
-    hours: Annotated[float | None, typer.Option(help="Wall time [h].")] = None,
+    hours: Annotated[float | None, typer.Option(help="Wall time (h).")] = None,
     device_hours: Annotated[
-        float | None, typer.Option(help="Instead of count x hours [h].")
+        float | None, typer.Option(help="Instead of count x hours (h).")
     ] = None,
     power: Annotated[
         str | None,
-        typer.Option("--power-w", help="Mean power of a device [W]; or LOW,VALUE,HIGH."),
+        typer.Option("--power-w", help="Mean power of a device (W); or LOW,VALUE,HIGH."),
     ] = None,
     energy_kwh: Annotated[
-        float | None, typer.Option(help="Energy of all IT equipment [kWh].")
+        float | None, typer.Option(help="Energy of all IT equipment (kWh).")
     ] = None,
     utilisation: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
     zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
@@ -56,7 +56,7 @@ def command(
         float | None, typer.Option("--intensity-g-per-kwh", help="Wins over the zone.")
     ] = None,
     pue: Annotated[float | None, typer.Option(help="The facility's PUE, 1 to 5.")] = None,
-    lifetime_years: Annotated[float | None, typer.Option(help="Hardware life [years].")] = None,
+    lifetime_years: Annotated[float | None, typer.Option(help="Hardware life (years).")] = None,
     host: Annotated[
         bool | None, typer.Option("--host/--no-host", help="Count the host (default).")
     ] = None,
@@ -70,7 +70,7 @@ def command(
         str | None, typer.Option(help="bf16, fp16, fp8, tf32, fp32, int8.")
     ] = None,
     embodied_kg_per_device: Annotated[
-        float | None, typer.Option(help="Wins over the catalog [kg CO2e].")
+        float | None, typer.Option(help="Wins over the catalog (kg CO2e).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:

@@ -45,7 +45,7 @@ def command(
     hardware: Annotated[str | None, typer.Option(help="Present part: catalog id or name.")] = None,
     instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
     count: Annotated[float | None, typer.Option(help="Devices, as the driver lists them.")] = None,
-    hours: Annotated[float | None, typer.Option(help="Wall time of the run [h].")] = None,
+    hours: Annotated[float | None, typer.Option(help="Wall time of the run (h).")] = None,
     kind: Annotated[str | None, typer.Option(help="training, fine-tuning, inference, ...")] = None,
     workload_class: Annotated[
         str | None,
@@ -57,7 +57,7 @@ def command(
     precision: Annotated[str | None, typer.Option(help="fp32, tf32, fp16, bf16, fp8, ...")] = None,
     batch_size: Annotated[float | None, typer.Option(help="Batch, or sequences served.")] = None,
     framework: Annotated[str | None, typer.Option(help="pytorch, jax, vllm, ...")] = None,
-    mean_power_w: Annotated[float | None, typer.Option(help="Of one device [W].")] = None,
+    mean_power_w: Annotated[float | None, typer.Option(help="Of one device (W).")] = None,
     peak_memory_gb: Annotated[float | None, typer.Option(help="Of one device [GiB].")] = None,
     utilisation: Annotated[float | None, typer.Option(help="Busy share, 0 to 1.")] = None,
     memory_bandwidth_utilisation: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
@@ -68,13 +68,13 @@ def command(
         list[str] | None, typer.Option(help="A part to judge; may be repeated.")
     ] = None,
     constraint: Annotated[str | None, typer.Option(help="none, offline or edge.")] = None,
-    lifetime_years: Annotated[float | None, typer.Option(help="Hardware life [years].")] = None,
+    lifetime_years: Annotated[float | None, typer.Option(help="Hardware life (years).")] = None,
     ownership: Annotated[str | None, typer.Option(help="owned, rented or to-buy.")] = None,
     pace: Annotated[
         str | None, typer.Option(help="What sets the speed: throughput, requests, input, host.")
     ] = None,
     pue: Annotated[float | None, typer.Option(help="PUE of the facility.")] = None,
-    host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together [W].")] = None,
+    host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together (W).")] = None,
     runs_per_year: Annotated[float | None, typer.Option(help="How often such a job runs.")] = None,
     unit: Annotated[
         list[str] | None, typer.Option(help="UNIT=COUNT, such as token=1e9; may be repeated.")

@@ -60,7 +60,9 @@ def add_commands(app: typer.Typer) -> None:
     exports.command("modelcard")(export.export_modelcard)
     exports.command("csv")(export.export_csv)
     app.add_typer(exports, name="export")
-    incoming = typer.Typer(no_args_is_help=True, help="Take in what other tools measured.")
+    incoming = typer.Typer(
+        no_args_is_help=True, help="Import codecarbon's runs, or grid intensity over time."
+    )
     incoming.command("codecarbon")(imports.import_codecarbon)
     incoming.command("intensity")(imports.import_intensity)
     app.add_typer(incoming, name="import")
@@ -69,15 +71,15 @@ def add_commands(app: typer.Typer) -> None:
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="Beyond loopback only with keys, and --behind-proxy.")
+        str, typer.Option(help="Beyond this machine: see --behind-proxy.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8642,
     database_url: DatabaseUrl = None,
     behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="A proxy in front does TLS.")
+        bool, typer.Option("--behind-proxy", help="Leave this machine: a proxy in front does TLS.")
     ] = False,
     insecure_http: Annotated[
-        bool, typer.Option("--insecure-http", help="Send keys over the network unencrypted.")
+        bool, typer.Option("--insecure-http", help="Leave this machine without TLS.")
     ] = False,
     open_browser: Annotated[
         bool, typer.Option("--open", help="Open the pages in this machine's browser.")

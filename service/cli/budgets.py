@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PAGE = 500
 Month = Annotated[
-    str | None, typer.Option(help="YYYY-MM; a budget of this month only. [every month]")
+    str | None, typer.Option(help="Of this month only, YYYY-MM (default: every month).")
 ]
 ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="The project's name.")]
 
@@ -39,7 +39,7 @@ def budget_set(
     month: Month = None,
     threshold: Annotated[
         list[float] | None,
-        typer.Option(help="Percent at which an alert is made; may be repeated. [50, 80, 100]"),
+        typer.Option(help="Percent at which to alert, may be repeated (default: 50, 80, 100)."),
     ] = None,
     webhook: Annotated[str | None, typer.Option(help="https://... to POST alerts to.")] = None,
     email: Annotated[str | None, typer.Option(help="Address to send alerts to.")] = None,
@@ -68,10 +68,12 @@ def budget_set(
 
 def budget_list(
     project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
-    month: Annotated[str | None, typer.Option(help="As they stand in YYYY-MM. [now]")] = None,
+    month: Annotated[
+        str | None, typer.Option(help="As they stand in this month, YYYY-MM (default: now).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every budget: what is spent of it, and where the month will end."""
+    """List the budgets: what is spent of each, and where the month will end."""
     from gramwatt.service.usecases.budgets.budgets import budgets_page
 
     _check_month(month)
@@ -107,7 +109,7 @@ def budget_rm(project: ProjectName, month: Month = None) -> None:
 
 
 def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
-    """How the budget of a project stands this month; exit code 1 when it is spent."""
+    """Show the budget of a project this month; exit code 1 when it is spent."""
     from gramwatt.service.usecases.budgets.budgets import standing
 
     with open_service() as service:
@@ -124,7 +126,7 @@ def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
 
 
 def budget_outbox(as_json: AsJson = False) -> None:
-    """The messages of alerts: sent, waiting with the reason, or given up."""
+    """List the messages of alerts: sent, waiting with the reason, or given up."""
     from gramwatt.service.usecases.budgets.outbox import outbox_page
 
     with _current() as service:

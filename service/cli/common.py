@@ -21,7 +21,7 @@ JobId = Annotated[
     str, typer.Argument(metavar="ID", help="The job's id, the beginning of one, or last.")
 ]
 DatabaseUrl = Annotated[
-    str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... [default: home]")
+    str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... (default: home)")
 ]
 Project = Annotated[str | None, typer.Option(help="Only this project.")]
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from gramwatt.sci.base.document import JobDoc
 
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write. [stdout]")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="File to write (default: stdout).")
+]
 
 
 def export_if(job_id: JobId, output: Output = None) -> None:

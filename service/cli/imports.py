@@ -25,7 +25,7 @@ def import_codecarbon(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="An emissions.csv.")],
     timezone: Annotated[
         str | None,
-        typer.Option(help="Where the file's clock stood, such as Europe/Paris. [this machine's]"),
+        typer.Option(help="Of the file's times, as Europe/Paris (default: this machine's)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,8 +67,9 @@ def import_intensity(
 ) -> None:
     """Import a zone's grid intensity over time, for scores and plans.
 
-    One row a step of 5 to 60 minutes, in order: the start in UTC (2026-05-01T08:00Z) and gCO2e/kWh,
-    empty where not known. Importing again changes nothing; other values count from then on.
+    One row a step of 5 to 60 minutes, in order: the start in UTC and gCO2e/kWh.
+
+    Importing again changes nothing; other values count from then on.
     """
     from typing import get_args
 

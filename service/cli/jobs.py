@@ -54,7 +54,7 @@ def jobs(
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many, at most.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
 ) -> None:
-    """List jobs, newest first unless sorted."""
+    """List jobs, filtered and sorted; the newest first."""
     from gramwatt.service.usecases.errors import CursorError
     from gramwatt.service.usecases.identifiers import short_ids
     from gramwatt.service.usecases.lists import jobs_page
@@ -125,7 +125,7 @@ def job(
         str | None, typer.Option(metavar="OTHER", help="Compare with the score of this job.")
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Compare in this unit [default: the first of OTHER].")
+        str | None, typer.Option(help="Compare in this unit (default: the first of OTHER).")
     ] = None,
     settings: Annotated[
         list[str] | None,

@@ -40,7 +40,7 @@ def key_create(
         list[str] | None, typer.Option(help="Only this project; may be given again.")
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="90d, 12h, 8w or 1y. [default: never]")
+        str | None, typer.Option(metavar="SPAN", help="90d, 12h, 8w or 1y (default: never).")
     ] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -77,7 +77,7 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
 
 
 def key_revoke(name: KeyName, database_url: DatabaseUrl = None) -> None:
-    """Revoke a key; it works no longer."""
+    """Revoke a key: from now on it is refused."""
     from gramwatt.service.usecases.access.keys import revoke_key
     from gramwatt.service.usecases.errors import UnknownKeyError
 

@@ -11,31 +11,31 @@ from gramwatt.service.cli.common import AsJson, open_service, print_json
 if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
 
-SLURM, KUBERNETES = "slurm", "kubernetes"
+SLURM = "slurm"
 
 
 def plan(
     source: Annotated[
         str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
     ] = None,
-    hours: Annotated[float | None, typer.Option(help="Wall time of the job [h].")] = None,
+    hours: Annotated[float | None, typer.Option(help="Wall time of the job (h).")] = None,
     zone: Annotated[str | None, typer.Option(help="Where it would run at once: DE.")] = None,
     zones: Annotated[
         list[str] | None, typer.Option("--in", help="Where it may run; may be repeated.")
     ] = None,
-    earliest: Annotated[str | None, typer.Option(help="2026-05-01T08:00Z [default: now]")] = None,
+    earliest: Annotated[str | None, typer.Option(help="2026-05-01T08:00Z (default: now).")] = None,
     deadline: Annotated[
-        str | None, typer.Option(help="When it must be done. [default: a day of slack]")
+        str | None, typer.Option(help="When it must be done (default: a day of slack).")
     ] = None,
     interruptible: Annotated[
         bool, typer.Option("--interruptible", help="It may run in several parts.")
     ] = False,
-    power_w: Annotated[float | None, typer.Option(help="Its mean power [W].")] = None,
+    power_w: Annotated[float | None, typer.Option(help="Its mean power (W).")] = None,
     idle_power_w: Annotated[
-        float | None, typer.Option(help="Of what stays reserved while it waits [W].")
+        float | None, typer.Option(help="Of what stays reserved while it waits (W).")
     ] = None,
     restart_kwh: Annotated[
-        float | None, typer.Option(help="Energy of each start after an interruption [kWh].")
+        float | None, typer.Option(help="Energy of each start after an interruption (kWh).")
     ] = None,
     now: Annotated[
         str | None, typer.Option(help="Plan as of this time; later data are not used.")

@@ -30,7 +30,7 @@ def scheduler(
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Do the periodic work beside other servers' processes, without serving pages or the API.
+    """Do the periodic work, beside servers that only answer.
 
     Of all processes that share a store one does it; the others wait to take over.
     """

@@ -28,7 +28,7 @@ def demo(
         typer.Option(min=1.0, max=PUE_MAX, help="PUE of the building this machine is in."),
     ] = DEMO_PUE,
     seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long each of the two trainings lasts [s].")
+        float, typer.Option(min=0.1, help="How long each of the two trainings lasts (s).")
     ] = 20.0,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the reports.")

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor"})
 SERVICE_COMMANDS = frozenset(
-    {"serve", "jobs", "job", "rm", "report", "export", "import", "budget", "db", "demo"}
+    {"jobs", "job", "rm", "report", "export", "import", "plan", "budget", "demo"}
+    | {"serve", "login", "key", "scheduler", "db"}
 )
 
 
