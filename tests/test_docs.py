@@ -186,3 +186,10 @@ def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> N
     ]
     assert len(texts) > 100
     assert [(name, text) for name, text in texts if markup.search(text or "")] == []
+
+
+def test_every_periodic_task_is_named() -> None:
+    from gramwatt.service.tasks.table import TASKS
+
+    named = re.findall(r"^\| ([a-z-]+) \| \d", text_of(ROOT / "docs" / "deploy.md"), re.MULTILINE)
+    assert sorted(named) == sorted(TASKS)
