@@ -19,7 +19,6 @@ from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, once
 from gramwatt.service.api.routing import JSON, NDJSON, Routes, Strict, json_response
 from gramwatt.service.api.support import (
     ABSENT,
-    CLOCK,
     JobPath,
     Moment,
     Page,
@@ -48,7 +47,7 @@ from gramwatt.service.usecases.lists import (
     projects_page,
     revisions_page,
 )
-from gramwatt.service.usecases.lists.filters import NEWEST_FIRST, Sort
+from gramwatt.service.usecases.lists.filters import CLOCK, NEWEST_FIRST, Sort
 from gramwatt.service.usecases.opening import open_job
 
 routes = Routes("jobs")

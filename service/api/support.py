@@ -14,7 +14,7 @@ from gramwatt.service.api.access import whole_service
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.api.routing import Strict
 from gramwatt.service.container import Caller, Service
-from gramwatt.service.usecases.lists.filters import parse_moment
+from gramwatt.service.usecases.lists.filters import MOMENT, parse_moment
 from gramwatt.service.usecases.month import MONTH
 
 ABSENT = "unknown-job", "deleted-job"
@@ -28,13 +28,11 @@ def _moment(text: object) -> datetime:
         raise ValueError(error.message) from None
 
 
-CLOCK = r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+\-][0-9]{2}:[0-9]{2})"
-_MOMENT = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}({CLOCK})?"
 _EXAMPLES = ("2026-05-01", "2026-05-01T08:00:00Z")
 Moment = Annotated[
     datetime,
     PlainValidator(_moment),
-    WithJsonSchema({"type": "string", "pattern": f"^{_MOMENT}$", "examples": [*_EXAMPLES]}),
+    WithJsonSchema({"type": "string", "pattern": f"^{MOMENT}$", "examples": [*_EXAMPLES]}),
 ]
 """A time in an address: RFC 3339, or a date for its first moment, UTC."""
 

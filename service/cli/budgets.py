@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.service.cli.common import AsJson, author, open_service, print_json, stop
+from gramwatt.service.cli.common import (
+    AsJson,
+    author,
+    open_service,
+    print_json,
+    require_month,
+    stop,
+    upgraded_service,
+)
 
 if TYPE_CHECKING:
-    from gramwatt.service.container import Service
     from gramwatt.service.usecases.budgets.budgets import BudgetRow
     from gramwatt.service.usecases.budgets.outbox import OutboxRow
 
@@ -49,7 +54,7 @@ def budget_set(
     from gramwatt.service.usecases.budgets.budgets import THRESHOLDS, NewBudget, set_budget
     from gramwatt.service.usecases.errors import CorrectionError
 
-    _check_month(month)
+    require_month(month)
     new = NewBudget(
         project=project,
         limit_kg=kg,
@@ -58,7 +63,7 @@ def budget_set(
         webhook=webhook,
         email=email,
     )
-    with _current() as service:
+    with upgraded_service() as service:
         try:
             row = set_budget(service, new, by=author())
         except CorrectionError as error:
@@ -76,16 +81,13 @@ def budget_list(
     """List the budgets: what is spent of each, and where the month will end."""
     from gramwatt.service.usecases.budgets.budgets import budgets_page
 
-    _check_month(month)
-    rows: list[BudgetRow] = []
-    with _current() as service:
-        cursor = None
-        while not rows or cursor:
-            page = budgets_page(service, PAGE, cursor, project, month)
+    require_month(month)
+    with upgraded_service() as service:
+        page = budgets_page(service, PAGE, None, project, month)
+        rows = page["budgets"]
+        while page["next_cursor"]:
+            page = budgets_page(service, PAGE, page["next_cursor"], project, month)
             rows += page["budgets"]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
     if as_json:
         print_json({"budgets": rows, "next_cursor": None})
     elif rows:
@@ -99,8 +101,8 @@ def budget_rm(project: ProjectName, month: Month = None) -> None:
     from gramwatt.service.usecases.budgets.budgets import remove_budget
     from gramwatt.service.usecases.errors import UnknownBudgetError
 
-    _check_month(month)
-    with _current() as service:
+    require_month(month)
+    with upgraded_service() as service:
         try:
             remove_budget(service, project, month, by=author())
         except UnknownBudgetError as error:
@@ -129,7 +131,7 @@ def budget_outbox(as_json: AsJson = False) -> None:
     """List the messages of alerts: sent, waiting with the reason, or given up."""
     from gramwatt.service.usecases.budgets.outbox import outbox_page
 
-    with _current() as service:
+    with upgraded_service() as service:
         page = outbox_page(service, PAGE, None)
     if as_json:
         print_json(page)
@@ -137,25 +139,6 @@ def budget_outbox(as_json: AsJson = False) -> None:
         print("\n".join(_message_line(message) for message in page["messages"]))
     else:
         print("no message")
-
-
-@contextmanager
-def _current() -> Iterator[Service]:
-    """The service with up-to-date tables."""
-    from gramwatt.service.store.migrate import upgrade
-
-    with open_service() as service:
-        upgrade(service.store)
-        yield service
-
-
-def _check_month(month: str | None) -> None:
-    import re
-
-    from gramwatt.service.usecases.month import MONTH
-
-    if month is not None and not re.fullmatch(MONTH, month):
-        stop(2, f"--month {month!r} is not a month; write YYYY-MM")
 
 
 def _print(row: BudgetRow, as_json: bool) -> None:

@@ -97,15 +97,33 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
 
 
 @contextmanager
+def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
+    """The service with up-to-date tables."""
+    from gramwatt.service.store.migrate import upgrade
+
+    with open_service(database_url) as service:
+        upgrade(service.store)
+        yield service
+
+
+@contextmanager
 def current_service() -> Iterator[Service]:
     """The service with up-to-date tables, and this machine's journals as far as they go."""
-    from gramwatt.service.store.migrate import upgrade
     from gramwatt.service.usecases.local_spool import take_in
 
-    with open_service() as service:
-        upgrade(service.store)
+    with upgraded_service() as service:
         take_in(service, fresh=True)
         yield service
+
+
+def require_month(text: str | None) -> None:
+    """Exit with 2 for a text that is no month."""
+    import re
+
+    from gramwatt.service.usecases.month import MONTH
+
+    if text is not None and not re.fullmatch(MONTH, text):
+        stop(2, f"{text!r} is not a month; write YYYY-MM, such as 2026-05")
 
 
 def job_document(service: Service, text: str) -> JobDoc:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.service.cli.common import AsJson, open_service, print_json, stop
+from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -33,12 +33,10 @@ def import_codecarbon(
 
     Rows that cannot be used are named by line and leave exit code 1; the others are imported.
     """
-    from gramwatt.service.store.migrate import upgrade
     from gramwatt.service.usecases.compat.emissions_csv import NotCodecarbonError, import_csv
 
     zone = _zone(timezone)
-    with open_service() as service, _progress() as progress:
-        upgrade(service.store)
+    with upgraded_service() as service, _progress() as progress:
         try:
             answer = import_csv(service, file, zone, progress)
         except NotCodecarbonError as error:
@@ -75,14 +73,12 @@ def import_intensity(
 
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.grid.intensity import Basis, Signal
-    from gramwatt.service.store.migrate import upgrade
     from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
 
     for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
         if value not in get_args(kind):
             stop(2, f"--{name} {value!r}: write {' or '.join(get_args(kind))}")
-    with open_service() as service, _progress() as progress:
-        upgrade(service.store)
+    with upgraded_service() as service, _progress() as progress:
         try:
             size = file.stat().st_size
             answer = import_csv(

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.service.cli.common import AsJson, DatabaseUrl, author, open_service, print_json, stop
+from gramwatt.service.cli.common import (
+    AsJson,
+    DatabaseUrl,
+    author,
+    print_json,
+    stop,
+    upgraded_service,
+)
 
 if TYPE_CHECKING:
     from gramwatt.service.container import Service
@@ -125,10 +132,8 @@ def login(
 def _admin(database_url: str | None) -> Iterator[Service]:
     """The service with up-to-date tables; this user is its caller, whom the database lets in."""
     from gramwatt.service.container import Caller
-    from gramwatt.service.store.migrate import upgrade
 
-    with open_service(database_url) as service:
-        upgrade(service.store)
+    with upgraded_service(database_url) as service:
         yield service.for_caller(Caller(author()))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.service.cli.common import AsJson, open_service, print_json
+from gramwatt.service.cli.common import AsJson, print_json, upgraded_service
 
 if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
@@ -55,7 +55,6 @@ def plan(
     from gramwatt.collectors.cli.options import read_document, refuse, refuse_error, with_flags
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.request import parse_plan_request
-    from gramwatt.service.store.migrate import upgrade
     from gramwatt.service.usecases.intensity import plans
 
     flags = {
@@ -68,8 +67,7 @@ def plan(
     document = with_flags(read_document(source), flags)
     try:
         request = parse_plan_request(document)
-        with open_service() as service:
-            upgrade(service.store)
+        with upgraded_service() as service:
             answer = plans.plan(service, request)
     except GramwattError as error:
         refuse_error(error, as_json=as_json)

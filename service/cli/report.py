@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from gramwatt.service.cli.common import (
     Project,
     current_service,
     job_document,
+    require_month,
     stop,
     write_file,
 )
@@ -50,10 +50,9 @@ def report_month(
     from gramwatt.reports.sections.not_summed import incomplete
     from gramwatt.service.usecases import rendering
     from gramwatt.service.usecases.errors import NoDataError
-    from gramwatt.service.usecases.month import MONTH, month_report
+    from gramwatt.service.usecases.month import month_report
 
-    if not re.fullmatch(MONTH, month):
-        stop(2, f"{month!r} is not a month; write YYYY-MM, such as 2026-05")
+    require_month(month)
     chosen = _chosen(formats, rendering.MONTH_FORMATS)
     with current_service() as service:
         try:

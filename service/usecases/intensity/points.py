@@ -90,13 +90,6 @@ def keep(
     return len(rows)
 
 
-def all_series(service: Service, zone: str) -> list[SeriesName]:
-    """The series of a zone, the oldest first."""
-    wanted = sa.select(IntensitySeries).where(IntensitySeries.zone == zone)
-    with service.store.read() as session:
-        return [_name(row) for row in session.scalars(wanted.order_by(IntensitySeries.id))]
-
-
 def days_of(
     service: Service, zone: str, signal: Signal, basis: Basis, start: datetime, end: datetime
 ) -> list[DayOfPoints]:
@@ -117,12 +110,6 @@ def days_of(
     with service.store.read() as session:
         found = [_day(*row) for row in session.execute(wanted)]
     return sorted(found, key=lambda day: QUALITIES.index(day.quality))
-
-
-def changed_us(service: Service) -> int:
-    """When points were last stored [us since 1970], 0 for never."""
-    with service.store.read() as session:
-        return session.scalar(sa.select(sa.func.max(IntensityDay.fetched_us))) or 0
 
 
 def _days(

@@ -40,12 +40,14 @@ _COLUMNS: dict[str, InstrumentedAttribute[Any]] = {
 }
 
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?", re.ASCII)
+CLOCK = r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+\-][0-9]{2}:[0-9]{2})"
+MOMENT = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}({CLOCK})?"
+"""A time as RFC 3339, or a date."""
 
 
 def parse_moment(text: str) -> datetime:
     """The time in an RFC 3339 text, of a date its first moment in UTC; raises RecordError."""
-    if not _MOMENT.fullmatch(text):
+    if not re.fullmatch(MOMENT, text):
         examples = "2026-05-01 or 2026-05-01T08:00:00Z"
         raise RecordError(f"{text[:40]!r} is no time with its zone; write {examples}")
     return parse_time(text if "T" in text else f"{text}T00:00Z")
