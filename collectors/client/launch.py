@@ -148,7 +148,8 @@ def _parse(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
 
 
 def _read_until(descriptor: int, deadline: float) -> tuple[bytes, bool]:
-    waiter, parts = select.poll(), []
+    parts: list[bytes] = []
+    waiter = select.poll()
     waiter.register(descriptor, select.POLLIN)
     while (left_s := deadline - time.monotonic()) > 0 and waiter.poll(left_s * 1000):
         part = os.read(descriptor, 65536)
