@@ -28,6 +28,7 @@ from gramwatt.service.api.support import (
 )
 from gramwatt.service.metrics import EXTENSION as METRICS
 from gramwatt.service.metrics import Metrics
+from gramwatt.service.usecases.access.projects import declare_project
 from gramwatt.service.usecases.answers import (
     DeletedJob,
     IngestAnswer,
@@ -35,6 +36,7 @@ from gramwatt.service.usecases.answers import (
     JobsAnswer,
     JobState,
     ProjectsAnswer,
+    ProjectSummary,
     RevisionsAnswer,
 )
 from gramwatt.service.usecases.corrections import TAG_KEY_MOST, correct_job
@@ -119,6 +121,12 @@ class JobBody(Strict):
     framework: Text | None = None
     precision: Text | None = None
     tags: dict[TagName, TagText] | None = Field(None, max_length=TAGS_MAX)
+
+
+class ProjectBody(Strict):
+    """A project to list before its first job."""
+
+    project: Text
 
 
 class WaitQuery(Strict):
@@ -279,6 +287,15 @@ def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
 def list_projects(query: Page) -> ProjectsAnswer:
     """Projects by name."""
     return projects_page(service(), query.limit, query.cursor)
+
+
+@routes.post("/v1/projects", "forbidden", access=Access.ADMIN, status=201)
+def post_project(body: ProjectBody) -> ProjectSummary:
+    """Declare a project, so that it is listed before its first job.
+
+    Declaring one that is there changes nothing.
+    """
+    return declare_project(service(), body.project)
 
 
 def _waited(job_id: str, timeout_s: int) -> bool:

@@ -1,4 +1,5 @@
-"""The tables of who may ask: keys, browser sessions, and the log of what was done with them.
+"""The tables of who may ask: projects, keys, browser sessions, and the log of
+what was done with them.
 
 Keys and cookies are random 256-bit texts, of which only the SHA-256 digest is stored: nothing can
 be guessed from it, so no slow password hash is needed.
@@ -14,6 +15,16 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, mapped_column
 
 from gramwatt.service.store.models import AutoKey, Base, Document, Label, Timestamp, Word
+
+
+class Project(Base):
+    """A project that was declared, so that it is listed before its first job."""
+
+    __tablename__ = "projects"
+
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    declared_us: Mapped[Timestamp]
+    declared_by: Mapped[Label]
 
 
 class ApiKey(Base):

@@ -115,12 +115,15 @@ class IntervalsAnswer(TypedDict):
 
 
 class ProjectSummary(TypedDict):
-    """One project: how many jobs it has, how many run, and when the newest started."""
+    """One project: how many jobs it has, how many run, and when the newest started.
+
+    A project that was declared and has no job yet has no such time.
+    """
 
     project: str
     jobs: int
     running: int
-    last_started_at: str
+    last_started_at: str | None
 
 
 class ProjectsAnswer(TypedDict):

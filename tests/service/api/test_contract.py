@@ -148,6 +148,7 @@ def test_the_routes_are_those_of_the_design(client):
         ("GET", "/v1/reports/monthly/{month}"),
         ("GET", "/v1/reports/monthly/{month}.{form}"),
         ("GET", "/v1/projects"),
+        ("POST", "/v1/projects"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),
         ("GET", "/metrics"),

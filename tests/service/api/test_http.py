@@ -9,6 +9,7 @@ from gramwatt.sci.journal.records import IntervalRecord
 from gramwatt.service.api import access
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
+from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import rescore
 from gramwatt.service.usecases.lists import decode_cursor, encode_cursor
@@ -53,6 +54,31 @@ def test_filters_of_the_list(client, seven):
         ("even", 4, 0),
         ("odd", 3, 0),
     ]
+
+
+def test_a_declared_project_is_listed_before_its_first_job(service):
+    client = create_app(service=service).test_client()
+    ingest(service, "job-1", lines(journal(project="b")))
+    made = [client.post("/v1/projects", json={"project": name}) for name in ("c", "a", "b", "a")]
+    assert [answer.status_code for answer in made] == [201] * 4
+    none = {"jobs": 0, "running": 0, "last_started_at": None}
+    one = {"jobs": 1, "running": 0, "last_started_at": "2026-05-10T08:00:00.000000Z"}
+    assert [answer.json for answer in made] == [
+        {"project": "c", **none},
+        {"project": "a", **none},
+        {"project": "b", **one},
+        {"project": "a", **none},
+    ]
+    listed = [{"project": "a", **none}, {"project": "b", **one}, {"project": "c", **none}]
+    assert client.get("/v1/projects").json == {"projects": listed, "next_cursor": None}
+    first = client.get("/v1/projects?limit=1").json
+    rest = client.get(f"/v1/projects?cursor={first['next_cursor']}").json
+    assert [*first["projects"], *rest["projects"]] == listed
+    made = create_key(service, "of-b", "admin", ["b"])["key"]
+    theirs = {"Authorization": f"Bearer {made}"}
+    assert client.get("/v1/projects", headers=theirs).json["projects"] == [{"project": "b", **one}]
+    refused = client.post("/v1/projects", json={"project": "d"}, headers=theirs)
+    assert (refused.status_code, refused.json["code"]) == (403, "forbidden")
 
 
 def test_how_a_device_ran_is_kept_by_interval_and_put_together_by_device(client, light):
