@@ -17,6 +17,7 @@ from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.exceptions import ProtocolError
 from urllib3.util.retry import Retry
 
 from gramwatt.collectors.common import files
@@ -177,10 +178,20 @@ def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
     headers = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
     shown = plain_address(url)
 
-    def exchange() -> requests.Response:
+    def send() -> requests.Response:
         return session.post(
             url, data=body, headers=headers, timeout=TIMEOUT_S, allow_redirects=False
         )
+
+    def exchange() -> requests.Response:
+        try:
+            return send()
+        except requests.ConnectionError as error:
+            if not isinstance(error.args[0], ProtocolError):
+                raise
+            # The server has closed the kept connection, as gunicorn does after a refusal for which
+            # it had not read the body. Lines have identities, so sending again is harmless.
+            return send()
 
     try:
         answer = _within(ANSWER_LIMIT_S, exchange)

@@ -224,3 +224,31 @@ def test_only_a_server_that_deleted_the_job_says_that_it_is_gone(
     server.statuses, server.code = [410], "deleted-job"
     with pytest.raises(uploader.JobDeleted):
         send(folder, [line("w", 1)], server)
+
+
+def test_a_kept_connection_that_the_server_closes_is_opened_again(
+    server: Server, folder: Path
+) -> None:
+    class Closing(Handler):
+        protocol_version = "HTTP/1.1"
+        asked = 0
+
+        def do_POST(self) -> None:
+            self.asked += 1
+            if self.asked == 2:  # no answer: the connection ends
+                self.close_connection = True
+                return
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.server.bodies.append(body)
+            answer = b'{"code": "forbidden", "detail": "not yours"}'
+            self.send_response(403)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+    server.RequestHandlerClass = Closing
+    with uploader.new_session(None) as session:
+        for _ in range(3):
+            with pytest.raises(uploader.ServerRefused, match="not yours"):
+                uploader.upload(folder, "job", [line("a", 1)], server.url, session)
+    assert len(server.bodies) == 3
