@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.watch import DIRECT, Watch
+from tests.browser.watch import Watch
 from tests.browser.world import jobs
 from tests.journals import body
+from tests.service.processes import send, serving
 
 CHROMIUM = os.environ.get("GRAMWATT_CHROMIUM", "/usr/bin/chromium")
 QUIET = (
@@ -33,53 +29,16 @@ QUIET = (
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """`gramwatt serve` with every job of the tests' world: its address, and the link to get in."""
-    folder = tmp_path_factory.mktemp("site")
-    line = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
-    surroundings = {"PATH": os.environ["PATH"], "HOME": str(folder), "GRAMWATT_HOME": str(folder)}
-    log = folder / "log"
-    with (
-        log.open("w") as stream,
-        subprocess.Popen(line, cwd=folder, env=surroundings, stderr=stream) as server,
-    ):
-        try:
-            address = _found(server, log, r"gramwatt serves (\S+)")
-            key = (folder / "server.key").read_text().strip()
-            DIRECT.addheaders = [("Authorization", f"Bearer {key}")]
-            fill(address)
-            yield address, _found(server, log, r"open (\S+/login\S+)")
-        finally:
-            server.terminate()
+    with serving(tmp_path_factory.mktemp("site")) as (server, address):
+        for journal in jobs(datetime.now(UTC)):
+            assert send(address, journal[0].job_id, body(journal))["rejected"] == []
+        yield address, server.says(r"open (\S+/login\S+)")[1]
 
 
 @pytest.fixture(scope="module")
 def site(served: tuple[str, str]) -> str:
     """The server's address."""
     return served[0]
-
-
-def _found(server: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
-    for _ in range(600):
-        found = re.search(pattern, log.read_text())
-        if found:
-            return found[1]
-        try:
-            server.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-        break
-    raise AssertionError(f"the server did not start:\n{log.read_text()}")
-
-
-def fill(address: str) -> None:
-    """Send every journal as a meter would."""
-    for journal in jobs(datetime.now(UTC)):
-        request = urllib.request.Request(
-            f"{address}/v1/jobs/{journal[0].job_id}/records",
-            body(journal),
-            {"Content-Type": "application/x-ndjson"},
-        )
-        with DIRECT.open(request, timeout=30) as answer:
-            assert b'"rejected": []' in answer.read()
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.browser.watch import DIRECT
 from tests.browser.world import LONG_ID, MANY, SCRIPT, UNBROKEN
+from tests.service.processes import DIRECT, get
 
 REPORTS = ("cluster", "no-zone", "failed", "running", "uncounted", "hostile", LONG_ID)
 EVERY = (
@@ -168,9 +166,7 @@ def test_months_lead_to_their_reports(page, site):
 def test_a_month_of_one_project_keeps_its_project_in_every_form(page, site):
     visit(page, "/months/2026-05?project=a%26b%3Dc%23d")
     link = page.get_by_role("link", name="JSON").get_attribute("href")
-    with DIRECT.open(f"{site}{link}", timeout=30) as answer:
-        document = json.load(answer)
-    assert document["project"] == "a&b=c#d"
+    assert get(f"{site}{link}")["project"] == "a&b=c#d"
 
 
 def test_every_link_of_the_pages_works(page, site):
@@ -189,8 +185,7 @@ def test_every_link_of_the_pages_works(page, site):
 
 
 def test_the_api_s_page_draws_every_operation(page, site):
-    with DIRECT.open(f"{site}/openapi.json", timeout=30) as answer:
-        paths = json.load(answer)["paths"]
+    paths = get(f"{site}/openapi.json")["paths"]
     visit(page, "/docs")
     shown = page.locator(".opblock-summary-path").evaluate_all(
         "all => all.map(e => e.dataset.path)"

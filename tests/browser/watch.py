@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import urllib.request
-
 from playwright.sync_api import ConsoleMessage, Page, Request, Response
-
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Asks without a browser, and past any proxy that the machine has set."""
 
 
 class Watch:

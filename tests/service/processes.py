@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Asks past any proxy that the machine has set, with the key of the server started last."""
 KEYS: dict[str, dict[str, str]] = {}
 """The header with the key of each server that a test has started, by its address."""
 

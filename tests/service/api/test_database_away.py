@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,8 +23,9 @@ from sqlalchemy.engine import make_url
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
 from tests.journals import body, journal
+from tests.service.processes import Process, eventually, serving
 
-Serving = tuple[tuple[str, str], list[str]]
+Server = tuple[Process, tuple[str, str]]
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -82,25 +81,10 @@ def proxy(new_postgres: Callable[[], str]) -> Iterator[tuple[Proxy, str]]:
 
 
 @pytest.fixture
-def serving(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[Serving]:
-    """The address and key of `gramwatt serve`, and what it writes to stderr so far."""
-    environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path), "GRAMWATT_DATABASE_URL": proxy[1]}
-    command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
-    process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    said: list[str] = []
-    address = ""
-    for line in process.stderr:
-        if found := re.search(r"serves (http://\S+)", line):
-            address = found[1]
-            break
-    reading = threading.Thread(target=lambda: said.extend(process.stderr or ()))
-    reading.start()
-    yield (address, server_key.read(tmp_path) or ""), said
-    process.kill()
-    reading.join()
-    process.stderr.close()
-    process.wait()
+def server(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[Server]:
+    """The process, address and key of `gramwatt serve`."""
+    with serving(tmp_path, GRAMWATT_DATABASE_URL=proxy[1]) as (process, address):
+        yield process, (address, server_key.read(tmp_path / "home") or "")
 
 
 def spool(home: Path) -> Path:
@@ -140,9 +124,9 @@ def expect_503(answers: list[tuple[str, Any]]) -> None:
 
 
 def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
-    proxy: tuple[Proxy, str], serving: Serving, tmp_path: Path
+    proxy: tuple[Proxy, str], server: Server, tmp_path: Path
 ) -> None:
-    link, (at, said) = proxy[0], serving
+    link, (process, at) = proxy[0], server
     home = tmp_path / "sender"
     folder = spool(home)
     assert ask(at, "/v1/jobs/job-1/records")[1].json()["accepted"] == 9
@@ -157,27 +141,22 @@ def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
     assert "answers 503; the journal stays spooled" in done.stderr
     assert list(folder.glob("*.jsonl"))
     link.moves.set()
-    deadline = time.monotonic() + 60
-    while ask(at, "/readyz")[1].status_code != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    eventually(lambda: ask(at, "/readyz")[1].ok, 60)
     assert sync(home, at).stdout == "sent job-2\n"
     # 3 minutes at 600 W are 108 kJ.
     energy = ask(at, "/v1/jobs/job-2")[1].json()["energy_kwh"]["value"]
     assert energy == pytest.approx(0.03, rel=1e-12)
     assert ask(at, "/v1/jobs/job-1/records")[1].json()["duplicate"] == 9
-    assert len([line for line in said if "the database is away" in line]) == 1
-    assert len([line for line in said if "the database answers again" in line]) == 1
-    assert len(said) < 20
+    assert process.text.count("the database is away") == 1
+    assert process.text.count("the database answers again") == 1
+    assert len(process.text.splitlines()) < 20
 
 
-def test_a_database_that_refuses_is_answered_for(
-    proxy: tuple[Proxy, str], serving: Serving
-) -> None:
-    at, said = serving
+def test_a_database_that_refuses_is_answered_for(proxy: tuple[Proxy, str], server: Server) -> None:
+    process, at = server
     assert ask(at, "/readyz")[1].status_code == 200
     proxy[0].close()
     with ThreadPoolExecutor(20) as threads:
         expect_503(list(threads.map(lambda n: ask(at, PATHS[n % 5]), range(100))))
-    assert len([line for line in said if "the database is away" in line]) == 1
-    assert len(said) < 20
+    assert process.text.count("the database is away") == 1
+    assert len(process.text.splitlines()) < 20

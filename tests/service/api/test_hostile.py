@@ -6,17 +6,16 @@ import http.client
 import io
 import json
 import re
-import subprocess
-import sys
-import time
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from gramwatt.service.api.problems import CODES
 from gramwatt.service.app import GROUPS
 from tests.journals import body, journal
+from tests.service.processes import KEYS, serving
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
 PROBLEM = "application/problem+json"
@@ -76,10 +75,8 @@ QUERIES = (
 class Server:
     """A server of its own process, and raw requests to it."""
 
-    def __init__(self, process, port, home):
-        self.process, self.port = process, port
-        key = home / "server.key"
-        self.key = {"Authorization": f"Bearer {key.read_text().strip()}"} if key.exists() else {}
+    def __init__(self, process, port, key):
+        self.process, self.port, self.key = process, port, key
 
     def ask(self, method, path, sent=None, media=JSON, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -106,27 +103,12 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    home = tmp_path_factory.mktemp("hostile")
-    environ = {"GRAMWATT_HOME": str(home), "PATH": "/usr/bin:/bin", "HOME": str(home)}
-    line = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
-    log = home / "log"
-    with log.open("wb") as stream, subprocess.Popen(line, env=environ, stderr=stream) as process:
-        deadline = time.monotonic() + 60
-        while not (
-            found := re.search(r"gramwatt serves http://127\.0\.0\.1:(\d+)", log.read_text())
-        ):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        made = Server(process, int(found[1]), home)
-        try:
-            status, _, answer = made.ask("POST", "/v1/jobs/job-1/records", body(journal()), NDJSON)
-            assert status == 200, answer
-            yield made
-            assert process.poll() is None
-        finally:
-            process.terminate()
-            process.wait(30)
+    with serving(tmp_path_factory.mktemp("hostile")) as (process, url):
+        made = Server(process.popen, urlsplit(url).port, KEYS[url])
+        status, _, answer = made.ask("POST", "/v1/jobs/job-1/records", body(journal()), NDJSON)
+        assert status == 200, answer
+        yield made
+        assert process.popen.poll() is None
 
 
 def address(operation, part="job-1"):
