@@ -39,8 +39,9 @@ from gramwatt.service.usecases.answers import (
     ProjectSummary,
     RevisionsAnswer,
 )
-from gramwatt.service.usecases.corrections import TAG_KEY_MOST, correct_job
-from gramwatt.service.usecases.deletion import delete_job
+from gramwatt.service.usecases.changes.corrections import TAG_KEY_MOST, correct_job
+from gramwatt.service.usecases.changes.deletion import delete_job
+from gramwatt.service.usecases.changes.opening import open_job
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore, wait_until_ended
 from gramwatt.service.usecases.lists import (
@@ -50,7 +51,6 @@ from gramwatt.service.usecases.lists import (
     revisions_page,
 )
 from gramwatt.service.usecases.lists.filters import CLOCK, NEWEST_FIRST, Sort
-from gramwatt.service.usecases.opening import open_job
 
 routes = Routes("jobs")
 ENDED = *ABSENT, "not-scorable"

@@ -26,7 +26,7 @@ TAG = "tags."
 
 def correct(service: Service, name: str, settings: Sequence[str]) -> None:
     """Declare the fields of `--set` for a job; exits with 2 for one without a meaning."""
-    from gramwatt.service.usecases.corrections import correct_job
+    from gramwatt.service.usecases.changes.corrections import correct_job
     from gramwatt.service.usecases.errors import CorrectionError
 
     changes = parse_settings(settings)
@@ -82,7 +82,7 @@ def rm(
     Its figures leave every list and month. To leave a job out of months only, give a reason:
     gramwatt job ID --set excluded=true --set reason="broken meter"
     """
-    from gramwatt.service.usecases.deletion import delete_job
+    from gramwatt.service.usecases.changes.deletion import delete_job
     from gramwatt.service.usecases.jobs import job_head
 
     with current_service() as service, job_errors(name):

@@ -1,4 +1,4 @@
-"""Says for a serving process, again and again, that it listens (`usecases/listening.py`)."""
+"""Says for a serving process, again and again, that it listens: `usecases.operation.listening`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import failure_text
-from gramwatt.service.usecases.listening import beat, beat_period
+from gramwatt.service.usecases.operation.listening import beat, beat_period
 
 _log = logging.getLogger("gramwatt.service")
 

@@ -26,7 +26,7 @@ from gramwatt.service.store.timestamps import from_us
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.leader import RENEW, leader_of
 from gramwatt.service.tasks.table import TASKS, Task
-from gramwatt.service.usecases.listening import expect
+from gramwatt.service.usecases.operation.listening import expect
 
 _log = logging.getLogger("gramwatt.service")
 _LEAD = "lead"

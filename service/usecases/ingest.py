@@ -29,11 +29,11 @@ from gramwatt.service.usecases.access.projects import first_project, require_own
 from gramwatt.service.usecases.answers import Acknowledged, IngestAnswer
 from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.intake.lines import checked
+from gramwatt.service.usecases.intake.sequences import Arrived
 from gramwatt.service.usecases.intake.tally import Tally
 from gramwatt.service.usecases.jobs import find_job
 from gramwatt.service.usecases.journal import device_classes, refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
-from gramwatt.service.usecases.sequences import Arrived
 
 _HEADS = (JobRecord.TYPE, EndRecord.TYPE)
 """Records that change what lists show of a job."""

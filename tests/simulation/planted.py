@@ -21,7 +21,9 @@ from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.service.api import jobs as jobs_api
 from gramwatt.service.rollups import keeping
 from gramwatt.service.store import database
-from gramwatt.service.usecases import ingest, journal, score_job, sequences, upkeep
+from gramwatt.service.usecases import ingest, journal, score_job
+from gramwatt.service.usecases.intake import sequences
+from gramwatt.service.usecases.operation import upkeep
 
 Patch = Callable[[], AbstractContextManager[Any]]
 

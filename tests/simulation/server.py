@@ -39,7 +39,7 @@ from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases import ingest as ingest_module
 from gramwatt.service.usecases import month as month_module
 from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.listening import beat, expect
+from gramwatt.service.usecases.operation.listening import beat, expect
 from tests.simulation.ledger import Ledger
 from tests.simulation.surroundings import SCENE, Random
 from tests.simulation.world import Death, Machine, Process, World

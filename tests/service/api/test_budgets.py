@@ -28,7 +28,7 @@ from gramwatt.service.usecases.budgets.addresses import (
 )
 from gramwatt.service.usecases.budgets.forecast import DAYS_LEAST, month_end
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.upkeep import refresh_running
+from gramwatt.service.usecases.operation.upkeep import refresh_running
 from tests.journals import Writer, journal, lines
 
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)

@@ -24,7 +24,7 @@ from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.compat.client import boards
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.lists import intervals_page
-from gramwatt.service.usecases.upkeep import close_silent
+from gramwatt.service.usecases.operation.upkeep import close_silent
 
 KWH = 3.6e6
 BASE = "/v1/compat/codecarbon"

@@ -172,7 +172,7 @@ def test_an_excluded_job_is_left_out_of_its_month_with_its_reason(client, light,
 
 
 def test_a_correction_is_kept_on_both_databases(service):
-    from gramwatt.service.usecases.corrections import correct_job
+    from gramwatt.service.usecases.changes.corrections import correct_job
 
     ingest(service, "job-1", lines(journal(**BARE)))
     correct_job(service, "job-1", {"zone": "DE", "tags": {"team": "a"}}, by="u-1")

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.store import models
-from gramwatt.service.usecases.deletion import delete_job
+from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.errors import DeletedJobError
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document

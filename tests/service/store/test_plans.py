@@ -7,13 +7,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from gramwatt.service.usecases.corrections import correct_job
+from gramwatt.service.usecases.changes.corrections import correct_job
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.lists import encode_cursor, intervals_page, list_jobs, revisions_page
 from gramwatt.service.usecases.month import make_missing_reports, month_report, months_with_data
+from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
 from gramwatt.service.usecases.suggest import calibration_rows
-from gramwatt.service.usecases.upkeep import close_silent, refresh_running, score_pending
 from tests.journals import Writer, journal, lines
 
 LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "counts", "job_months")

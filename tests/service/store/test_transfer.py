@@ -20,10 +20,10 @@ from gramwatt.service.store.access import AuditEntry
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Base, Correction, Interval, Job, Score
 from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.backups import back_up
-from gramwatt.service.usecases.corrections import correct_job
+from gramwatt.service.usecases.changes.corrections import correct_job
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.operation.backups import back_up
 from tests.journals import START, body, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.processes import eventually, send, serving

@@ -11,8 +11,8 @@ from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task, period
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.listening import beat, expect
-from gramwatt.service.usecases.upkeep import close_silent
+from gramwatt.service.usecases.operation.listening import beat, expect
+from gramwatt.service.usecases.operation.upkeep import close_silent
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

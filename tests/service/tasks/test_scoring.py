@@ -11,8 +11,8 @@ from gramwatt.service.store.models import Job
 from gramwatt.service.tasks import scoring
 from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.operation.upkeep import refresh_running, score_pending
 from gramwatt.service.usecases.score_job import score_provisionally
-from gramwatt.service.usecases.upkeep import refresh_running, score_pending
 from tests.journals import Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"
@@ -100,7 +100,8 @@ def test_the_oldest_score_comes_first(light, clock, monkeypatch, known):
             ingest(light, name, lines([writer.interval(0, 60, 6e4, "GPU-x")]))
     met = []
     monkeypatch.setattr(
-        "gramwatt.service.usecases.upkeep.score_provisionally", lambda _s, key: met.append(key)
+        "gramwatt.service.usecases.operation.upkeep.score_provisionally",
+        lambda _s, key: met.append(key),
     )
     refresh_running(light)
     assert met == ([2, 1] if known else [1, 2])

@@ -14,10 +14,10 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.sequences import MOST_SPANS, Arrived
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.lists import list_jobs
 from gramwatt.service.usecases.month import month_report
-from gramwatt.service.usecases.sequences import MOST_SPANS, Arrived
 from tests.journals import MINUTE, journal, lines
 
 # 3 minutes at 600 W: 3 x 60 s x 600 W = 108 000 J = 0.03 kWh.
@@ -234,7 +234,7 @@ def test_a_writer_that_leaves_gaps_for_ever_stays_small():
 
 
 def test_a_job_that_fell_silent_and_speaks_again_is_not_lost(service, clock):
-    from gramwatt.service.usecases.upkeep import close_silent
+    from gramwatt.service.usecases.operation.upkeep import close_silent
 
     sent = lines(journal())
     ingest(service, "job-1", sent[:-1])

@@ -11,8 +11,8 @@ from gramwatt.sci.base.document import MonthDoc
 from gramwatt.service.rollups.filling import fill_parts
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion, Score
-from gramwatt.service.usecases.corrections import correct_job
-from gramwatt.service.usecases.deletion import delete_job
+from gramwatt.service.usecases.changes.corrections import correct_job
+from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.errors import StillSummingError
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import rescore

@@ -23,7 +23,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS
-from gramwatt.service.usecases.deletion import delete_job
+from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.errors import UnknownJobError
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.local_spool import take_in

@@ -14,7 +14,7 @@ from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Job, Statement, Writer
-from gramwatt.service.usecases.corrections import check_place
+from gramwatt.service.usecases.changes.corrections import check_place
 from gramwatt.service.usecases.errors import CorrectionError, OpenedOtherwiseError, UnknownJobError
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import JobSummary, find_job
