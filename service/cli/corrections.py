@@ -79,7 +79,7 @@ def rm(
 ) -> None:
     """Delete a job for good; that it was deleted, when and by whom stays on record.
 
-    Its figures leave every list and month. To leave a job out of months only, give a reason:
+    Its figures leave every list and month. Out of months only:
     gramwatt job ID --set excluded=true --set reason="broken meter"
     """
     from gramwatt.service.usecases.changes.deletion import delete_job

@@ -134,8 +134,9 @@ def job(
 ) -> None:
     """Show one job, how one of its figures came to be, or what moved against another.
 
-    --set declares what was not known, or not right, when the job ran: zone, region, unit, pue,
-    name, project, tags.KEY, or excluded=true with reason=WHY. The score is made again.
+    --set declares what was not known, or not right, when the job ran:
+    zone, region, unit, pue, name, project, tags.KEY, or excluded=true
+    with reason=WHY. The score is made again.
 
     Example: gramwatt job last --set zone=DE --set pue=1.2
     """
