@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import text_of
@@ -84,7 +85,7 @@ def service(config: Config) -> Finding:
 
 
 def server(config: Config, ask: Ask | None = None) -> Finding:
-    """Whether the server that jobs are sent to answers."""
+    """Whether the server that jobs are sent to answers, and a key is there to show it."""
     if not config.server:
         here = "scored and kept on this machine" if has_service() else "spooled on this machine"
         return Finding("server", "absent", f"none is set: jobs are {here}")
@@ -96,6 +97,10 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
         reason = reason if shown in config.server else type(error).__name__  # it may name the key
         text = f"{shown} does not answer ({reason}); journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
+    if status == 200 and not (config.api_key or server_key.for_server(config.home, config.server)):
+        text = f"{shown} answers, but no key is set: it would refuse journals"
+        fix = "set GRAMWATT_API_KEY; there: gramwatt key create NAME --scope ingest"
+        return Finding("server", "limited", text, fix)
     if status == 200:
         return Finding("server", "ok", f"{shown} answers")
     text = f"{shown}/healthz answers {status}; journals stay spooled until it accepts them"

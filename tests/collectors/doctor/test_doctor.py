@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import app
 from gramwatt.collectors.client import session
+from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.devices.base import SourceAbsent
 from gramwatt.collectors.doctor import gpus, host, places, vendors
@@ -310,7 +312,7 @@ def test_a_spool_that_cannot_be_written_is_said(
 
 
 def test_the_server_is_asked_with_a_limit() -> None:
-    config = Config(server="https://gramwatt.example/")
+    config = Config(server="https://gramwatt.example/", api_key="gw_ci_1")
     asked: list[tuple[str, float]] = []
 
     def fine(url: str, timeout_s: float) -> int:
@@ -326,6 +328,20 @@ def test_the_server_is_asked_with_a_limit() -> None:
     away = places.server(config, dead)
     assert (away.state, "journals stay spooled" in away.detail) == ("missing", True)
     assert places.server(Config()).state == "absent"
+
+
+def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(
+    tmp_path: Path,
+) -> None:
+    config = Config(server="https://gramwatt.example/", home=tmp_path)
+    found = places.server(config, lambda *_: 200)
+    assert (found.state, "no key is set" in found.detail) == ("limited", True)
+    assert "GRAMWATT_API_KEY" in str(found.fix)
+    # The key of this user's own server is found in the home; no setting is needed there.
+    server_key.ensure(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        here = Config(server=f"http://127.0.0.1:{mine.getsockname()[1]}", home=tmp_path)
+        assert places.server(here, lambda *_: 200).state == "ok"
 
 
 def test_a_server_nobody_listens_at_is_found_out_over_a_real_socket() -> None:
