@@ -23,7 +23,7 @@ from gramwatt.service.api.support import (
 )
 from gramwatt.service.usecases import rendering
 from gramwatt.service.usecases.jobs import document_version, job_document
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.month import month_text
 from gramwatt.service.usecases.rendering import (
     JOB_FORMATS,
     MONTH_FORMATS,
@@ -115,9 +115,14 @@ def _job_json(job_id: str, revision: int | None) -> Response:
 
 def month_response(month: str, project: str | None, form: MonthFormat) -> Response:
     """The report of a month in one format, with its ETag."""
-    document = month_report(service(), month, project, wait_s=MONTH_WAIT_S)
-    tag = tag_of(MEDIA[form], json.dumps(document))
-    return _with_etag(tag, MEDIA[form], lambda: rendering.render_month(document, form))
+    text = month_text(service(), month, project, wait_s=MONTH_WAIT_S)
+    return _with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
+
+
+def _month(text: str, form: MonthFormat) -> bytes:
+    if form == "json":
+        return rendering.indented(text)
+    return rendering.render_month(json.loads(text), form)
 
 
 def _by_accept(forms: Sequence[Format]) -> Format:

@@ -7,8 +7,9 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -47,6 +48,7 @@ from gramwatt.service.usecases.suggest import calibration_rows, device_rows
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM, UTC."""
 DAY_US = 86_400_000_000
+KEYS_AT_ONCE = 500
 
 
 def month_report(
@@ -58,36 +60,48 @@ def month_report(
     takes longer than `wait_s`; without it, this waits. A caller who is bound to projects has the
     report of one of them.
     """
+    document: MonthDoc = json.loads(month_text(service, month, project, wait_s=wait_s))
+    return document
+
+
+def month_text(
+    service: Service, month: str, project: str | None = None, *, wait_s: float | None = None
+) -> str:
+    """The same as compact JSON: stored sums are passed on as they are, without reading them."""
     project = one_project(service, project, month)
     service = service.for_every_project()
     _fill(service, wait_s)
     now_us = service.now_us()
     with service.store.read() as session:
-        running, unscored, excluded = _pending(session, month, project, now_us)
+        pending = _pending_keys(session)
+        running, unscored, excluded = _pending(session, month, project, now_us, pending)
         deleted = _deleted(session, month, project)
         unscored += _refused(session, month, project)
-        sums, new = _sums(service, session, month, project)
+        sums, new = _sums(service, session, month, project, list(pending))
         # A month that its jobs have left goes on answering once it was reported.
         reported = _newest(session, month, project)
     if new:
         _store_sums(service, new)
-    named = sums["excluded"] or running or unscored or excluded
-    if not (sums["totals"]["jobs"] or named or reported is not None):
+    fields = msgspec.json.decode(sums, type=dict[str, msgspec.Raw])
+    left_out = [*msgspec.json.decode(fields["excluded"]), *excluded]
+    jobs = msgspec.json.decode(fields["totals"])["jobs"]
+    if not (jobs or left_out or running or unscored or reported is not None):
         raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
-    found: dict[str, Any] = {
-        **sums,
+    complete = now_us >= _end_us(month) and not running and not unscored
+    today = {
         "month": month,
         "project": project,
-        "complete": now_us >= _end_us(month) and not running and not unscored,
+        "complete": complete,
         "jobs_running": pending_doc(running),
         "jobs_unscored": pending_doc(unscored),
-        "excluded": [*sums["excluded"], *excluded],
+        "excluded": left_out,
         "deleted": deleted,
     }
-    document = cast(MonthDoc, {name: found[name] for name in MonthDoc.__annotations__})
-    if document["complete"]:
-        _keep(service, project, document, reported)
-    return document
+    fields |= {name: msgspec.Raw(to_text(value).encode()) for name, value in today.items()}
+    text = msgspec.json.encode({name: fields[name] for name in MonthDoc.__annotations__}).decode()
+    if complete and text != reported:
+        _keep(service, month, project, text)
+    return text
 
 
 def _fill(service: Service, wait_s: float | None) -> None:
@@ -105,20 +119,20 @@ def _fill(service: Service, wait_s: float | None) -> None:
 
 
 def _sums(
-    service: Service, session: Session, month: str, project: str | None
-) -> tuple[dict[str, Any], dict[str, str] | None]:
+    service: Service, session: Session, month: str, project: str | None, pending: Sequence[int]
+) -> tuple[str, dict[str, str] | None]:
     """The sums of the month: those that are stored while they hold, else new ones to store."""
     months = (month, previous_month(month))
-    left_out = _left_out(session, months)
+    left_out = _left_out(session, months, pending)
     known = versions(session, months, project)
     made_of = json.dumps([known, left_out, __version__, service.catalog.version], sort_keys=True)
     stored = session.get(MonthSum, (month, project or ALL))
     if stored is not None and stored.made_of == made_of:
-        return json.loads(stored.doc), None
-    sums = _summed(service, session, months, project, left_out)
+        return stored.doc, None
+    sums = to_text(_summed(service, session, months, project, left_out))
     if month not in known:
         return sums, None
-    row = {"month": month, "project": project or ALL, "made_of": made_of, "doc": to_text(sums)}
+    row = {"month": month, "project": project or ALL, "made_of": made_of, "doc": sums}
     return sums, row
 
 
@@ -129,20 +143,35 @@ def _store_sums(service: Service, row: dict[str, str]) -> None:
         session.execute(sa.update(MonthSum).where(*wanted).values(row))
 
 
-def _left_out(session: Session, months: Sequence[str]) -> dict[str, list[int]]:
+def _pending_keys(session: Session) -> dict[int, int]:
+    """The start [us since 1970] of each job that runs or has lines without a score, by key.
+
+    The index of these jobs alone answers. The rest is asked by key: PostgreSQL takes most jobs
+    for pending and would read all, SQLite would go through those of a project or a month.
+    """
+    wanted = sa.select(Job.id, Job.started_us).where(is_pending())
+    return {key: started_us for key, started_us in session.execute(wanted)}
+
+
+def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The keys, as many at once as a statement takes on any database."""
+    for first in range(0, len(keys), KEYS_AT_ONCE):
+        yield keys[first : first + KEYS_AT_ONCE]
+
+
+def _left_out(
+    session: Session, months: Sequence[str], pending: Sequence[int]
+) -> dict[str, list[int]]:
     """Keys of the jobs with a part in each month whose newest lines no score has yet."""
-    # Two steps: SQLite would else go through the month's jobs, which are many more.
-    pending = list(session.scalars(sa.select(Job.id).where(is_pending())))
-    if not pending:
-        return {}
-    wanted = (
-        sa.select(JobMonth.month, JobMonth.job)
-        .where(JobMonth.month.in_(months), JobMonth.job.in_(pending))
-        .order_by(JobMonth.month, JobMonth.job)
-    )
     found: dict[str, list[int]] = {}
-    for month, job in session.execute(wanted):
-        found.setdefault(month, []).append(job)
+    for keys in _portions(sorted(pending)):
+        wanted = (
+            sa.select(JobMonth.month, JobMonth.job)
+            .where(JobMonth.month.in_(months), JobMonth.job.in_(keys))
+            .order_by(JobMonth.job)
+        )
+        for month, job in session.execute(wanted):
+            found.setdefault(month, []).append(job)
     return found
 
 
@@ -207,14 +236,11 @@ def _refused(session: Session, month: str, project: str | None) -> list[Pending]
     return [Pending(job.job_id, read_head(job.head)["name"], job.project, {}) for job in jobs]
 
 
-def _keep(service: Service, project: str | None, document: MonthDoc, known: str | None) -> None:
-    """Keep the report of a complete month, where it is another than the one kept last, `known`."""
-    text = to_text(document)
-    if text == known:
-        return
-    row = {"month": document["month"], "project": project or ALL, "made_us": service.now_us()}
+def _keep(service: Service, month: str, project: str | None, text: str) -> None:
+    """Keep the report of a complete month, which is another than the one kept last."""
+    row = {"month": month, "project": project or ALL, "made_us": service.now_us(), "doc": text}
     with service.store.write() as session:
-        upsert(session, MonthlyReport, [{**row, "doc": text}])
+        upsert(session, MonthlyReport, [row])
 
 
 def months_with_data(service: Service) -> list[str]:
@@ -250,9 +276,10 @@ def make_missing_reports(service: Service) -> None:
             session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
         )
         missing = [m for m in ended if m not in made]
-        complete = [m for m in missing if not any(_pending(session, m, None, now_us)[:2])]
+        pending = _pending_keys(session)
+        complete = [m for m in missing if not any(_pending(session, m, None, now_us, pending)[:2])]
     for month in complete:
-        month_report(service, month)
+        month_text(service, month)
 
 
 def sum_present_month(service: Service) -> None:
@@ -262,11 +289,11 @@ def sum_present_month(service: Service) -> None:
     with service.store.read() as session:
         projects = list(session.scalars(wanted))
     for project in (*projects, None) if projects else ():
-        month_report(service, month, project)
+        month_text(service, month, project)
 
 
 def _pending(
-    session: Session, month: str, project: str | None, now_us: int
+    session: Session, month: str, project: str | None, now_us: int, pending: Mapping[int, int]
 ) -> tuple[list[Pending], list[Pending], list[ExcludedDoc]]:
     """Running and unscored jobs of the month, with the energy that has arrived; and the excluded.
 
@@ -274,11 +301,14 @@ def _pending(
     or began. Intervals across an edge are divided by time.
     """
     start_us, end_us = _start_us(month), _end_us(month)
-    wanted = sa.select(Job).where(is_pending(), Job.started_us < end_us)
-    if project is not None:
-        wanted = wanted.where(Job.project == project)
-    jobs = session.scalars(wanted).all()
-    joules = _joules(session, wanted.with_only_columns(Job.id), start_us, end_us)
+    jobs: list[Job] = []
+    joules: dict[int, dict[str, float]] = {}
+    for keys in _portions([key for key, began_us in pending.items() if began_us < end_us]):
+        wanted = sa.select(Job).where(Job.id.in_(keys))
+        if project is not None:
+            wanted = wanted.where(Job.project == project)
+        jobs += session.scalars(wanted)
+        joules |= _joules(session, wanted.with_only_columns(Job.id), start_us, end_us)
     running: list[Pending] = []
     unscored: list[Pending] = []
     excluded: list[ExcludedDoc] = []

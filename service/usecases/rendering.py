@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Literal, get_args
 
+import msgspec
+
 from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.usecases.render_process import RenderProcess, render
 
 if TYPE_CHECKING:
@@ -43,7 +45,12 @@ def render_month(document: MonthDoc, form: MonthFormat) -> bytes:
 
 def _as_json(document: object) -> bytes:
     """A document as readable JSON; NaN and infinity have no place in it."""
-    return json.dumps(document, indent=2, allow_nan=False).encode() + b"\n"
+    return indented(to_text(document))
+
+
+def indented(text: str) -> bytes:
+    """A document as readable JSON, of its compact text."""
+    return msgspec.json.format(text.encode(), indent=2) + b"\n"
 
 
 def _rendered(report: Document, form: str) -> bytes:
