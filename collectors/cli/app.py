@@ -14,13 +14,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, not_started
+from gramwatt.collectors.cli.exit_codes import FAILED, SIGNAL_BASE, USAGE, not_started
 from gramwatt.collectors.cli.names import command_name
 from gramwatt.collectors.client.client import quiet
 from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, describe, plain_address, resolve
+from gramwatt.collectors.common.identity import job_id
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.once import first_today
 from gramwatt.collectors.common.platform import refused
@@ -78,58 +79,72 @@ def build_app(store: Callable[[], Store | None]) -> typer.Typer:
         add_completion=False,
         help="Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs.",
     )
-    _add_run(app)
+    add_run = app.command(
+        name="run", context_settings=PASS_ON, epilog=RUN_EPILOG, options_metavar=RUN_USAGE
+    )
+    add_run(start)
     _add_sync(app, store)
     app.command(name="config")(show_config)
     app.command()(doctor)
     return app
 
 
-def _add_run(app: typer.Typer) -> None:
-    @app.command(context_settings=PASS_ON, epilog=RUN_EPILOG, options_metavar=RUN_USAGE)
-    def run(
-        context: typer.Context,
-        project: Annotated[str | None, typer.Option(help="Project the job belongs to.")] = None,
-        name: Annotated[str | None, typer.Option(help="Job name (default: the command's).")] = None,
-        unit: Annotated[str | None, typer.Option(help="Functional unit R, such as image.")] = None,
-        region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None,
-        zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
-        server: Annotated[str | None, typer.Option(help="Send the journal to this URL.")] = None,
-        json_summary: Annotated[
-            Path | None, typer.Option(help="Write the job document to this file.")
-        ] = None,
-        strict: Annotated[
-            bool, typer.Option("--strict", help="Refuse to start without a working meter.")
-        ] = False,
-        pue: Annotated[float | None, typer.Option(help="The facility's PUE, 1 to 5.")] = None,
-        kind: Annotated[
-            str | None,
-            typer.Option(help="training, fine-tuning, inference, evaluation, data-prep or other."),
-        ] = None,
-        tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
-        verbose: Annotated[
-            bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
-        ] = False,
-        budget: Annotated[
-            bool, typer.Option("--budget", help="Refuse to start when the project's is spent.")
-        ] = False,
-    ) -> None:
-        """Run a command, measure it, and print its energy and score on stderr at the end.
+def start(
+    context: typer.Context,
+    project: Annotated[str | None, typer.Option(help="Project the job belongs to.")] = None,
+    name: Annotated[str | None, typer.Option(help="Job name (default: the command's).")] = None,
+    unit: Annotated[str | None, typer.Option(help="Functional unit R, such as image.")] = None,
+    region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
+    server: Annotated[str | None, typer.Option(help="Send the journal to this URL.")] = None,
+    json_summary: Annotated[
+        Path | None, typer.Option(help="Write the job document to this file.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse to start without a working meter.")
+    ] = False,
+    pue: Annotated[float | None, typer.Option(help="The facility's PUE, 1 to 5.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="training, fine-tuning, inference, evaluation, data-prep or other."),
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
+    ] = False,
+    budget: Annotated[
+        bool, typer.Option("--budget", help="Refuse to start when the project's is spent.")
+    ] = False,
+    when_greenest: Annotated[
+        bool, typer.Option("--when-greenest", help="Wait for the hours of least emissions.")
+    ] = False,
+    deadline: Annotated[
+        str | None, typer.Option(help="Done by then, if it waits: 12h, 2026-05-01T08:00Z.")
+    ] = None,
+    expected_hours: Annotated[
+        float | None, typer.Option(help="How long it takes (default: as earlier runs).")
+    ] = None,
+) -> None:
+    """Run a command, measure it, and print its energy and score on stderr at the end.
 
-        Example: gramwatt run --zone FR --unit image -- python train.py --epochs 3
-        """
-        args: dict[str, Any] = {
-            "project": project,
-            "name": name,
-            "unit": unit,
-            "region": region,
-            "zone": zone,
-            "server": server,
-            "pue": pue,
-            "kind": kind,
-            "tags": tag or None,
-        }
-        sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget))
+    Example: gramwatt run --zone FR --unit image -- python train.py --epochs 3
+    """
+    args: dict[str, Any] = {
+        "project": project,
+        "name": name,
+        "unit": unit,
+        "region": region,
+        "zone": zone,
+        "server": server,
+        "pue": pue,
+        "kind": kind,
+        "tags": tag or None,
+    }
+    wished = (deadline, expected_hours) if when_greenest else None
+    if wished is None and (deadline, expected_hours) != (None, None):
+        print_message("--deadline and --expected-hours belong to --when-greenest")
+        sys.exit(USAGE)
+    sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget, wished))
 
 
 def run_command(
@@ -139,8 +154,12 @@ def run_command(
     json_summary: Path | None,
     verbose: bool = False,
     budget: bool = False,
+    greenest: tuple[str | None, float | None] | None = None,
 ) -> int:
-    """Check the arguments, measure the command, print its line; returns the exit code."""
+    """Check the arguments, measure the command, print its line; returns the exit code.
+
+    `greenest` is the deadline and the expected hours of a command that waits for its best hours.
+    """
     if text := refused():
         return _unmeasured(command, strict, text)
     from gramwatt.collectors.cli import run
@@ -156,8 +175,14 @@ def run_command(
     if "tags" in given:
         given["tags"] = dict(config.tags)
     given["default_name"] = command_name(command)
+    name = job_id()[0]
+    if greenest is not None and not run.starts_nothing(command):
+        tags = _wait_for_greenest(config, command, name, *greenest)
+        if isinstance(tags, int):
+            return tags
+        given["tags"] = {**config.tags, **tags}
     try:
-        done = run.measure(command, given, strict, verbose=verbose, meanwhile=_prepare_end)
+        done = run.measure(command, given, strict, name, verbose=verbose, meanwhile=_prepare_end)
     except run.MeterError as error:
         print_message(str(error))
         return FAILED
@@ -175,6 +200,25 @@ def _within_budget(config: Config, strict: bool) -> bool:
     from gramwatt.collectors.client.client import switched_off
 
     return switched_off() or allows(config, strict=strict)
+
+
+def _wait_for_greenest(
+    config: Config, command: list[str], job: str, deadline: str | None, hours: float | None
+) -> dict[str, str] | int:
+    """Wait for the job's best hours; tags that record it, or the exit code without a start."""
+    from gramwatt.collectors.cli import greenest, run
+    from gramwatt.collectors.cli.waiting import Left
+
+    try:
+        wished = greenest.wish(deadline, hours)
+        name = config.name or command_name(command)
+        return greenest.wait_for_greenest(config, name, job, wished)
+    except run.UsageError as error:
+        print_message(str(error))
+        return USAGE
+    except (KeyboardInterrupt, Left) as left:
+        print_message("left while waiting; the command was not started")
+        return left.exit_code if isinstance(left, Left) else SIGNAL_BASE + signal.SIGINT
 
 
 def _prepare_end() -> None:

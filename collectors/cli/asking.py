@@ -68,9 +68,7 @@ def ask_server(
         raise NoAnswer(f"{shown} could not be asked ({why})") from None
 
 
-def _get(
-    config: Config, path: str, limit_s: float, document: Mapping[str, Any] | None
-) -> bytes:
+def _get(config: Config, path: str, limit_s: float, document: Mapping[str, Any] | None) -> bytes:
     import urllib.request
 
     from gramwatt.collectors.common import server_key

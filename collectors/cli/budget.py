@@ -22,9 +22,7 @@ def allows(config: Config, *, strict: bool) -> bool:
     try:
         row = _row(config)
         if row is None:
-            raise NoAnswer(
-                f"no budget is set (`gramwatt budget set {config.project} KG` sets one)"
-            )
+            raise NoAnswer(f"no budget is set (`gramwatt budget set {config.project} KG` sets one)")
         status, text = str(row["status"]), _text(row)
     except NoAnswer as error:
         reason = str(error)

@@ -109,17 +109,20 @@ def measure(
     command: list[str],
     args: Mapping[str, Any],
     strict: bool,
+    name: str | None = None,
     *,
     verbose: bool = False,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Run:
     """Run `command` under the meter; one that is not to be found starts none.
 
+    `name` is the job's id, by default that of the environment or a new one.
+
     `meanwhile` is called while the meter starts: what the end needs is loaded then.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     MeterError with `strict` when the meter is not ready, before the command starts.
     """
-    name = job_id()[0]
+    name = name or job_id()[0]
     if _is_missing(command[0]):
         return Run(name, Outcome(not_started(command[0], FileNotFoundError())))
     client = None if switched_off() else Client(name, "command", args, verbose=verbose)
@@ -141,6 +144,11 @@ def measure(
     closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
     home = Path(client.home) if closed and client.home else None
     return Run(name, outcome, client.ready, home, client.unwritten)
+
+
+def starts_nothing(command: list[str]) -> bool:
+    """Whether nothing is measured: gramwatt is switched off, or there is no such command."""
+    return switched_off() or _is_missing(command[0])
 
 
 def _is_missing(name: str) -> bool:

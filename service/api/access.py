@@ -45,14 +45,15 @@ class Access(Enum):
     LOGIN = "anyone, to get a session"
     INGEST = "ingest"
     READ = "read"
+    INGEST_OR_READ = "ingest or read"
     ADMIN = "admin"
     READ_ALL = "read, of every project"
     ADMIN_ALL = "admin, of every project"
 
     @property
-    def scope(self) -> str | None:
-        """The scope that the caller's key needs; None for a route that needs no key."""
-        return _SCOPES.get(self)
+    def scopes(self) -> tuple[str, ...]:
+        """Scopes of which the caller's key needs one; none for a route that needs no key."""
+        return _SCOPES.get(self, ())
 
     @property
     def every_project(self) -> bool:
@@ -61,11 +62,12 @@ class Access(Enum):
 
 
 _SCOPES = {
-    Access.INGEST: INGEST,
-    Access.READ: READ,
-    Access.READ_ALL: READ,
-    Access.ADMIN: ADMIN,
-    Access.ADMIN_ALL: ADMIN,
+    Access.INGEST: (INGEST,),
+    Access.READ: (READ,),
+    Access.INGEST_OR_READ: (INGEST, READ),
+    Access.READ_ALL: (READ,),
+    Access.ADMIN: (ADMIN,),
+    Access.ADMIN_ALL: (ADMIN,),
 }
 
 
@@ -151,7 +153,7 @@ def _check() -> Access | None:
     g.caller = caller = _caller_or_known()
     if request.url_rule is None:  # no such page or method, which is for those with a key to know
         return access
-    if access is None or access.scope is None or not caller.may(access.scope):
+    if access is None or not any(map(caller.may, access.scopes)):
         needed = access.value if access else "nobody's"
         raise Problem("forbidden", f"the key's scope is {caller.scope}; this needs {needed}")
     if access.every_project and caller.projects is not None:

@@ -132,8 +132,8 @@ def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
         ],
         "responses": _responses(operation, refs),
     }
-    if (scope := operation.access.scope) is not None:
-        described["security"] = [{"key": [scope]}]
+    if scopes := operation.access.scopes:
+        described["security"] = [{"key": [scope]} for scope in scopes]
     if description:
         described["description"] = description
     if operation.takes_lines:
@@ -170,7 +170,7 @@ def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:
     codes = [*_ALWAYS, *operation.problems]
     for name in operation.headers:
         codes += _BY_HEADER.get(name, ())
-    if operation.access.scope is not None:
+    if operation.access.scopes:
         codes += _WITH_KEY
     if operation.body is not None or operation.takes_lines:
         codes += _WITH_BODY

@@ -65,7 +65,7 @@ class IntensityAnswer(TypedDict):
     points: list[PointAnswer]
 
 
-@routes.post("/v1/plans", "unanswerable", access=Access.READ)
+@routes.post("/v1/plans", "unanswerable", access=Access.INGEST_OR_READ)
 def make_plan(body: PlanBody) -> PlanDoc:
     """When and where a job would emit least, against starting at once.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,9 +24,11 @@ def plan(
     zones: Annotated[
         list[str] | None, typer.Option("--in", help="Where it may run; may be repeated.")
     ] = None,
-    earliest: Annotated[str | None, typer.Option(help="2026-05-01T08:00Z (default: now).")] = None,
+    earliest: Annotated[
+        str | None, typer.Option(help="2h, or 2026-05-01T08:00Z (default: now).")
+    ] = None,
     deadline: Annotated[
-        str | None, typer.Option(help="When it must be done (default: a day of slack).")
+        str | None, typer.Option(help="Done by: 12h, 2026-05-02T08:00Z (default: a day of slack).")
     ] = None,
     interruptible: Annotated[
         bool, typer.Option("--interruptible", help="It may run in several parts.")
@@ -53,14 +56,16 @@ def plan(
     Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
     """
     from gramwatt.collectors.cli.options import read_document, refuse, refuse_error, with_flags
+    from gramwatt.collectors.cli.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.request import parse_plan_request
     from gramwatt.service.usecases.intensity import plans
 
     flags = {
-        "hours": hours, "zone": zone, "zones": zones or None, "earliest": earliest,
-        "deadline": deadline, "interruptible": interruptible or None, "power_w": power_w,
-        "idle_power_w": idle_power_w, "restart_kwh": restart_kwh, "now": now, "job_id": job_id,
+        "hours": hours, "zone": zone, "zones": zones or None, "earliest": moment(earliest, now),
+        "deadline": moment(deadline, now), "interruptible": interruptible or None,
+        "power_w": power_w, "idle_power_w": idle_power_w, "restart_kwh": restart_kwh, "now": now,
+        "job_id": job_id,
     }  # fmt: skip
     if shape not in (None, SLURM):
         refuse(f"--format {shape}: slurm is known")
@@ -74,7 +79,10 @@ def plan(
     if as_json:
         print_json(answer)
     elif shape == SLURM:
-        print(answer["plan"][0]["start"].removesuffix("Z"))
+        # sbatch reads a time without a zone as local time.
+        print(
+            f"{datetime.fromisoformat(answer['plan'][0]['start']).astimezone():%Y-%m-%dT%H:%M:%S}"
+        )
     else:
         print("\n".join(_lines(answer)))
 

@@ -39,7 +39,7 @@ def test_every_rule_declares_who_may_call_it(client):
     app = client.application
     found = {rule.endpoint for rule in app.url_map.iter_rules()}
     assert found - declared(app).keys() == set()
-    free = {name for name, access in declared(app).items() if access.scope is None}
+    free = {name for name, access in declared(app).items() if not access.scopes}
     assert free == {"service.alive", "page.login", "page.callback"}
 
 
@@ -99,7 +99,11 @@ def test_the_store_keeps_no_key(client, light):
 
 @pytest.mark.parametrize(
     ("scope", "allowed"),
-    [("ingest", {"send"}), ("read", {"list", "ask"}), ("admin", {"send", "list", "ask", "change"})],
+    [
+        ("ingest", {"send", "plan"}),
+        ("read", {"list", "ask", "plan"}),
+        ("admin", {"send", "list", "ask", "plan", "change"}),
+    ],
 )
 def test_what_each_scope_may_do(client, light, scope, allowed):
     ingest(light, "job-1", lines(journal()))
@@ -114,6 +118,7 @@ def test_what_each_scope_may_do(client, light, scope, allowed):
             json={"energy_kwh": 1, "zone": "FR"},
             headers=key,
         ),
+        "plan": client.post("/v1/plans", json={"hours": 1, "zone": "FR"}, headers=key),
         "change": client.patch("/v1/jobs/job-1", json={"name": "other"}, headers=key),
     }
     assert {name for name, answer in asked.items() if answer.status_code == 200} == allowed

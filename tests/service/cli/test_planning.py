@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -40,13 +41,27 @@ def test_a_history_makes_a_plan(history):
     assert shown[1].startswith("saves 49 % (")
     assert shown[1].endswith("reliable")
     assert max(map(len, shown)) <= 80
-    assert gramwatt(*asked, "--format", "slurm")[1] == "2026-07-11T11:00:00\n"
+    spans = ("--deadline", "26h", "--earliest", "0m")  # a day of slack, as without
+    assert gramwatt(*asked, *spans)[1].splitlines() == shown
+    assert gramwatt(*asked, "--deadline", "150m")[1].startswith("ES  2026-07-10 18:")
     document = json.loads(gramwatt(*asked, "--json")[1])
     assert document["reliable"] is True
     assert set(document) == {
         "plan", "intensity_g_per_kwh", "now_intensity_g_per_kwh", "saving_ratio", "reliable",
         "method", "notices",
     }  # fmt: skip
+
+
+def test_slurm_gets_its_own_local_time(history, monkeypatch):
+    gramwatt("import", "intensity", str(history), *FLAGS)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # 9 h ahead of UTC, all year
+    time.tzset()
+    try:
+        asked = ("plan", "--hours", "2", "--zone", "ES", "--now", NOW, "--format", "slurm")
+        assert gramwatt(*asked)[1] == "2026-07-11T20:00:00\n"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_file_with_a_gap_is_refused_by_its_line(history):

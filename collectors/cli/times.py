@@ -1,0 +1,23 @@
+"""Times on the command line: 90m, 12h or 2d from now, or ISO 8601."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_SPAN = re.compile(r"(\d+(?:\.\d*)?)([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def moment(text: str | None, now: str | None = None) -> str | None:
+    """A time as 90m, 12h or 2d after `now` (ISO 8601, default: the clock's) in ISO 8601.
+
+    Any other text as it is: whoever reads it refuses what is no time.
+    """
+    if text is None or not (found := _SPAN.fullmatch(text)):
+        return text
+    try:
+        start = datetime.fromisoformat(now) if now else datetime.now(UTC)
+        return (start + timedelta(**{_UNITS[found[2]]: float(found[1])})).isoformat()
+    except (ValueError, OverflowError):  # of another form, or of no century
+        return text

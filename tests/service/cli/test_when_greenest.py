@@ -1,0 +1,225 @@
+"""`gramwatt run --when-greenest` as a user starts it: plans, waiting, and who ends it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.service.cli.command import gramwatt
+
+pytestmark = pytest.mark.usefixtures("home")
+
+FIGURES = {"unit": "gCO2e/kWh", "kind": "estimated", "source": "test"}
+
+
+class Planner(ThreadingHTTPServer):
+    """Answers every plan with a window that begins `wait_s` from now; takes no records."""
+
+    def __init__(self, wait_s):
+        self.wait_s, self.asked, self.start = wait_s, [], None
+        super().__init__(("127.0.0.1", 0), Answers)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def plan(self):
+        self.start = datetime.now(UTC) + timedelta(seconds=self.wait_s)
+        times = (f"{self.start + timedelta(hours=hours):%Y-%m-%dT%H:%M:%S.%fZ}" for hours in (0, 2))
+        slot = {"zone": "ES", **dict(zip(("start", "end"), times, strict=True))}
+        saving = {"low": 0.3, "value": 0.4, "high": 0.5, "unit": "1", **FIGURES}
+        return {
+            "plan": [slot],
+            "intensity_g_per_kwh": {"low": 190, "value": 200, "high": 210, **FIGURES},
+            "now_intensity_g_per_kwh": {"low": 300, "value": 330, "high": 360, **FIGURES},
+            "saving_ratio": saving,
+            "reliable": True,
+            "method": "forecast",
+            "notices": [],
+        }
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_POST(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        sent = self.rfile.read(length)
+        if self.path != "/v1/plans":
+            self.send_error(503)
+            return
+        self.server.asked.append(json.loads(sent))
+        content = json.dumps(self.server.plan()).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def planner():
+    """Starts a planner with windows that begin after so many seconds; gives it."""
+    started = []
+
+    def start(wait_s):
+        server = Planner(wait_s)
+        started.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        return server
+
+    yield start
+    for server in started:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def history(home, tmp_path):
+    """Spain at 400 gCO2e/kWh, and at 200 for the hours around 8 h from now, every day."""
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    start = (now - timedelta(days=130)).replace(hour=0)
+    rows = ["start_utc,g_per_kwh"]
+    for hour in range((now - start) // timedelta(hours=1)):
+        moment = start + timedelta(hours=hour)
+        ahead = (moment.hour - now.hour) % 24
+        rows.append(f"{moment:%Y-%m-%dT%H:%MZ},{200 if 6 <= ahead <= 10 else 400}")
+    path = tmp_path / "es.csv"
+    path.write_text("\n".join(rows))
+    flags = ("--zone", "ES", "--basis", "lifecycle", "--signal", "average")
+    assert gramwatt("import", "intensity", str(path), *flags)[0] == 0
+
+
+def command(*options):
+    return [sys.executable, "-m", "gramwatt", "run", "--zone", "ES", *options, "--", "echo", "ran"]
+
+
+WAITS = ("--when-greenest", "--deadline", "24h", "--expected-hours", "2")
+
+
+def environment(home, **settings):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "GRAMWATT_"))}
+    return {**clean, "GRAMWATT_HOME": str(home), "GRAMWATT_QUIET": "1", **settings}
+
+
+def run(*options, home, **settings):
+    done = subprocess.run(
+        command(*options),
+        env=environment(home, **settings),
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_job_begins_with_the_command_in_its_window(home, planner):
+    server = planner(3)
+    code, out, err = run(*WAITS, "--server", server.url, "--project", "vision", home=home)
+    assert (code, out) == (0, "ran\n")
+    assert err.count("saves 40 % (30 to 50 %) against starting at once") == 1
+    assert "200 gCO2e/kWh instead of 330 gCO2e/kWh" in err
+    assert "starts in" not in err  # no countdown in a pipe
+    (asked,) = server.asked
+    assert (asked["hours"], asked["zone"]) == (2, "ES")
+    (journal,) = (path for path in home.rglob("*.jsonl") if asked["job_id"] in str(path))
+    job = json.loads(journal.read_text().splitlines()[0])
+    assert job["job_id"] == asked["job_id"]
+    assert datetime.fromisoformat(job["started_at"]) >= server.start
+    assert job["tags"]["planned_start"] == f"{server.start:%Y-%m-%dT%H:%M:%SZ}"
+    assert job["tags"]["waited_s"] in ("1", "2", "3")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_waiting_without_a_start(home, planner, number, code):
+    server = planner(3600)
+    with subprocess.Popen(
+        command(*WAITS, "--server", server.url),
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as waiting:
+        assert waiting.stderr.readline().startswith("gramwatt: waiting: ")
+        waiting.send_signal(number)
+        out, err = waiting.communicate(timeout=30)
+    assert (waiting.returncode, out) == (code, "")
+    assert err == "gramwatt: left while waiting; the command was not started\n"
+
+
+@pytest.mark.parametrize(("answer", "code", "ran"), [("s", 0, True), ("l", 130, False)])
+def test_on_a_terminal_ctrl_c_asks(home, planner, answer, code, ran):
+    server = planner(3600)
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        command(*WAITS, "--server", server.url),
+        env=environment(home),
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    ) as waiting:
+        os.close(slave)
+        read_until(master, "starts in 1:00:00")
+        waiting.send_signal(signal.SIGINT)
+        read_until(master, "[s/w/L]")
+        os.write(master, b"w\n")
+        read_until(master, "starts in ")
+        waiting.send_signal(signal.SIGINT)
+        read_until(master, "[s/w/L]")
+        os.write(master, f"{answer}\n".encode())
+        out, _ = waiting.communicate(timeout=60)
+    os.close(master)
+    assert (waiting.returncode, out) == (code, b"ran\n" if ran else b"")
+
+
+def read_until(terminal, wanted):
+    seen = ""
+    while wanted not in seen:
+        seen += os.read(terminal, 4096).decode()
+
+
+def test_slurm_is_told_when_to_begin_in_its_own_time(history, home):
+    settings = {"SLURM_JOB_ID": "7", "TZ": "Asia/Tokyo"}
+    code, out, err = run(*WAITS, home=home, **settings)
+    assert (code, out) == (2, "")
+    assert "waiting would hold this Slurm allocation" in err
+    begin = datetime.fromisoformat(err.rpartition("sbatch --begin=")[2].strip())
+    ahead = begin - timedelta(hours=9) - datetime.now(UTC).replace(tzinfo=None)
+    assert timedelta(hours=4) < ahead < timedelta(hours=11)
+
+
+def test_no_reliable_plan_starts_at_once(home):
+    code, out, err = run(*WAITS, home=home)
+    assert (code, out) == (0, "ran\n")
+    assert "waiting saves nothing reliable: the hours of ES are not known" in err
+    assert err.count("the command starts at once\n") == 1
+
+
+def test_nobody_answers_starts_at_once(home):
+    code, out, err = run(*WAITS, "--server", "http://127.0.0.1:9", home=home)
+    assert (code, out) == (0, "ran\n")
+    assert "no plan: http://127.0.0.1:9 could not be asked" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--when-greenest",), "--deadline 12h"),
+        (("--deadline", "12h"), "belong to --when-greenest"),
+        (("--when-greenest", "--deadline", "soon"), "write 90m, 12h, 2d or"),
+        (("--when-greenest", "--deadline", "12h"), "no run of 'echo' in 'default' yet; say how"),
+        ((*WAITS[:-1], "0"), "more than 0"),
+    ],
+)
+def test_wrong_use_is_exit_2_in_one_line(home, options, said):
+    code, out, err = run(*options, home=home)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert said in err
