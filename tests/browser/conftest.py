@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from gramwatt.sci.journal.records import EndRecord
 from tests.browser.watch import Watch
 from tests.browser.world import jobs
 from tests.journals import body
-from tests.service.processes import send, serving
+from tests.service.processes import get, send, serving
 
 CHROMIUM = os.environ.get("GRAMWATT_CHROMIUM", "/usr/bin/chromium")
 QUIET = (
@@ -31,7 +32,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     """`gramwatt serve` with every job of the tests' world: its address, and the link to get in."""
     with serving(tmp_path_factory.mktemp("site")) as (server, address):
         for journal in jobs(datetime.now(UTC)):
-            assert send(address, journal[0].job_id, body(journal))["rejected"] == []
+            job_id = journal[0].job_id
+            assert send(address, job_id, body(journal))["rejected"] == []
+            if any(isinstance(record, EndRecord) for record in journal):
+                get(f"{address}/v1/jobs/{job_id}?wait=scored")
         yield address, server.says(r"open (\S+/login\S+)")[1]
 
 

@@ -249,12 +249,12 @@ def test_a_name_of_any_length_takes_two_lines_in_the_list(page):
 def test_keys_go_through_the_list_in_reading_order(page):
     visit(page, "/")
     order = []
-    for _ in range(9):
+    for _ in range(10):
         page.keyboard.press("Tab")
         order.append(page.evaluate(FOCUSED))
     assert order == [
-        *("Skip to content", "gramwatt", "Jobs", "Months", "API", "project", "state", "Show"),
-        "Table of jobs",
+        *("Skip to content", "gramwatt", "Jobs", "Months", "Schedules", "API"),
+        *("project", "state", "Show", "Table of jobs"),
     ]
     page.keyboard.press("Tab")
     assert page.evaluate(FOCUSED) == "at work"
