@@ -85,9 +85,9 @@ def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
         end = Moment().check(query.end) if query.end else service().now()
         start = Moment().check(query.start) if query.start else end - USUAL
     except ValueError as error:
-        raise invalid("from or to", str(error)) from None
+        raise invalid("query.from or query.to", str(error)) from None
     if not timedelta(0) < end - start <= LONGEST:
-        raise invalid("to", "after from, and at most 31 days later")
+        raise invalid("query.to", "after from, and at most 31 days later")
     try:
         points = StoredIntensity(service()).points(path.zone, start, end)
     except LookupFailed as error:

@@ -137,8 +137,8 @@ def _document_row(
     wanted = sa.select(number, table.made_us, *(getattr(table, name) for name in columns))
     row = session.execute(wanted.where(table.job == job.id, *where)).one_or_none()
     if row is None:
-        text = f"job {job.job_id!r} has revisions 1 to {job.revision}, not {revision}"
-        raise UnknownRevisionError(text)
+        there = f"revisions 1 to {job.revision}" if job.revision else "no revision yet"
+        raise UnknownRevisionError(f"job {job.job_id!r} has {there}, not {revision}")
     found, made_us, *texts = row
     return (f"{table.__name__} {job.id} {found} {made_us}", *texts)
 

@@ -123,6 +123,13 @@ def test_revisions_newest_first_and_the_old_ones_stay(client, light):
     assert problem(client.get("/v1/jobs/job-1/report?revision=3")) == (404, "unknown-revision")
 
 
+def test_a_running_job_has_no_revision_to_ask_for(client):
+    client.put("/v1/jobs/job-1", json={})
+    answer = client.get("/v1/jobs/job-1/report?revision=1")
+    assert problem(answer) == (404, "unknown-revision")
+    assert answer.json["detail"] == "job 'job-1' has no revision yet, not 1"
+
+
 def test_a_running_job_is_not_rescored(client, light):
     ingest(light, "job-1", lines(journal(end_state=None)))
     assert problem(client.post("/v1/jobs/job-1/rescore", json={})) == (409, "conflict")

@@ -195,3 +195,4 @@ def test_intensity_of_an_unknown_zone_or_a_wrong_span(client):
     wrong = client.get("/v1/intensity/DE?from=2026-03-29T00:00Z&to=2026-03-28T00:00Z")
     assert wrong.status_code == 422
     assert json.loads(wrong.data)["code"] == "invalid"
+    assert wrong.json["errors"][0]["where"] == "query.to"
