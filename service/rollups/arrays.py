@@ -145,44 +145,56 @@ class _Who:
     keys: list[int]
     traits: list[int]
 
-    def add(self, portion: Sequence[PartRow], texts: _Texts) -> None:
-        for row in portion:
-            self.starts_us.append(row.started_us)
-            self.ids.append(row.job_id)
-            self.keys.append(row.job)
-            self.traits.append(texts.of(row.texts))
+    def add(self, portion: Sequence[PartRow], texts: _Texts) -> list[bytes]:
+        """Add the jobs of a portion; their numbers."""
+        keys, ids, starts_us, packed, numbers = zip(*portion, strict=True)
+        self.keys.extend(keys)
+        self.ids.extend(ids)
+        self.starts_us.extend(starts_us)
+        self.traits.extend(map(texts.of, packed))
+        return list(numbers)
 
-    def place(self, number: int) -> tuple[int, str]:
-        """What jobs are ordered by."""
-        return self.starts_us[number], self.ids[number]
+    def order(self) -> Ints:
+        """The jobs in order of start and id."""
+        starts_us = np.array(self.starts_us, np.int64)
+        order = np.argsort(starts_us, kind="stable")
+        ordered = starts_us[order]
+        # Few jobs start in the same microsecond: only theirs are told apart by id.
+        for start_us in np.unique(ordered[1:][np.diff(ordered) == 0]):
+            first, end = np.searchsorted(ordered, [start_us, start_us + 1])
+            order[first:end] = sorted(order[first:end], key=self.ids.__getitem__)
+        return order
 
 
 def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
     """The parts of `portions` as arrays."""
     texts = _Texts()
     who = _Who([], [], [], [])
-    tables = {name: [table] for name, table in _tables([], 0, 0).items()}
-    uncertain = 0
+    empty = _tables([], 0, 0, 0)
+    # Buffers grow in place; many small arrays, joined in the end, would take twice the memory.
+    buffers = {name: bytearray() for name in empty}
+    uncertain = names = 0
     for portion in portions:
+        if not portion:
+            continue
         jobs = len(who.keys)
-        who.add(portion, texts)
-        read = _tables([row.numbers for row in portion], jobs, uncertain)
+        read = _tables(who.add(portion, texts), jobs, uncertain, names)
         uncertain += len(read["interplay"])
+        names += len(read["names"])
         for name, rows in read.items():
-            tables[name].append(rows)
-    joined = {}
-    for name, rows in tables.items():
-        joined[name] = np.concatenate(rows)
-        rows.clear()
-    order = np.array(sorted(range(len(who.keys)), key=who.place), np.int64)
-    return _arranged(who, order, texts, joined)
+            buffers[name] += rows.tobytes()
+    joined = {
+        name: np.frombuffer(buffers.pop(name), like.dtype).reshape(-1, *like.shape[1:])
+        for name, like in empty.items()
+    }
+    return _arranged(who, who.order(), texts, joined)
 
 
-def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int) -> dict[str, Any]:
+def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> dict[str, Any]:
     """The tables of these parts, their whole numbers apart and as narrow as they may be.
 
     The first whole number of a row is its job's, from `jobs` on; those of uncertainties count on
-    from `uncertain`.
+    from `uncertain`, those of the names of inputs from `names`.
     """
     whole = np.frombuffer(b"".join(blobs), dtype=np.float64)
     lengths = np.array([len(blob) // 8 for blob in blobs], np.int64)
@@ -200,7 +212,12 @@ def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int) -> dict[str, Any]
             keys[:, -1] += first[job].astype(np.int32)
         found[name], found[f"{name} of"] = rows[:, integers:].copy(), keys
         at = at + sizes[:, number] * width
-    found["names"] = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
+    del found["interplay of"]
+    of = found.pop("effects of")[:, -1] - uncertain
+    found["sizes"] = np.bincount(of, minlength=len(found["interplay"])).astype(np.int32)
+    inputs = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
+    _, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
+    found["names"], found["names of"] = inputs[first], (number + names).astype(np.int32)
     return found
 
 
@@ -212,7 +229,7 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
     inputs = tables.pop("names")
     names, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
     bases = inputs[first, 1]
-    sizes = np.bincount(tables.pop("effects of")[:, 1], minlength=len(tables["interplay"]))
+    sizes = tables.pop("sizes").astype(np.int64)
     effects, figures, keys = (tables.pop(name) for name in ("effects", "figures", "figures of"))
     job = rank[keys[:, 0]]
     flags = head[:, [_ENDED, _KNOWN, _DAYS]].astype(np.int64)
@@ -232,7 +249,7 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
         uncertain=Uncertainties(
             firsts=np.cumsum(sizes) - sizes,
             sizes=sizes,
-            names=number.astype(np.int32),
+            names=number.astype(np.int32)[tables.pop("names of")],
             low=effects[:, 0],
             high=effects[:, 1],
             interplay=tables["interplay"],
