@@ -216,8 +216,8 @@ def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> di
     of = found.pop("effects of")[:, -1] - uncertain
     found["sizes"] = np.bincount(of, minlength=len(found["interplay"])).astype(np.int32)
     inputs = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
-    _, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
-    found["names"], found["names of"] = inputs[first], (number + names).astype(np.int32)
+    _, met, place = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
+    found["names"], found["names of"] = inputs[met], (place + names).astype(np.int32)
     return found
 
 
