@@ -397,6 +397,7 @@ class IntensityDay(Base):
     """
 
     __tablename__ = "intensity_days"
+    __table_args__ = (Index(None, "fetched_us"),)
 
     series: Mapped[int] = mapped_column(
         Key, ForeignKey("intensity_series.id", ondelete="CASCADE"), primary_key=True
@@ -406,6 +407,21 @@ class IntensityDay(Base):
     quality: Mapped[Word] = mapped_column(primary_key=True)
     fetched_us: Mapped[Timestamp] = mapped_column(primary_key=True)
     points: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class IntensityBackfill(Base):
+    """How far scores follow the points of intensity; one row.
+
+    Points stored by `done_us` are in all scores. Those stored by `until_us` are in the scores of
+    jobs up to the key `job`.
+    """
+
+    __tablename__ = "intensity_backfill"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    done_us: Mapped[Timestamp]
+    until_us: Mapped[Timestamp]
+    job: Mapped[int] = mapped_column(BigInteger)
 
 
 class MonthlyReport(Base):

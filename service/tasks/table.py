@@ -12,6 +12,7 @@ from datetime import timedelta
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.budgets.alerts import check_budgets
 from gramwatt.service.usecases.budgets.outbox import deliver
+from gramwatt.service.usecases.intensity.backfill import rescore_after_imports
 from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
 from gramwatt.service.usecases.operation.backups import back_up
@@ -48,6 +49,11 @@ TASKS: Mapping[str, Task] = {
     ),
     "refresh-running": Task(
         timedelta(minutes=5), refresh_running, "bring the scores of running jobs up to date"
+    ),
+    "rescore-intensity": Task(
+        timedelta(minutes=5),
+        rescore_after_imports,
+        "score jobs again for whose time intensity was imported",
     ),
     "monthly-reports": Task(
         timedelta(hours=1),

@@ -2,10 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gramwatt.service.tasks.table import TASKS
+from gramwatt.service.usecases.intensity.backfill import rescore_after_imports
 from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
 from tests.journals import Writer, body
@@ -38,6 +41,10 @@ def post(client, records):
 
 def report(client, job="job-1"):
     return client.get(f"/v1/jobs/{job}/report").json
+
+
+def month_total(client):
+    return client.get("/v1/reports/monthly/2026-03").json["totals"]["total_g"]["value"]
 
 
 def job_of(zone, node, energies, *, pue=1.2, t0=T0 + timedelta(minutes=30)):
@@ -74,6 +81,46 @@ def test_each_interval_is_joined_with_the_intensity_of_its_time(client, light, t
         "hourly": pytest.approx((kwh - 1) / kwh),
         "annual": pytest.approx(1 / kwh),
     }
+
+
+def test_a_job_follows_what_is_imported_later(client, light, clock, tmp_path):
+    post(client, list(job_of("FR", "n1", [3.6e6, 3.6e6], pue=1.0)))
+    clock.turn(days=3)
+    run = TASKS["rescore-intensity"].action
+    assert run(light) == 0
+    annual = light.catalog.zone("FR").intensity.value
+    assert report(client)["operational_g"]["value"] == pytest.approx(2 * annual, rel=1e-9)
+    assert month_total(client) == pytest.approx(report(client)["total_g"]["value"], rel=1e-9)
+
+    # Other days, zones and signals touch no score.
+    imported(light, write(tmp_path / "fr0.csv", [1] * 24, T0 - timedelta(days=1)), "FR")
+    imported(light, write(tmp_path / "de.csv", [1] * 4), "DE")
+    imported(light, write(tmp_path / "m.csv", [1] * 4), "FR", signal="marginal")
+    assert run(light) == 0
+
+    clock.turn(hours=1)
+    imported(light, write(tmp_path / "fr.csv", [50, 60, 70]), "FR")
+    assert [run(light), run(light)] == [1, 0]
+    # 1 kWh from 00:30 to 01:30, and 1 kWh from 01:30 to 02:30.
+    expected = (50 + 60) / 2 + (60 + 70) / 2
+    assert report(client)["revision"] == 2
+    assert report(client)["operational_g"]["value"] == pytest.approx(expected, rel=1e-9)
+    assert month_total(client) == pytest.approx(report(client)["total_g"]["value"], rel=1e-9)
+    newest = max(
+        client.get("/v1/jobs/job-1/revisions").json["revisions"], key=lambda row: row["revision"]
+    )
+    assert newest["reason"] == "intensity"
+    assert "intensity" in newest["change"]["text"]
+
+
+def test_rescoring_goes_on_where_its_time_ended(client, light, clock, tmp_path):
+    for job in ("job-1", "job-2"):
+        post(client, [replace(record, job_id=job) for record in job_of("FR", "n1", [3.6e6])])
+    clock.turn(hours=1)
+    imported(light, write(tmp_path / "fr.csv", [50, 60]), "FR")
+    assert rescore_after_imports(light, budget_s=0.0) == 0
+    assert rescore_after_imports(light) == 2
+    assert [report(client, job)["revision"] for job in ("job-1", "job-2")] == [2, 2]
 
 
 def test_fine_points_are_cut_at_the_ends_of_an_interval(client, light, tmp_path):
