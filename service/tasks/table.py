@@ -12,9 +12,9 @@ from datetime import timedelta
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.budgets.alerts import check_budgets
 from gramwatt.service.usecases.budgets.outbox import deliver
-from gramwatt.service.usecases.intensity.backfill import rescore_after_imports
 from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
+from gramwatt.service.usecases.operation.backfill import rescore_after_imports
 from gramwatt.service.usecases.operation.backups import back_up
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gramwatt.service.tasks.table import TASKS
-from gramwatt.service.usecases.intensity.backfill import rescore_after_imports
 from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
+from gramwatt.service.usecases.operation.backfill import rescore_after_imports
 from tests.journals import Writer, body
 
 T0 = datetime(2026, 3, 29, 0, tzinfo=UTC)
