@@ -187,7 +187,7 @@ def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
         try:
             return send()
         except requests.ConnectionError as error:
-            if not isinstance(error.args[0], ProtocolError):
+            if not (error.args and isinstance(error.args[0], ProtocolError)):
                 raise
             # The server has closed the kept connection, as gunicorn does after a refusal for which
             # it had not read the body. Lines have identities, so sending again is harmless.

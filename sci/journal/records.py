@@ -28,8 +28,8 @@ LONGEST_S = 86_400.0
 """The longest interval [s]: a day."""
 NESTED_MOST = 16
 """How deep an unknown field may be nested."""
-LINE_MAX_B = 2**18
-"""The longest line [B]: four times a `job` line with every map full of the longest ASCII texts."""
+LINE_MAX_B = 2**20
+"""The longest line [B]: a `job` line has 0.8 MB with every tag full of the longest escapes."""
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:\-]{0,127}")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")

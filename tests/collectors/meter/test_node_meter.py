@@ -376,7 +376,7 @@ def test_the_records_say_who_ran_and_how_it_ended(tmp_path: Path) -> None:
     assert (end.state, end.signal, end.exit_code) == ("killed", 15, None)
     assert end.ended_at - job.started_at == timedelta(seconds=5)
     assert end.meter_cpu_s is not None
-    assert 1e6 < (end.meter_rss_b or 0) < 1e9
+    assert 1e6 < (end.meter_rss_b or 0) < 1e10
     assert sorted(r.seq for r in rig.records()) == list(range(1, len(rig.records()) + 1))
 
 
