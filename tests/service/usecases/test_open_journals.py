@@ -130,7 +130,7 @@ def test_each_final_line_is_read_once(light, monkeypatch):
     with running(light.config.home):
         for _ in range(3):
             read_open_journals(light)
-    assert seen == [6]  # job, device, two intervals and two counts
+    assert seen == [6, 0, 0]  # job, device, two intervals and two counts; then nothing
 
 
 def test_a_dead_job_that_nobody_closed_is_shown_as_lost(light):
