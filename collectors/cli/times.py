@@ -12,7 +12,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 def moment(text: str | None, now: str | None = None) -> str | None:
     """A time as 90m, 12h or 2d after `now` (ISO 8601, default: the clock's) in ISO 8601.
 
-    Any other text as it is: whoever reads it refuses what is no time.
+    Any other text as it is: the engine refuses what is no time.
     """
     if text is None or not (found := _SPAN.fullmatch(text)):
         return text
