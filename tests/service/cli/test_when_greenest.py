@@ -97,6 +97,14 @@ def history(home, tmp_path):
     assert gramwatt("import", "intensity", str(path), *flags)[0] == 0
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Commands notice Ctrl-C, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def command(*options):
     return [sys.executable, "-m", "gramwatt", "run", "--zone", "ES", *options, "--", "echo", "ran"]
 
