@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,13 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from gramwatt.collectors.journal import recovery, spool, uploader, writer
+from gramwatt.collectors.journal import recovery, uploader, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
-from gramwatt.service.api import jobs as jobs_api
 from gramwatt.service.rollups import keeping
 from gramwatt.service.store import database
 from gramwatt.service.usecases import ingest, journal, score_job
@@ -34,29 +31,6 @@ class Bug:
 
     seed: int
     plant: Patch
-
-
-def acknowledges_what_failed() -> AbstractContextManager[Any]:
-    """The answer is given although the transaction was rolled back."""
-    original = jobs_api.ingest
-
-    def patched(service: Any, job_id: str, lines: Any, **more: Any) -> Any:
-        kept = list(lines)
-        try:
-            return original(service, job_id, kept, **more)
-        except SQLAlchemyError:
-            whole = [line for line in kept if line.strip()]
-            return {
-                "accepted": len(whole),
-                "duplicate": 0,
-                "rejected": [],
-                "acknowledged": [
-                    {"node": doc["node"], "writer": doc["writer"], "seq": doc["seq"]}
-                    for doc in map(uploader.json.loads, whole)
-                ],
-            }
-
-    return patch.object(jobs_api, "ingest", patched)
 
 
 def older_interval_stays() -> AbstractContextManager[Any]:
@@ -122,19 +96,6 @@ def deletes_what_came_meanwhile() -> AbstractContextManager[Any]:
 def deletes_living_folders() -> AbstractContextManager[Any]:
     """A folder is moved away although somebody writes in it."""
     return patch.multiple(SpoolFolder, is_live=lambda self: False, unclosed=lambda self: [])
-
-
-def sends_torn_lines() -> AbstractContextManager[Any]:
-    """The torn last line of a killed process is sent."""
-
-    def patched(path: Path) -> Iterator[bytes]:
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return
-        yield from (line for line in content.split(b"\n") if len(line) > 1)
-
-    return patch.object(spool, "_whole_lines", patched)
 
 
 def takes_partial_writes_for_whole() -> AbstractContextManager[Any]:
@@ -257,7 +218,6 @@ def _world() -> Any:
 
 
 BUGS = (
-    Bug(3, acknowledges_what_failed),
     Bug(4, older_interval_stays),
     Bug(41, last_arrival_wins),
     Bug(1, forgets_what_arrived),
@@ -265,7 +225,6 @@ BUGS = (
     Bug(3, marks_before_the_answer),
     Bug(22, deletes_what_came_meanwhile),
     Bug(9, deletes_living_folders),
-    Bug(55, sends_torn_lines),
     Bug(30, takes_partial_writes_for_whole),
     Bug(12, writes_the_open_file_in_place),
     Bug(22, never_syncs),
