@@ -1,6 +1,6 @@
 """Sessions that see the jobs of some projects only.
 
-The restriction is added to every statement of the session, whoever wrote it, so that no query can
+The restriction is added to every statement of the session, in whatever module, so that no query can
 forget it: rows of a table with a project by that, and rows of tables that belong to such a row,
 however far, by the row they belong to. Other tables are not restricted.
 """

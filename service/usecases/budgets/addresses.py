@@ -1,6 +1,6 @@
 """Where messages may go: public addresses, and hosts that the operator allows by name.
 
-Without this, whoever sets a budget could make the server send requests into its own network.
+Without this, a user who sets a budget could make the server send requests into its own network.
 """
 
 from __future__ import annotations
