@@ -1,7 +1,7 @@
 """When and where to run: forecasts of grid intensity, and the best window under them.
 
-The only part of `sci` that needs numpy; commands without the service do without it. Imports `score`,
-`grid` and `base`. `forecast.Forecaster` predicts the hours of a zone from its history, `windows` finds the
-best hours in a forecast, `replay.replay` says what plans of the past would have saved, and
-`plan.make_plan` answers a request.
+The only part of `sci` that needs numpy; commands without the service do without it. Imports
+`score`, `grid` and `base`. `forecast.Forecaster` predicts the hours of a zone from its history,
+`windows` finds the best hours in a forecast, `replay.replay` says what plans of the past would
+have saved, and `plan.make_plan` answers a request.
 """
