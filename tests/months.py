@@ -405,7 +405,7 @@ def alike(found, wanted, path=""):
         for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
             alike(one, other, f"{path}[{number}]")
     elif isinstance(wanted, float):
-        digits = 1e-8 if ".changes." in path else 1e-9
+        digits = 1e-8 if "changes." in path else 1e-9
         assert found == pytest.approx(wanted, rel=digits, abs=1e-12), path
     else:
         assert found == wanted, path
