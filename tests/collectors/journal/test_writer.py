@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.journal import writer
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
-from gramwatt.collectors.journal.writer import PENDING_MAX, Journal, thinned
+from gramwatt.collectors.journal.writer import Journal, thinned
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
 
@@ -165,16 +166,17 @@ def test_a_full_disk_leaves_no_torn_line_and_nothing_out_later(
 def test_a_disk_full_for_long_costs_resolution_and_no_energy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(writer, "PENDING_MAX", 48)
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(20, meter)
     with monkeypatch.context() as patch:
         full_disk(patch, 0)
-        rig.run(5 * 3600, meter)
-        assert len(meter.journal.pending) <= PENDING_MAX + 3
+        rig.run(2_400, meter)
+        assert len(meter.journal.pending) <= 48 + 3
     rig.run(20, meter)
     rig.stop(meter)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * (5 * 3600 + 40), rel=1e-9)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * (2_400 + 40), rel=1e-9)
     assert any(text.startswith("spool-resolution: ") for text in meter.notices)
 
 
