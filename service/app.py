@@ -36,6 +36,7 @@ from gramwatt.service.proxies import TrustedProxies
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scoring import ScoringWorker
+from gramwatt.service.usecases.access import oidc
 from gramwatt.service.usecases.rendering import render_in_child
 
 GROUPS: tuple[Routes, ...] = (
@@ -64,10 +65,13 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     """The application over the given service, or the one of these settings.
 
     Without either, settings come from the environment, as a WSGI server needs it, and the process
-    says in the store that it listens. The tables are brought up to date first.
+    says in the store that it listens. The tables are brought up to date first. Raises ConfigError
+    for settings that need packages that are not installed.
     """
     is_server = config is None and service is None
     service = service or Service.open(config or from_environment())
+    if service.config.oidc is not None:
+        oidc.require_packages()
     if is_server:
         logs.set_up(service.config.log)
     upgrade(service.store)

@@ -121,6 +121,10 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
 
     `life` is the declared EL [years], None for that of the catalog, part by part.
     """
+    if not job.devices:
+        text = "No device of the job is known, so neither is its embodied carbon."
+        unknown = Notice("embodied-unknown", text, "embodied_g")
+        return EmbodiedShares((), life or catalog.lifetime(), (unknown,), {})
     devices = _identified(job, catalog)
     by_node: dict[str, list[_Device]] = defaultdict(list)
     for device in devices:

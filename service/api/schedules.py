@@ -5,9 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.problems import invalid
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
 from gramwatt.service.tasks.runs import SchedulesAnswer, schedules
+from gramwatt.service.tasks.table import TASKS
 
 routes = Routes("schedules")
 
@@ -30,5 +32,7 @@ def list_schedules(query: SchedulesQuery) -> SchedulesAnswer:
 
     A run is `running`, `done`, `failed` with its error, or `interrupted` when its process died.
     """
+    if query.task is not None and query.task not in TASKS:
+        raise invalid("query.task", f"no such task; known: {', '.join(TASKS)}", "unknown")
     before = int(query.cursor) if query.cursor else None
     return schedules(service(), query.limit, before, query.task)

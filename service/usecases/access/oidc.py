@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ import requests
 import sqlalchemy as sa
 from requests import RequestException
 
-from gramwatt.service.config import OidcConfig
+from gramwatt.service.config import ConfigError, OidcConfig
 from gramwatt.service.container import ADMIN, READ, Caller, Service
 from gramwatt.service.store.access import BrowserSession
 from gramwatt.service.usecases.access.tokens import digest, new_token
@@ -26,6 +27,12 @@ LEEWAY_S = 60
 """How far the provider's clock may be off [s]."""
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 SCOPE = "openid profile email"
+
+
+def require_packages() -> None:
+    """Raise ConfigError where the packages of the extra `team` are missing."""
+    if any(find_spec(name) is None for name in ("authlib", "joserfc")):
+        raise ConfigError("GRAMWATT_OIDC_ISSUER needs more packages: pip install 'gramwatt[team]'")
 
 
 def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, str]:

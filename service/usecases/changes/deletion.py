@@ -6,10 +6,11 @@ import sqlalchemy as sa
 
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import forget_parts
-from gramwatt.service.store.models import Deletion, Job
+from gramwatt.service.store.models import CodecarbonRun, Deletion, Job
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.answers import DeletedJob
+from gramwatt.service.usecases.compat.client import RUN_PREFIX
 from gramwatt.service.usecases.jobs import Expected, find_job, own_job, require_expected
 
 
@@ -33,6 +34,8 @@ def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = N
         forget_parts(session, job.id)
         audit.record(session, service, "job-deleted", job.job_id, by)
         session.execute(sa.delete(Job).where(Job.id == job.id))
+        run = CodecarbonRun.id == job.job_id.removeprefix(RUN_PREFIX)
+        session.execute(sa.delete(CodecarbonRun).where(run))
     return {
         "job_id": job_id,
         "deleted_at": text_from_us(record.deleted_us),

@@ -21,6 +21,8 @@ from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
 
 NODE, WRITER = "codecarbon", "codecarbon"
 """Node and writer of every run: the client names no host."""
+RUN_PREFIX = "codecarbon-"
+"""How the id of a run's job begins; the run's own id follows."""
 Part = Literal["gpu", "cpu", "ram"]
 PARTS: tuple[Part, ...] = get_args(Part)
 LONGEST = timedelta(days=1)

@@ -20,17 +20,19 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.errors import LookupFailed, RecordError
 from gramwatt.sci.journal.records import AnyRecord, JobRecord, encode, parse_time
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import CodecarbonEmission, CodecarbonRun
+from gramwatt.service.store.models import CodecarbonEmission, CodecarbonRun, Job
 from gramwatt.service.store.timestamps import from_us, span_us, to_us
-from gramwatt.service.usecases.access.projects import only_project
+from gramwatt.service.usecases.access.projects import only_project, require_own
 from gramwatt.service.usecases.compat.client import (
     NODE,
     PARTS,
+    RUN_PREFIX,
     WRITER,
     Machine,
     exact_length_s,
     place,
 )
+from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.errors import RefusedMessageError, UnknownRunError
 from gramwatt.service.usecases.ingest import ingest
 
@@ -61,12 +63,16 @@ class _Message:
 
 
 def add_run(service: Service, fields: Mapping[str, Any], zone: str | None = None) -> str:
-    """Remember a run and return its id; raises RefusedMessageError for an unknown zone."""
+    """Remember a run and return its id.
+
+    Raises RefusedMessageError for an unknown zone, or ForeignProjectError.
+    """
     if zone is not None:
         try:
             service.catalog.zone(zone)
         except LookupFailed as error:
             raise RefusedMessageError(error.message) from None
+    require_own(service, _project(service, fields))
     service = service.for_every_project()
     run_id = str(uuid.uuid4())
     now_us = service.now_us()
@@ -82,7 +88,7 @@ def add_emission(service: Service, fields: Mapping[str, Any]) -> str:
     """Store a message's energy as intervals of the run's job; returns the job's id.
 
     The same message again changes nothing. Raises UnknownRunError, RefusedMessageError for one
-    without a meaning, or DeletedJobError.
+    without a meaning, DeletedJobError, or ForeignProjectError.
     """
     service = service.for_every_project()
     message = _registered(service, fields)
@@ -100,7 +106,7 @@ def add_emission(service: Service, fields: Mapping[str, Any]) -> str:
 
 def job_id_of(run_id: str) -> str:
     """The job that a run becomes."""
-    return f"codecarbon-{run_id}"
+    return f"{RUN_PREFIX}{run_id}"
 
 
 def _registered(service: Service, fields: Mapping[str, Any]) -> _Message:
@@ -113,14 +119,19 @@ def _registered(service: Service, fields: Mapping[str, Any]) -> _Message:
         wanted = sa.select(CodecarbonRun).where(CodecarbonRun.id == fields["run_id"])
         run = session.scalars(wanted.with_for_update()).one_or_none()
         if run is None:
+            deleted = job_id_of(fields["run_id"])
+            require_not_deleted(session, deleted, service.caller.projects)
             raise UnknownRunError(f"unknown run {fields['run_id']!r}; start the tracker again")
+        stated: dict[str, Any] = json.loads(run.doc)
+        job = sa.select(Job.project).where(Job.job_id == job_id_of(run.id))
+        require_own(service, session.scalar(job) or _project(service, stated))
         run.heard_us = service.now_us()
         row, before = _row(session, run.id, sent_us, fields)
         began = sa.select(CodecarbonEmission.start_us).where(
             CodecarbonEmission.run == run.id, CodecarbonEmission.number == 1
         )
         return _Message(
-            run=json.loads(run.doc),
+            run=stated,
             start_us=row.start_us,
             end_us=row.end_us,
             number=row.number,
@@ -192,15 +203,13 @@ def _job(
     run = message.run
     cloud = {"cloud_provider": run.get("provider"), "cloud_region": run.get("region")}
     _, region, _ = place(cloud, service.catalog)
-    experiment = str(run["experiment_id"])
-    project = "default" if experiment == DEFAULT_EXPERIMENT else experiment
-    named = {"experiment": experiment, "tracking_mode": run.get("tracking_mode")}
+    named = {"experiment": run["experiment_id"], "tracking_mode": run.get("tracking_mode")}
     return JobRecord(
         **who,
         seq=1,
         started_at=from_us(message.began_us),
         role="track",
-        project=only_project(service, project),
+        project=_project(service, run),
         name="codecarbon run",
         kind="other",
         zone=run["zone"],
@@ -209,3 +218,9 @@ def _job(
         versions={"codecarbon": machine.version},
         notices=machine.notices(PUE_TEXT),
     )
+
+
+def _project(service: Service, run: Mapping[str, Any]) -> str:
+    """The project that a run's job belongs to: the caller's only one, else the experiment."""
+    experiment = str(run["experiment_id"])
+    return only_project(service, "default" if experiment == DEFAULT_EXPERIMENT else experiment)

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import http.server
 import json
+import sys
 import threading
 import urllib.parse
 from dataclasses import replace
@@ -174,6 +175,13 @@ def test_a_provider_that_is_away_is_said(browsers, provider, light):
     answer = app.test_client().get("/login", headers=NO_KEY)
     assert (answer.status_code, answer.json["code"]) == (401, "unauthorised")
     assert "does not answer" in answer.json["detail"]
+
+
+def test_a_server_without_the_packages_of_sign_in_says_what_to_install(light, monkeypatch):
+    oidc = OidcConfig(issuer="https://id.example", client_id="grams")
+    monkeypatch.setitem(sys.modules, "authlib", None)
+    with pytest.raises(ConfigError, match=r"pip install 'gramwatt\[team\]'"):
+        create_app(service=Service(replace(light.config, oidc=oidc), light.store))
 
 
 def test_a_provider_is_asked_over_tls():

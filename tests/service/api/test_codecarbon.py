@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 from werkzeug.serving import make_server
 
 from gramwatt.sci.journal.records import parse_time
@@ -20,6 +21,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.models import CodecarbonEmission, CodecarbonRun
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.compat.client import boards
 from gramwatt.service.usecases.jobs import job_document
@@ -426,9 +428,30 @@ def test_a_zone_that_is_not_known_is_refused_before_the_run(client):
     assert "Atlantis" in answer.json["detail"]
 
 
-def test_messages_of_newer_clients_and_of_deleted_jobs(client):
+def stored(light, table):
+    with light.store.read() as session:
+        return session.scalar(sa.select(sa.func.count()).select_from(table))
+
+
+def test_messages_of_newer_clients_and_of_deleted_jobs(client, light):
     run_id = announce(client, cpu_physical_count=4)
     assert post(client, message(run_id, 121, disk_energy=1.0)).status_code == 201
     client.delete(f"/v1/jobs/codecarbon-{run_id}")
     answer = post(client, message(run_id, 241))
     assert (answer.status_code, answer.json["code"]) == (410, "deleted-job")
+    assert (stored(light, CodecarbonRun), stored(light, CodecarbonEmission)) == (0, 0)
+
+
+def test_a_bound_key_announces_and_sends_for_its_projects_only(client, light):
+    made = create_key(light, "bound", "ingest", ("vision", "text"))["key"]
+    bound = {"Authorization": f"Bearer {made}"}
+    refused = client.post(f"{BASE}/runs", json=RUN, headers=bound)
+    assert (refused.status_code, refused.json["code"]) == (403, "forbidden")
+    theirs = announce(client)
+    refused = client.post(f"{BASE}/emissions", json=message(theirs, 121), headers=bound)
+    assert (refused.status_code, refused.json["code"]) == (403, "forbidden")
+    assert (stored(light, CodecarbonRun), stored(light, CodecarbonEmission)) == (1, 0)
+    own = client.post(f"{BASE}/runs", json=RUN | {"experiment_id": "text"}, headers=bound)
+    sent = client.post(f"{BASE}/emissions", json=message(own.json["id"], 121), headers=bound)
+    assert sent.status_code == 201
+    assert client.get(f"/v1/jobs/{sent.json['job_id']}").json["project"] == "text"

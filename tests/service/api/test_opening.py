@@ -64,6 +64,20 @@ def test_the_same_again_changes_nothing_and_something_else_is_refused(client):
     assert "another name" in client.put("/v1/jobs/job-1", json={"name": "b"}).json["detail"]
 
 
+def test_what_is_not_known_of_a_job_without_records_is_null_and_said(client):
+    client.put("/v1/jobs/job-1", json={"zone": "FR"})
+    report = client.get("/v1/jobs/job-1/report").json
+    terms = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+    assert [report[term] for term in terms] == [None] * 4
+    assert report["devices"] == []
+    assert [row["g_per_unit"] for row in report["sci"]] == [None]
+    fields = {notice["code"]: notice["field"] for notice in report["notices"]}
+    assert fields["embodied-unknown"] == "embodied_g"
+    assert fields["energy-unmeasured"] == "energy_kwh"
+    assert "host-modelled" not in fields
+    assert client.get("/v1/jobs/job-1").json["embodied_g"] is None
+
+
 def test_a_job_that_a_meter_sends_is_not_opened_over(client, service):
     ingest(service, "job-1", lines(journal()))
     refused = client.put("/v1/jobs/job-1", json={})

@@ -116,6 +116,9 @@ def test_the_route_pages_through_the_runs(client, light, clock):
     assert rows["close-silent"]["last_success_at"] == "2026-06-02T12:04:00.000000Z"
     assert rows["score-pending"]["last_run"] is None
     assert client.get("/v1/schedules?cursor=x").status_code == 422
+    unknown = client.get("/v1/schedules?task=unknown")
+    assert (unknown.status_code, unknown.json["code"]) == (422, "invalid")
+    assert "close-silent" in unknown.json["detail"]
 
 
 def test_the_page_shows_tasks_runs_and_errors_as_text(client, light):
