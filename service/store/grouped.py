@@ -34,6 +34,7 @@ class _Ticket(Generic[Result]):
                 self.result.append(self.work(session))
         except Exception as error:
             self.error = error
+        session.expunge_all()  # rows as one saw them are not those of the next
 
     def fail(self, error: BaseException) -> None:
         """Take back what was done: the transaction was not committed."""

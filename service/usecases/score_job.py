@@ -88,7 +88,8 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         seen = _snapshot(session, job)
         seen.records.extend(open_records_of(session, job))
     document = _score(service, seen)
-    with service.store.write() as session:
+
+    def store(session: Session) -> None:
         job = _locked(session, key)
         if job is None or job.state != "running":
             return
@@ -97,6 +98,8 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
             Provisional(job=key, version=seen.version, made_us=now_us, doc=doc, series=series)
         )
         _store_head(session, job, document)
+
+    service.store.transact(store)
 
 
 def score_records(
@@ -146,22 +149,24 @@ def _store_revision(
 ) -> bool:
     """Add the revision if it differs; False when the job has changed since it was read."""
     parts = _parts(document)
-    with service.store.write() as session:
+
+    def store(session: Session) -> bool:
         job = _locked(session, key)
         if job is None or (job.version, job.revision) != (seen.version, seen.revision):
             return False
         unchanged: JobDoc = {**document, "revision": job.revision}
-        if _is_stored(session, key, unchanged):
-            document = unchanged
-        else:
+        scored = unchanged if _is_stored(session, key, unchanged) else document
+        if scored is document:
             session.add(_revision(key, document, reason, service.now_us()))
-        job.revision = document["revision"]
+        job.revision = scored["revision"]
         job.scored_version = seen.version
-        _store_head(session, job, document)
+        _store_head(session, job, scored)
         for table in (Provisional, OpenJournal):
             session.execute(sa.delete(table).where(table.job == key))
-        keep_parts(session, job, document, parts)
-    return True
+        keep_parts(session, job, scored, parts)
+        return True
+
+    return service.store.transact(store)
 
 
 def _parts(document: JobDoc) -> dict[str, StoredPart]:

@@ -51,7 +51,8 @@ def correct_job(
     """
     wanted = _checked(service, changes, reason)
     service = own_job(service, job_id)
-    with service.store.write() as session:
+
+    def declare(session: Session) -> tuple[int, bool, bool]:
         job = find_job(session, job_id, lock=True)
         require_expected(job, expected)
         rows = _rows(session, job, wanted)
@@ -65,9 +66,11 @@ def correct_job(
             session.flush()
             refresh_head(session, job)
         require_own(service, job.project)
-        key, running = job.id, job.state == "running"
+        return job.id, job.state == "running", bool(rows)
+
+    key, running, changed = service.store.transact(declare)
     if running:
-        score_provisionally(service, key, fresh=bool(rows))
+        score_provisionally(service, key, fresh=changed)
     else:
         score_job(service, key, REASON)
     with service.store.read() as session:

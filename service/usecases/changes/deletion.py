@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import forget_parts
@@ -20,7 +21,8 @@ def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = N
     Raises UnknownJobError, ChangedError, or DeletedJobError for one that is deleted already.
     """
     service = own_job(service, job_id)
-    with service.store.write() as session:
+
+    def delete(session: Session) -> int:
         job = find_job(session, job_id, lock=True)
         require_expected(job, expected)
         record = Deletion(
@@ -36,8 +38,11 @@ def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = N
         session.execute(sa.delete(Job).where(Job.id == job.id))
         run = CodecarbonRun.id == job.job_id.removeprefix(RUN_PREFIX)
         session.execute(sa.delete(CodecarbonRun).where(run))
+        return record.deleted_us
+
+    deleted_us = service.store.transact(delete)
     return {
         "job_id": job_id,
-        "deleted_at": text_from_us(record.deleted_us),
+        "deleted_at": text_from_us(deleted_us),
         "deleted_by": by,
     }

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
@@ -32,21 +34,30 @@ def close_silent(service: Service) -> list[str]:
         limit_us = silent_limit_us(service, session)
         if limit_us is None:
             return []
-        silent = (Job.state == "running", Job.heard_us <= limit_us)
-        keys = list(session.scalars(sa.select(Job.id).where(*silent)))
+        keys = list(session.scalars(sa.select(Job.id).where(*_is_silent(limit_us))))
     closed = []
     for key in keys:
-        with service.store.write() as session:
-            wanted = sa.select(Job).where(Job.id == key, *silent).with_for_update()
-            job = session.scalars(wanted).one_or_none()
-            if job is None:
-                continue
-            job.silent_us = service.now_us()
-            job.version += 1
-            refresh_head(session, job)
-            closed.append(job.job_id)
-        score_when_closed(service, key, "silence")
+        job_id = service.store.transact(partial(_close, service, key, limit_us))
+        if job_id is not None:
+            closed.append(job_id)
+            score_when_closed(service, key, "silence")
     return closed
+
+
+def _close(service: Service, key: int, limit_us: int, session: Session) -> str | None:
+    """Close the job as silent and return its id; None when it has been heard again."""
+    wanted = sa.select(Job).where(Job.id == key, *_is_silent(limit_us)).with_for_update()
+    job = session.scalars(wanted).one_or_none()
+    if job is None:
+        return None
+    job.silent_us = service.now_us()
+    job.version += 1
+    refresh_head(session, job)
+    return job.job_id
+
+
+def _is_silent(limit_us: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return Job.state == "running", Job.heard_us <= limit_us
 
 
 def score_pending(service: Service) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 from threading import Barrier, Event
 from time import sleep
 from typing import Any
@@ -14,6 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import Store, upsert
 from gramwatt.service.store.migrate import upgrade
@@ -173,6 +176,36 @@ def test_a_conflict_that_does_not_end_is_given_up(
     with pytest.raises(OperationalError, match="x"):
         on_server.transact(work)
     assert next(attempts) == 6
+
+
+MEETS_ONCE = """
+CREATE SEQUENCE {table}_met;
+CREATE FUNCTION {table}_meets() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+IF nextval('{table}_met') = 1 THEN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END IF;
+RETURN NEW; END $$;
+CREATE TRIGGER {table}_trigger BEFORE INSERT ON {table}
+FOR EACH ROW EXECUTE FUNCTION {table}_meets();
+"""
+"""The first row that is put into a table meets a deadlock; the next ones do not."""
+
+
+def test_a_correction_a_score_and_a_deletion_that_meet_a_deadlock_come_through(
+    on_server: Store, tmp_path: Path
+) -> None:
+    service = Service(ServiceConfig(home=tmp_path, database_url=""), on_server)
+    ingest(service, "job-1", lines(journal()))
+    with on_server.engine.begin() as connection:
+        for table in ("corrections", "scores", "deletions"):
+            connection.exec_driver_sql(MEETS_ONCE.format(table=table))
+    client = create_app(service=service).test_client()
+    corrected = client.patch("/v1/jobs/job-1", json={"name": "n"})
+    assert (corrected.status_code, corrected.json["name"]) == (200, "n")
+    assert corrected.json["revision"] == 2
+    assert client.delete("/v1/jobs/job-1").status_code == 200
+    with on_server.engine.connect() as connection:
+        for table in ("corrections", "scores", "deletions"):
+            met = connection.exec_driver_sql(f"SELECT last_value FROM {table}_met").scalar_one()
+            assert met == 2, table
 
 
 def test_rows_of_one_key_in_one_upsert_leave_the_newest(service: Service) -> None:
