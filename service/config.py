@@ -18,6 +18,7 @@ Form = Literal["text", "json"]
 """How the service logs: warnings for people, or every request as a JSON line."""
 
 MIB = 2**20
+MOST_DAYS = 36_500
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -69,6 +70,7 @@ class ServiceConfig:
     `requests_per_s` how many requests of a key a process answers for long [1/s].
     `lifetime_years` is the declared life EL of the hardware [years], None for the catalog's;
     `overlay` the file of the user's own catalog entries.
+    `keep_intervals` is how long after its end a job keeps its intervals, None for good.
     `backup_dir` is where the daily backups go, of which the newest `backup_keep` stay; None for no
     backups.
     """
@@ -84,6 +86,7 @@ class ServiceConfig:
     oidc: OidcConfig | None = None
     lifetime_years: float | None = None
     overlay: Path | None = None
+    keep_intervals: timedelta | None = None
     backup_dir: Path | None = None
     backup_keep: int = 7
     log: Form = "text"
@@ -118,6 +121,7 @@ def from_environment(
         requests_per_s=_number(env, "GRAMWATT_REQUESTS_PER_S", 200.0),
         lifetime_years=settings.lifetime_years,
         overlay=overlay_file(settings, base),
+        keep_intervals=_days(env, "GRAMWATT_RETENTION_DAYS"),
         backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
         backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
         log=_log_form(env),
@@ -171,6 +175,16 @@ def _networks(env: Mapping[str, str], name: str) -> Iterator[IPv4Network | IPv6N
             raise ConfigError(
                 f"{name}={word!r} is no address or network, such as 10.0.0.7 or 10.0.0.0/8"
             ) from None
+
+
+def _days(env: Mapping[str, str], name: str) -> timedelta | None:
+    """A whole number of days, at least 1; None where the variable is not set."""
+    if not env.get(name):
+        return None
+    days = _number(env, name, 1.0)
+    if days < 1 or days > MOST_DAYS or days % 1:
+        raise ConfigError(f"{name}={env[name]!r} must be whole days from 1 to {MOST_DAYS}")
+    return timedelta(days=days)
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:

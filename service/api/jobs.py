@@ -54,6 +54,7 @@ from gramwatt.service.usecases.lists.filters import CLOCK, NEWEST_FIRST, Sort
 
 routes = Routes("jobs")
 ENDED = *ABSENT, "not-scorable"
+GONE = "intervals-deleted"
 WAITERS = 3
 """Requests of a process that may wait at once; other worker threads stay free."""
 RETRY_AFTER_S = 5
@@ -178,7 +179,7 @@ class RescoreAnswer(JobAnswer):
     changed: bool
 
 
-@routes.post("/v1/jobs/<job_id>/records", *ABSENT, access=Access.INGEST, lines=True)
+@routes.post("/v1/jobs/<job_id>/records", *ABSENT, GONE, access=Access.INGEST, lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON, plain or with Content-Encoding: gzip), idempotently.
 
@@ -226,7 +227,9 @@ def open_a_job(path: JobPath, body: JobBody) -> Response:
     return json_response(_answer(job), 201 if created else 200)
 
 
-@routes.patch("/v1/jobs/<job_id>", *ENDED, access=Access.ADMIN, headers=(IF_MATCH, IDEMPOTENCY_KEY))
+@routes.patch(
+    "/v1/jobs/<job_id>", *ENDED, GONE, access=Access.ADMIN, headers=(IF_MATCH, IDEMPOTENCY_KEY)
+)
 def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     """Correct what a job declares; the answer is the score with it.
 
@@ -254,6 +257,7 @@ def delete(path: JobPath) -> DeletedJob:
     "/v1/jobs/<job_id>/rescore",
     *ENDED,
     "conflict",
+    GONE,
     access=Access.ADMIN,
     headers=(IDEMPOTENCY_KEY,),
 )
@@ -277,7 +281,7 @@ def list_revisions(path: JobPath, query: Page) -> RevisionsAnswer:
     return revisions_page(service(), path.job_id, query.limit, query.cursor)
 
 
-@routes.get("/v1/jobs/<job_id>/intervals", *ABSENT, access=Access.READ)
+@routes.get("/v1/jobs/<job_id>/intervals", *ABSENT, GONE, access=Access.READ)
 def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
     """Energy intervals of a job in order of time, each once."""
     return intervals_page(service(), path.job_id, query.limit, query.cursor)

@@ -44,6 +44,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown-name": (404, "The catalog has no row of that name."),
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
     "conflict": (409, "The request does not fit the state of what it names."),
+    "intervals-deleted": (409, "The job's intervals were deleted after the days they are kept."),
     "not-scorable": (409, "The job's records do not make a score yet."),
     "changed": (412, "The job is not the one of the If-Match header; get it again."),
     "body-too-large": (413, "The body is above the limit; send it in parts."),

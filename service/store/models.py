@@ -75,7 +75,8 @@ class Job(Base):
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
     `silent_us` is when the server closed the job as lost; a later line clears it. `name` to
     `total_g` are those of `head`, for lists; a figure that is not known is null. The parts of the
-    job's months in `job_months` are of `summed_revision`.
+    job's months in `job_months` are of `summed_revision`. `intervals_deleted_us` is when intervals
+    and counts were deleted, because they had been kept long enough.
     """
 
     __tablename__ = "jobs"
@@ -116,6 +117,7 @@ class Job(Base):
     duration_s: Mapped[Figure | None]
     energy_kwh: Mapped[Figure | None]
     total_g: Mapped[Figure | None]
+    intervals_deleted_us: Mapped[Timestamp | None]
 
 
 class JobLabel(Base):

@@ -16,6 +16,7 @@ from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
 from gramwatt.service.usecases.operation.backfill import rescore_after_imports
 from gramwatt.service.usecases.operation.backups import back_up
+from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
 
 
@@ -62,6 +63,11 @@ TASKS: Mapping[str, Task] = {
     ),
     "present-month": Task(
         timedelta(minutes=5), sum_present_month, "sum the present month by project, for metrics"
+    ),
+    "retention": Task(
+        timedelta(hours=1),
+        delete_old_intervals,
+        "delete intervals older than GRAMWATT_RETENTION_DAYS, if that is set",
     ),
     "backup": Task(
         timedelta(days=1), back_up, "write a backup to GRAMWATT_BACKUP_DIR, if that is set"

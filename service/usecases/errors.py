@@ -9,6 +9,7 @@ UseCaseError
 ├── OpenedOtherwiseError  the job is open already, and declares something else
 ├── KeyReusedError        an idempotency key of another request
 ├── BeingAnsweredError    the first request of an idempotency key is still being answered
+├── IntervalsDeletedError what needs the job's intervals, which were deleted
 ├── StillRunsError        the job has not ended, so it has no revision to replace
 ├── CorrectionError       a correction without a meaning (carries the field and close names)
 ├── UnknownRunError       no such run of a codecarbon client
@@ -91,6 +92,19 @@ class StillRunsError(UseCaseError):
     """The job has not ended, so it has no revision to replace."""
 
     code = "conflict"
+
+
+class IntervalsDeletedError(UseCaseError):
+    """What needs the intervals of a job that were deleted after the time that they are kept."""
+
+    code = "intervals-deleted"
+
+    def __init__(self, job_id: str, deleted_at: str, what: str) -> None:
+        when = minute_text(deleted_at)
+        super().__init__(
+            f"the intervals of job {job_id!r} were deleted on {when} UTC, after the days that they "
+            f"are kept, so {what}; its scores stay"
+        )
 
 
 class UnknownRunError(UseCaseError):

@@ -31,7 +31,7 @@ from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.intake.lines import checked
 from gramwatt.service.usecases.intake.sequences import Arrived
 from gramwatt.service.usecases.intake.tally import Tally
-from gramwatt.service.usecases.jobs import find_job
+from gramwatt.service.usecases.jobs import find_job, require_intervals
 from gramwatt.service.usecases.journal import device_classes, refresh_head
 from gramwatt.service.usecases.score_job import score_when_closed
 
@@ -59,7 +59,8 @@ def ingest(
 
     Lines are read and committed in batches, however many there are. So nothing that was stored is
     lost when the lines break off, or when scoring fails. Raises DeletedJobError for lines of a
-    deleted job, UnknownJobError for a job of another project than the caller's, and
+    deleted job, IntervalsDeletedError for new ones of a job whose others were deleted,
+    UnknownJobError for a job of another project than the caller's, and
     ForeignProjectError for lines that would put a job into one.
     """
     service = service.for_every_project()
@@ -104,6 +105,7 @@ def _store_batch(
     job = _locked_job(service, session, job_id, records[0])
     new, keys, acknowledged = _arrivals(session, job, records)
     if new:
+        require_intervals(job, "what comes later cannot be added")
         _store(session, job, keys, new)
         job.version += 1
         job.heard_us = service.now_us()

@@ -14,9 +14,11 @@ from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Job, Provisional, Score
+from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.errors import (
     ChangedError,
+    IntervalsDeletedError,
     StillRunsError,
     UnknownJobError,
     UnknownRevisionError,
@@ -48,6 +50,12 @@ class JobSummary:
 def version_of(job: Job) -> str:
     """What identifies the state of a job that its head shows."""
     return hashlib.sha256(f"{job.id} {job.grade} {job.head}".encode()).hexdigest()
+
+
+def require_intervals(job: Job, what: str) -> None:
+    """Raise IntervalsDeletedError where they were deleted; `what` says what cannot be done."""
+    if job.intervals_deleted_us is not None:
+        raise IntervalsDeletedError(job.job_id, text_from_us(job.intervals_deleted_us), what)
 
 
 Expected = Callable[[str], bool] | None
@@ -161,11 +169,12 @@ def wait_until_ended(service: Service, job_id: str, timeout_s: float) -> bool:
 def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, bool]:
     """Score a job that has ended again, and whether that changed anything and so made a revision.
 
-    Raises UnknownJobError, StillRunsError or ScoreError.
+    Raises UnknownJobError, StillRunsError, IntervalsDeletedError or ScoreError.
     """
     service = own_job(service, job_id)
     with service.store.read() as session:
         job = find_job(session, job_id)
+    require_intervals(job, "it cannot be scored again")
     if job.state == "running":
         raise StillRunsError(f"job {job_id!r} still runs; it is scored when it ends")
     score_job(service, job.id, reason, force=True)

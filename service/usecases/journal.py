@@ -47,8 +47,12 @@ SILENCE_WRITER = "server-silence"
 def records_of(session: Session, job: Job) -> list[AnyRecord]:
     """Every record of the job, and the ends that the server adds when it fell silent.
 
-    What an earlier release stored and this one refuses is left out, and a notice says so.
+    What an earlier release stored and this one refuses is left out, and a notice says so. Raises
+    ScoreError where intervals were deleted: the rest would make another job.
     """
+    if job.intervals_deleted_us is not None:
+        text = f"the intervals of job {job.job_id} were deleted; its newest score stays"
+        raise ScoreError(text, code="intervals-deleted")
     statements, refused = _statements(session, job)
     classes = _classes(statements)
     counts, intervals = list(_counts(session, job)), list(_intervals(session, job))

@@ -24,6 +24,7 @@ from gramwatt.service.usecases.jobs import (
     find_job,
     own_job,
     require_expected,
+    require_intervals,
 )
 from gramwatt.service.usecases.journal import corrections_of, declared_head, refresh_head
 from gramwatt.service.usecases.score_job import score_job, score_provisionally
@@ -47,7 +48,7 @@ def correct_job(
 
     `changes` may hold `zone`, `region`, `unit`, `pue`, `name`, `project`, `tags` (an object) and
     `excluded`, which needs a `reason`; None makes a field undeclared. Raises UnknownJobError,
-    DeletedJobError, ChangedError, CorrectionError or ScoreError.
+    DeletedJobError, ChangedError, IntervalsDeletedError, CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)
     service = own_job(service, job_id)
@@ -55,6 +56,7 @@ def correct_job(
     def declare(session: Session) -> tuple[int, bool, bool]:
         job = find_job(session, job_id, lock=True)
         require_expected(job, expected)
+        require_intervals(job, "it cannot be scored with a correction")
         rows = _rows(session, job, wanted)
         for row in rows:
             row.made_us, row.made_by, row.reason = service.now_us(), by, reason

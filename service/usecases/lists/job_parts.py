@@ -18,7 +18,7 @@ from gramwatt.service.usecases.answers import (
     RevisionRow,
     RevisionsAnswer,
 )
-from gramwatt.service.usecases.jobs import find_job
+from gramwatt.service.usecases.jobs import find_job, require_intervals
 from gramwatt.service.usecases.lists.cursors import cut, decode_cursor
 
 MOST = 2**31 - 1
@@ -51,14 +51,19 @@ def revisions_page(
 def intervals_page(
     service: Service, job_id: str, limit: int, cursor: str | None
 ) -> IntervalsAnswer:
-    """Energy intervals of a job in order of time; raises UnknownJobError or CursorError."""
+    """Energy intervals of a job in order of time.
+
+    Raises UnknownJobError, IntervalsDeletedError or CursorError.
+    """
     wanted = sa.select(Interval, Device).join(Device, Device.id == Interval.device)
     if cursor:
         position = decode_cursor(cursor, int, int)
         wanted = wanted.where(sa.tuple_(Interval.start_us, Device.id) > sa.tuple_(*position))
     with service.store.read() as session:
+        job = find_job(session, job_id)
+        require_intervals(job, "they cannot be listed")
         rows = session.execute(
-            wanted.where(Device.job == find_job(session, job_id).id)
+            wanted.where(Device.job == job.id)
             .order_by(Interval.start_us, Device.id)
             .limit(limit + 1)
         ).all()

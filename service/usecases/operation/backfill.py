@@ -75,6 +75,7 @@ def _jobs(service: Service, after_us: int, until_us: int, last: int) -> list[int
         .where(IntensityDay.fetched_us > after_us, IntensityDay.fetched_us <= until_us)
         .where(Job.started_us < start_us + _DAY_US, Job.ended_us > start_us)
         .where(Job.id > last, Job.state != "running", Job.revision > 0)
+        .where(Job.intervals_deleted_us.is_(None))
         .distinct()
         .order_by(Job.id)
     )

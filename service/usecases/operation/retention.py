@@ -1,0 +1,61 @@
+"""Delete the intervals of jobs that were scored for good long ago; what was made of them stays."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import Count, Device, Interval, Job, Writer
+from gramwatt.service.store.timestamps import span_us
+
+RETENTION_S = 60.0
+"""How long one run deletes at most [s]; the next goes on."""
+
+
+def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int:
+    """Delete intervals and counts of jobs that ended longer ago than they are kept; how many jobs.
+
+    Only of jobs whose newest lines are scored. Scores, parts of months, and what the job declared
+    stay, and so does which lines have arrived.
+    """
+    kept = service.config.keep_intervals
+    if kept is None:
+        return 0
+    ends, done = time.monotonic() + budget_s, 0
+    before_us = service.now_us() - span_us(kept)
+    with service.store.read() as session:
+        keys = list(session.scalars(sa.select(Job.id).where(*_is_old(before_us))))
+    for key in keys:
+        if time.monotonic() >= ends:
+            break
+        done += service.store.transact(partial(_delete, service, key, before_us))
+    return done
+
+
+def _delete(service: Service, key: int, before_us: int, session: Session) -> int:
+    """Delete those of one job, unless lines have arrived meanwhile; 1 if it did, else 0."""
+    wanted = sa.select(Job).where(Job.id == key, *_is_old(before_us)).with_for_update()
+    job = session.scalars(wanted).one_or_none()
+    if job is None:
+        return 0
+    devices = sa.select(Device.id).where(Device.job == key)
+    writers = sa.select(Writer.id).where(Writer.job == key)
+    session.execute(sa.delete(Interval).where(Interval.device.in_(devices)))
+    session.execute(sa.delete(Count).where(Count.writer.in_(writers)))
+    job.intervals_deleted_us = service.now_us()
+    return 1
+
+
+def _is_old(before_us: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        Job.ended_us < before_us,
+        Job.heard_us < before_us,
+        Job.intervals_deleted_us.is_(None),
+        Job.state != "running",
+        Job.revision > 0,
+        Job.scored_version == Job.version,
+    )

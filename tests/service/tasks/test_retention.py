@@ -1,0 +1,117 @@
+"""Intervals are deleted after the days that they are kept; scores and months stay."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ConfigError, from_environment
+from gramwatt.service.container import Service
+from gramwatt.service.store.models import Count, Interval, Statement
+from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.operation.upkeep import score_pending
+from tests.journals import START, Writer, body, journal, lines
+
+NDJSON = "application/x-ndjson"
+
+
+@pytest.fixture
+def kept_30_days(service):
+    config = replace(service.config, keep_intervals=timedelta(days=30))
+    return Service(config, service.store)
+
+
+@pytest.fixture
+def client(kept_30_days):
+    return create_app(service=kept_30_days).test_client()
+
+
+def rows(service):
+    with service.store.read() as session:
+        tables = (Interval, Count, Statement)
+        return [session.scalar(sa.select(sa.func.count()).select_from(t)) for t in tables]
+
+
+def run_task(service):
+    scheduler = Scheduler(service)
+    assert scheduler.run("retention")
+    scheduler.stop()
+
+
+def sent(client, job_id, records):
+    return client.post(f"/v1/jobs/{job_id}/records", data=body(records), content_type=NDJSON)
+
+
+def test_old_intervals_go_and_scores_and_months_stay(client, kept_30_days, clock):
+    """The job ended on 10 May 2026; it is kept until 9 June."""
+    clock.now = START
+    ingest(kept_30_days, "job-1", lines(journal()))
+    before = rows(kept_30_days)
+    report = client.get("/v1/jobs/job-1/report").json
+    month = client.get("/v1/reports/monthly/2026-05").json["totals"]
+    clock.turn(days=30)
+    run_task(kept_30_days)
+    assert rows(kept_30_days) == before
+    clock.turn(days=1)
+    run_task(kept_30_days)
+    assert rows(kept_30_days) == [0, 0, before[2]]
+    assert client.get("/v1/jobs/job-1/report").json == report
+    assert client.get("/v1/reports/monthly/2026-05").json["totals"] == month
+    runs = client.get("/v1/schedules?task=retention").json["runs"]
+    assert [run["outcome"] for run in runs] == ["done", "done"]
+    (schedule,) = [
+        row for row in client.get("/v1/schedules").json["schedules"] if row["task"] == "retention"
+    ]
+    assert "GRAMWATT_RETENTION_DAYS" in schedule["what"]
+
+
+def test_what_needs_the_intervals_says_that_they_are_gone(client, kept_30_days, clock):
+    clock.now = START
+    ingest(kept_30_days, "job-1", lines(journal()))
+    clock.turn(days=31)
+    run_task(kept_30_days)
+    revisions = client.get("/v1/jobs/job-1/revisions").json
+    late = Writer("n1", "late", "job-1", t0=START)
+    refused = {
+        "rescore": client.post("/v1/jobs/job-1/rescore", json={"reason": "x"}),
+        "correct": client.patch("/v1/jobs/job-1", json={"zone": "DE"}),
+        "list": client.get("/v1/jobs/job-1/intervals"),
+        "add": sent(client, "job-1", [late.job()]),
+    }
+    for what, answer in refused.items():
+        assert (answer.status_code, answer.json["code"]) == (409, "intervals-deleted"), what
+        assert "deleted on 2026-06-10" in answer.json["detail"], what
+    # The same lines again are known, and change nothing.
+    assert sent(client, "job-1", journal()).json["accepted"] == 0
+    score_pending(kept_30_days)
+    assert client.get("/v1/jobs/job-1/revisions").json == revisions
+    assert client.delete("/v1/jobs/job-1").status_code == 200
+
+
+def test_a_job_that_runs_or_has_no_score_keeps_its_intervals(client, kept_30_days, clock):
+    clock.now = START
+    ingest(kept_30_days, "runs", lines(journal("runs", end_state=None)))
+    ingest(kept_30_days, "ended", lines(journal("ended")), score=False)
+    before = rows(kept_30_days)
+    clock.turn(days=365)
+    run_task(kept_30_days)
+    assert rows(kept_30_days) == before
+
+
+def test_without_the_setting_nothing_is_deleted(service, clock):
+    clock.now = START
+    ingest(service, "job-1", lines(journal()))
+    before = rows(service)
+    clock.turn(days=3650)
+    run_task(service)
+    assert rows(service) == before
+
+
+@pytest.mark.parametrize("text", ["0", "0.5", "1.5", "-1", "forever", "1e8"])
+def test_a_retention_is_whole_days(text):
+    with pytest.raises(ConfigError, match="GRAMWATT_RETENTION_DAYS"):
+        from_environment({"GRAMWATT_RETENTION_DAYS": text})
+    assert from_environment({"GRAMWATT_RETENTION_DAYS": "90"}).keep_intervals == timedelta(days=90)
