@@ -206,8 +206,9 @@ def _wait_for_greenest(
     config: Config, command: list[str], job: str, deadline: str | None, hours: float | None
 ) -> dict[str, str] | int:
     """Wait for the job's best hours; tags that record it, or the exit code without a start."""
-    from gramwatt.collectors.cli import greenest, run
-    from gramwatt.collectors.cli.waiting import Left
+    from gramwatt.collectors.cli import run
+    from gramwatt.collectors.cli.timing import greenest
+    from gramwatt.collectors.cli.timing.waiting import Left
 
     try:
         wished = greenest.wish(deadline, hours)

@@ -56,7 +56,7 @@ def plan(
     Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
     """
     from gramwatt.collectors.cli.options import read_document, refuse, refuse_error, with_flags
-    from gramwatt.collectors.cli.times import moment
+    from gramwatt.collectors.cli.timing.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.request import parse_plan_request
     from gramwatt.service.usecases.intensity import plans
