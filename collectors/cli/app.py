@@ -28,9 +28,9 @@ from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from gramwatt.collectors.cli.run import Run
+    from gramwatt.collectors.cli.run import Pauses, Run
     from gramwatt.collectors.journal.sync import Store
 
 SENT_TIMEOUT_S = 3.0
@@ -47,7 +47,7 @@ PASS_ON = {
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 ORDER = (
     *("run", "jobs", "job", "rm", "report", "export", "import"),
-    *("estimate", "suggest", "plan", "budget", "calibrate", "catalog"),
+    *("estimate", "suggest", "plan", "intensity", "budget", "calibrate", "catalog"),
     *("doctor", "config", "demo", "sync"),
     *("serve", "login", "key", "scheduler", "db"),
 )
@@ -118,6 +118,9 @@ def start(
     when_greenest: Annotated[
         bool, typer.Option("--when-greenest", help="Wait for the hours of least emissions.")
     ] = False,
+    pause_above: Annotated[
+        float | None, typer.Option(help="Pause it, if it bears that, above so many gCO2e/kWh.")
+    ] = None,
     deadline: Annotated[
         str | None, typer.Option(help="Done by then, if it waits: 12h, 2026-05-01T08:00Z.")
     ] = None,
@@ -140,11 +143,13 @@ def start(
         "kind": kind,
         "tags": tag or None,
     }
-    wished = (deadline, expected_hours) if when_greenest else None
-    if wished is None and (deadline, expected_hours) != (None, None):
-        print_message("--deadline and --expected-hours belong to --when-greenest")
-        sys.exit(USAGE)
-    sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget, wished))
+    timing = {
+        "when_greenest": when_greenest,
+        "pause_above": pause_above,
+        "deadline": deadline,
+        "hours": expected_hours,
+    }
+    sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget, timing))
 
 
 def run_command(
@@ -154,11 +159,11 @@ def run_command(
     json_summary: Path | None,
     verbose: bool = False,
     budget: bool = False,
-    greenest: tuple[str | None, float | None] | None = None,
+    timing: Mapping[str, Any] | None = None,
 ) -> int:
     """Check the arguments, measure the command, print its line; returns the exit code.
 
-    `greenest` is the deadline and the expected hours of a command that waits for its best hours.
+    `timing` has the options that have it wait or pause (`timing/choice.py`).
     """
     if text := refused():
         return _unmeasured(command, strict, text)
@@ -172,17 +177,18 @@ def run_command(
     if budget and not _within_budget(config, strict):
         return FAILED
     given = {key: value for key, value in args.items() if value is not None}
-    if "tags" in given:
-        given["tags"] = dict(config.tags)
     given["default_name"] = command_name(command)
     name = job_id()[0]
-    if greenest is not None and not run.starts_nothing(command):
-        tags = _wait_for_greenest(config, command, name, *greenest)
-        if isinstance(tags, int):
-            return tags
+    timed = _timed(config, command, name, strict, timing or {})
+    if isinstance(timed, int):
+        return timed
+    tags, pauses = timed
+    if "tags" in given or tags:
         given["tags"] = {**config.tags, **tags}
     try:
-        done = run.measure(command, given, strict, name, verbose=verbose, meanwhile=_prepare_end)
+        done = run.measure(
+            command, given, strict, name, verbose=verbose, meanwhile=_prepare_end, pauses=pauses
+        )
     except run.MeterError as error:
         print_message(str(error))
         return FAILED
@@ -202,21 +208,28 @@ def _within_budget(config: Config, strict: bool) -> bool:
     return switched_off() or allows(config, strict=strict)
 
 
-def _wait_for_greenest(
-    config: Config, command: list[str], job: str, deadline: str | None, hours: float | None
-) -> dict[str, str] | int:
-    """Wait for the job's best hours; tags that record it, or the exit code without a start."""
+def _timed(
+    config: Config, command: list[str], job: str, strict: bool, timing: Mapping[str, Any]
+) -> tuple[dict[str, str], Pauses | None] | int:
+    """Wait as the options ask; tags that record it and what pauses, or the exit code."""
+    if all(value is None or value is False for value in timing.values()):
+        return {}, None
     from gramwatt.collectors.cli import run
-    from gramwatt.collectors.cli.timing import greenest
+    from gramwatt.collectors.cli.timing.asking import NoAnswer
+    from gramwatt.collectors.cli.timing.choice import Choice, timed
     from gramwatt.collectors.cli.timing.waiting import Left
 
     try:
-        wished = greenest.wish(deadline, hours)
-        name = config.name or command_name(command)
-        return greenest.wait_for_greenest(config, name, job, wished)
+        choice = Choice(**timing).checked()
+        if run.starts_nothing(command):
+            return {}, None
+        return timed(choice, config, config.name or command_name(command), job, strict=strict)
     except run.UsageError as error:
         print_message(str(error))
         return USAGE
+    except NoAnswer as error:
+        print_message(f"--pause-above: {error}; the command is not started (--strict)")
+        return FAILED
     except (KeyboardInterrupt, Left) as left:
         print_message("left while waiting; the command was not started")
         return left.exit_code if isinstance(left, Left) else SIGNAL_BASE + signal.SIGINT

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
 from gramwatt.collectors.cli.left_behind import orphans
@@ -42,6 +42,30 @@ POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
 LEFT = "running; what runs on is not counted, so keep it in the foreground to have it measured."
+
+
+class Pauses(Protocol):
+    """What pauses a command for a time (`timing/pausing.py`)."""
+
+    def environment(self) -> Mapping[str, str]:
+        """Variables for the command, before it starts."""
+        ...
+
+    def begin(self, pid: int, client: Client | None) -> None:
+        """Take over the command, which leads its own process group."""
+        ...
+
+    def step(self) -> float:
+        """Pause or resume the command as is due; returns after how long to look again [s]."""
+        ...
+
+    def forward(self, number: int) -> None:
+        """Pass a signal on to the command."""
+        ...
+
+    def end(self) -> None:
+        """The command has ended."""
+        ...
 
 
 class UsageError(Exception):
@@ -113,12 +137,14 @@ def measure(
     *,
     verbose: bool = False,
     meanwhile: Callable[[], None] = lambda: None,
+    pauses: Pauses | None = None,
 ) -> Run:
     """Run `command` under the meter; one that is not to be found starts none.
 
     `name` is the job's id, by default that of the environment or a new one.
 
-    `meanwhile` is called while the meter starts: what the end needs is loaded then.
+    `meanwhile` is called while the meter starts: what the end needs is loaded then. With `pauses`
+    the command runs in a session of its own, so that it can be stopped and this process not.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     MeterError with `strict` when the meter is not ready, before the command starts.
     """
@@ -128,7 +154,8 @@ def measure(
     client = None if switched_off() else Client(name, "command", args, verbose=verbose)
     if client is not None:
         client.start()  # before the signals are blocked, or the meter would have them blocked too
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
+    blocked = {*FORWARDED, signal.SIGCHLD} | ({signal.SIGTSTP} if pauses else set())
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     if client is None:
         return Run(name, _supervise(command, dict(os.environ), mask, None))
     meanwhile()
@@ -138,7 +165,7 @@ def measure(
     environ = {**os.environ, JOB_ID: name}
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
-    outcome = _supervise(command, environ, mask, client)
+    outcome = _supervise(command, environ, mask, client, pauses)
     if left := orphans(name):
         client.send_notice(f"processes-left: the command has left {', '.join(left)[:200]} {LEFT}")
     closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
@@ -160,28 +187,44 @@ def _is_missing(name: str) -> bool:
 
 
 def _supervise(
-    command: list[str], environ: Mapping[str, str], mask: set[Any], client: Client | None
+    command: list[str],
+    environ: Mapping[str, str],
+    mask: set[Any],
+    client: Client | None,
+    pauses: Pauses | None = None,
 ) -> Outcome:
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit code away
+    if pauses is not None:
+        environ = {**environ, **pauses.environment()}
     try:
-        pid = _spawn(command, environ, mask)
+        pid = _spawn(command, environ, mask, own_session=pauses is not None)
     except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
+        if pauses is not None:
+            pauses.end()
         return Outcome(not_started(command[0], error))
     if client is not None:
         client.send_child(pid)
     witness = GroupWitness(FORWARDED)
     try:
-        return _wait(pid, client, witness)
+        if pauses is not None:
+            pauses.begin(pid, client)
+        return _wait(pid, client, witness, pauses)
     finally:
+        if pauses is not None:
+            pauses.end()
         witness.close()
 
 
-def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> int:
+def _spawn(
+    command: list[str], environ: Mapping[str, str], mask: set[Any], *, own_session: bool
+) -> int:
     # posix_spawn keeps descriptors, group and session as they are, and can undo what Python set:
     # the signals blocked here, and SIGPIPE and SIGXFSZ, which the interpreter ignores for itself.
     restored = (signal.SIGPIPE, signal.SIGXFSZ)
     options: dict[str, Any] = {"setsigmask": mask, "setsigdef": restored}
+    if own_session:
+        options["setsid"] = True
     try:
         return os.posix_spawnp(command[0], command, environ, **options)
     except OSError as error:
@@ -192,18 +235,34 @@ def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> in
         return os.posix_spawn("/bin/sh", ["sh", script, *command[1:]], environ, **options)
 
 
-def _wait(pid: int, client: Client | None, witness: GroupWitness) -> Outcome:
+def _wait(pid: int, client: Client | None, witness: GroupWitness, pauses: Pauses | None) -> Outcome:
     polled_at = time.monotonic()
     while True:
-        number = _next_signal(witness)
-        if number is not None and not (_in_group(pid) and witness.has(number)):
-            _forward(pid, number)
+        if pauses is not None:  # the command is in another session: nothing has reached it
+            number = _any_signal({*FORWARDED, signal.SIGTSTP}, pauses.step())
+            if number is not None:
+                pauses.forward(number)
+        else:
+            number = _next_signal(witness)
+            if number is not None and not (_in_group(pid) and witness.has(number)):
+                _forward(pid, number)
         status = _reap(pid, witness)
         if status is not None:
             return status
         if client is not None and time.monotonic() - polled_at >= POLL_INTERVAL_S:
             polled_at = time.monotonic()
             client.poll()
+
+
+def _any_signal(wanted: set[signal.Signals], limit_s: float) -> int | None:
+    """Wait for one of these signals or the end of a process; None for the latter, or for none."""
+    if hasattr(signal, "sigtimedwait"):
+        info = signal.sigtimedwait({*wanted, signal.SIGCHLD}, limit_s)
+        return info.si_signo if info is not None and info.si_signo in wanted else None
+    if not (signal.sigpending() & wanted):
+        time.sleep(min(limit_s, PENDING_INTERVAL_S))
+        return None
+    return signal.sigwait(wanted)
 
 
 def _next_signal(witness: GroupWitness) -> int | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypedDict
 
 from pydantic import Field
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
-from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.request_fields import Moment
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.request import PlanRequest, parse_plan_request
@@ -18,11 +16,10 @@ from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
-from gramwatt.service.usecases.intensity.lookup import StoredIntensity
+from gramwatt.service.usecases.intensity.answers import LONGEST, IntensityAnswer, intensity_over
 from gramwatt.service.usecases.intensity.plans import plan
 
 routes = Routes("planning")
-LONGEST = timedelta(days=31)
 USUAL = timedelta(days=1)
 
 
@@ -47,24 +44,6 @@ class SpanQuery(Strict):
     end: str | None = Field(None, alias="to", max_length=64, description="2026-05-02T00:00Z")
 
 
-class PointAnswer(TypedDict):
-    """Mean intensity over [start, end), and how it is known."""
-
-    start: str
-    end: str
-    quality: str
-    intensity_g_per_kwh: QuantityDoc
-
-
-class IntensityAnswer(TypedDict):
-    """Intensity of a zone: points in order that cover the span without a gap."""
-
-    zone: str
-    signal: str
-    basis: str
-    points: list[PointAnswer]
-
-
 @routes.post("/v1/plans", "unanswerable", access=Access.INGEST_OR_READ)
 def make_plan(body: PlanBody) -> PlanDoc:
     """When and where a job would emit least, against starting at once.
@@ -78,9 +57,12 @@ def make_plan(body: PlanBody) -> PlanDoc:
         raise unanswerable(error) from None
 
 
-@routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.READ)
+@routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.INGEST_OR_READ)
 def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
-    """What scores use: stored points, and the annual value where there are none."""
+    """What scores use: stored points, and the annual value where there are none.
+
+    With a span that ends later than now, also what plans expect of the hours from now on.
+    """
     try:
         end = Moment().check(query.end) if query.end else service().now()
         start = Moment().check(query.start) if query.start else end - USUAL
@@ -89,20 +71,6 @@ def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
     if not timedelta(0) < end - start <= LONGEST:
         raise invalid("query.to", "after from, and at most 31 days later")
     try:
-        points = StoredIntensity(service()).points(path.zone, start, end)
+        return intensity_over(service(), path.zone, start, end)
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None
-    return {
-        "zone": points[0].zone,
-        "signal": points[0].signal,
-        "basis": points[0].basis,
-        "points": [
-            {
-                "start": f"{point.start:%Y-%m-%dT%H:%M:%SZ}",
-                "end": f"{point.end:%Y-%m-%dT%H:%M:%SZ}",
-                "quality": point.quality,
-                "intensity_g_per_kwh": point.intensity.to_doc(),
-            }
-            for point in points
-        ],
-    }

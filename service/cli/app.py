@@ -31,6 +31,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(serve)
     app.command()(schedules.scheduler)
     app.command()(planning.plan)
+    app.command()(planning.intensity)
     app.command()(jobs.jobs)
     app.command()(jobs.job)
     app.command()(corrections.rm)

@@ -1,18 +1,21 @@
-"""The command `gramwatt plan`."""
+"""The commands `gramwatt plan` and `gramwatt intensity`."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.service.cli.common import AsJson, print_json, upgraded_service
+from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 
 if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.service.usecases.intensity.answers import IntensityAnswer, PointAnswer
 
 SLURM = "slurm"
+SHOWN = timedelta(days=1)
+"""What `gramwatt intensity` shows on each side of now if no span is given."""
 
 
 def plan(
@@ -112,3 +115,57 @@ def _lines(answer: PlanDoc) -> list[str]:
 
 def _time(text: str) -> str:
     return text[:16].replace("T", " ")
+
+
+def intensity(
+    zone: Annotated[str, typer.Argument(metavar="ZONE", help="DE, US-CAL-CISO, ...")],
+    start: Annotated[
+        str | None, typer.Option("--from", help="2026-05-01T08:00Z (default: a day ago).")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="6h, or a time (default: in a day).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a zone's intensity over time, and what plans expect of the hours from now on.
+
+    Example: gramwatt intensity DE --to 12h
+    """
+    from gramwatt.collectors.cli.timing.times import moment
+    from gramwatt.sci.base.errors import LookupFailed
+    from gramwatt.sci.base.request_fields import Moment
+    from gramwatt.service.usecases.intensity.answers import LONGEST, intensity_over
+
+    now = datetime.now(UTC).replace(microsecond=0)
+    try:
+        until = Moment().check(moment(end)) if end else now + SHOWN
+        since = Moment().check(start) if start else min(now, until) - SHOWN
+    except ValueError as error:
+        stop(2, f"--from or --to: {error}")
+    if not timedelta(0) < until - since <= LONGEST:
+        stop(2, "--to: after --from, and at most 31 days later")
+    with upgraded_service() as service:
+        try:
+            answer = intensity_over(service, zone, since, until)
+        except LookupFailed as error:
+            stop(2, error.message)
+    if as_json:
+        print_json(answer)
+    else:
+        print("\n".join(_intensity_lines(answer)))
+
+
+def _intensity_lines(answer: IntensityAnswer) -> list[str]:
+    """A line for each value; a stand-in of hours for which a forecast is shown is left out."""
+    from gramwatt.sci.base.formatting import plain, text
+
+    def line(point: PointAnswer) -> str:
+        figure = plain(text(point["intensity_g_per_kwh"]))
+        span = f"{_time(point['start'])} to {_time(point['end'])}"
+        return f"{span}  {figure}  {point['quality']}"
+
+    expected = answer["forecast"]
+    after = expected[0]["start"] if expected else ""
+    past = [p for p in answer["points"] if not after or p["start"] < after]
+    head = f"{answer['zone']}, {answer['signal']}, {answer['basis']}, UTC"
+    return [head, *map(line, [*past, *expected])]

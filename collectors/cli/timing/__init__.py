@@ -1,5 +1,6 @@
 """When `gramwatt run` runs its command: `--when-greenest` and `--pause-above`.
 
-`asking` questions a server or the store, `greenest` waits for the window of a plan (`waiting`, in
-sight of the user), `times` reads times of the command line. Imports `cli.run` for its errors.
+`choice.timed` does what the options ask: `greenest` waits for the window of a plan (`waiting`, in
+sight of the user), `pausing` pauses and resumes the command's `processes`. `asking` questions a
+server or the store, `times` reads times of the command line. Imports `cli.run` for its errors.
 """

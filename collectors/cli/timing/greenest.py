@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
-from gramwatt.collectors.cli.timing.asking import NoAnswer, ask_server, ask_store
 from gramwatt.collectors.cli.run import UsageError
+from gramwatt.collectors.cli.timing.asking import NoAnswer, ask_server, ask_store
 from gramwatt.collectors.cli.timing.times import moment
 from gramwatt.collectors.cli.timing.waiting import wait_until
 from gramwatt.collectors.client.messages import print_message
@@ -95,8 +95,8 @@ def _window(config: Config, name: str, job_id: str, wished: Wish) -> Window:
     """The window of a reliable plan that is still to come; raises NoWaiting and UsageError."""
     ends = time.monotonic() + LIMIT_S
     try:
-        zone = _zone(config)
-        hours = wished.hours or _usual_hours(config, name, ends)
+        zone = known_zone(config)
+        hours = wished.hours or usual_hours(config, name, ends)
         if hours is None:
             raise UsageError(f"no run of {name!r} in {config.project!r} yet; {NEEDS_HOURS}")
         latest = wished.deadline - timedelta(hours=hours)
@@ -114,16 +114,20 @@ def _window(config: Config, name: str, job_id: str, wished: Wish) -> Window:
         raise NoWaiting(f"no plan: {why}") from None
 
 
-def _zone(config: Config) -> str:
+def known_zone(config: Config) -> str:
+    """The grid zone of a job; raises NoAnswer where none is known."""
     from gramwatt.collectors.common.catalogs import user_catalog
 
     if config.zone is None and config.region is None:
-        raise NoWaiting("no plan: the grid zone is not known; give --zone")
+        raise NoAnswer("the grid zone is not known; give --zone")
     return config.zone or user_catalog(config).region(str(config.region)).zone
 
 
-def _usual_hours(config: Config, name: str, ends: float) -> float | None:
-    """The median length [h] of the newest completed runs of this name; None without any."""
+def usual_hours(config: Config, name: str, ends: float) -> float | None:
+    """The median length [h] of the newest completed runs of this name; None without any.
+
+    Asks until `ends` on the monotonic clock [s]; raises NoAnswer.
+    """
     only = {"project": config.project, "name": name, "state": "completed", "limit": str(NEWEST)}
     options = [part for key, value in only.items() for part in (f"--{key}", value)]
     try:

@@ -25,10 +25,11 @@ def plan(service: Service, request: PlanRequest) -> PlanDoc:
     """
     now = request.now or service.now()
     names = dict.fromkeys(filter(None, (request.zone, *request.zones)))
-    return make_plan(request, {name: _data(service, name, now) for name in names}, now)
+    return make_plan(request, {name: zone_data(service, name, now) for name in names}, now)
 
 
-def _data(service: Service, zone: str, now: datetime) -> ZoneData:
+def zone_data(service: Service, zone: str, now: datetime) -> ZoneData:
+    """What is known of a zone at `now`; raises LookupFailed for an unknown one."""
     annual = service.catalog.zone(zone)
     history = hours_of(service, annual.zone, now)
     return ZoneData(annual, history, source="imported values")

@@ -1,0 +1,119 @@
+"""A command's processes, paused and continued: SIGSTOP and SIGCONT to its process group.
+
+Trackers of the job that have callbacks (`track(on_pause=...)`) are asked first, by a file in a
+folder that only this user may enter, and the group is stopped when all have answered. A small
+process outside the group continues it when this process dies, so that no command stays stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from gramwatt.collectors.client.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
+
+_GUARD = 'read line; rm -f "$1"; kill -CONT "-$2"'
+"""The guard's input ends with this process."""
+
+
+class PausableGroup:
+    """The process group of a command, which leads a session of its own.
+
+    In its own session its group is orphaned from the start, so that the kernel does not hang up a
+    stopped one when this process dies (POSIX, `_exit`: consequences of process termination).
+    """
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="gramwatt-pause-"))
+        self._request = self._folder / REQUESTED
+        self._pid: int | None = None
+        self._guard: int | None = None
+        self._held = -1
+        self._stopped = False
+
+    def environment(self) -> dict[str, str]:
+        """Where the command's trackers look for a request."""
+        return {FOLDER: str(self._folder)}
+
+    def begin(self, pid: int) -> None:
+        """Take the group that `pid` leads, and guard it."""
+        self._pid = pid
+        guard_input, self._held = os.pipe()
+        nowhere = (os.devnull, os.O_WRONLY, 0)
+        streams = [
+            (os.POSIX_SPAWN_DUP2, guard_input, 0),
+            (os.POSIX_SPAWN_OPEN, 1, *nowhere),
+            (os.POSIX_SPAWN_OPEN, 2, *nowhere),
+        ]
+        words = ["sh", "-c", _GUARD, "sh", str(self._request), str(pid)]
+        with suppress(OSError):
+            self._guard = os.posix_spawn(
+                "/bin/sh", words, {}, file_actions=streams, setsid=True, setsigmask=()
+            )
+        os.close(guard_input)
+
+    def pause(self) -> bool:
+        """Stop the group; False as long as a tracker has not come to where it may be stopped.
+
+        Without a guard nothing is stopped: nobody would continue it.
+        """
+        if self._pid is None or self._guard is None:
+            return False
+        if waiting := self._trackers():
+            self._request.touch()
+            if any(not self._answered(name) for name in waiting):
+                return False
+        self._stopped = self.send(signal.SIGSTOP)
+        return self._stopped
+
+    def withdraw(self) -> None:
+        """Ask no tracker for a pause any more."""
+        self._request.unlink(missing_ok=True)
+
+    def resume(self) -> None:
+        """Continue the group, and the trackers in it."""
+        self.withdraw()
+        if self._stopped:
+            self._stopped = False
+            self.send(signal.SIGCONT)
+
+    def send(self, number: int) -> bool:
+        """Send the group a signal; False when there is none any more."""
+        if self._pid is None:
+            return False
+        with suppress(OSError):
+            os.killpg(self._pid, number)
+            return True
+        return False
+
+    def end(self) -> None:
+        """Continue what is left of the group, and end the guard."""
+        self.resume()
+        if self._guard is not None:
+            with suppress(OSError):
+                os.kill(self._guard, signal.SIGKILL)
+                os.waitpid(self._guard, 0)
+            os.close(self._held)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _trackers(self) -> list[str]:
+        """Process ids of the living trackers that have callbacks."""
+        names = [path.name.removeprefix(CALLBACKS) for path in self._folder.glob(f"{CALLBACKS}*")]
+        return [name for name in names if name.isdigit() and _lives(int(name))]
+
+    def _answered(self, name: str) -> bool:
+        return (self._folder / f"{PAUSED}{name}").exists()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
