@@ -14,12 +14,13 @@ import time
 
 from gramwatt.collectors.client.client import Client, quiet, switched_off
 from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.client.pausing import PausePoint, pause_point
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 SIGINT = 2
@@ -65,6 +66,7 @@ class Session:
         self._args = dict(args)
         self.client = Client(self.id, "track", args)
         self._windows: list[OpenWindow] = []
+        self._pause_point: PausePoint | None = None
         self._depth = 0
         self._outcome: tuple[str, int | None, int | None] | None = None
         self._exported = {JOB_ID: self.id} if origin != "environment" else {}
@@ -79,6 +81,13 @@ class Session:
         self._before = {name: os.environ.get(name) for name in self._exported}
         os.environ.update(self._exported)
         self.client.start()
+
+    def may_pause(
+        self, on_pause: Callable[[], object] | None, on_resume: Callable[[], object] | None
+    ) -> None:
+        """Have the job paused where it counts, with these callbacks; the first entry's count."""
+        if self._pause_point is None:
+            self._pause_point = pause_point(on_pause, on_resume)
 
     def enter(self) -> bool:
         """Add one entry; True for the one that owns the job."""
@@ -109,6 +118,8 @@ class Session:
         for window in opened:
             window.counts[unit] = window.counts.get(unit, 0.0) + amount
         self.client.count(amount, unit, window_path(opened) or None)
+        if self._pause_point is not None:
+            self._pause_point.check()
 
     def enter_window(self, name: str) -> OpenWindow:
         """Open a window inside those that are open."""
@@ -130,6 +141,8 @@ class Session:
 
     def end(self) -> None:
         """Close the job and take its id and unit back out of the environment."""
+        if self._pause_point is not None:
+            self._pause_point.close()
         for name, value in self._exported.items():
             before = self._before.get(name)
             if os.environ.get(name) != value:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, overload
 
     F = TypeVar("F", bound=Callable[..., Any])
+    Callback = Callable[[], object]
 
 RESULT_TIMEOUT_S = 10.0
 SHOWN_CHARACTERS = 40
@@ -157,9 +158,14 @@ class Tracker:
     """What `track(...)` returns: a decorator and context manager that may be entered again."""
 
     def __init__(
-        self, options: Mapping[str, Any], strict: bool = False, default_name: str = ""
+        self,
+        options: Mapping[str, Any],
+        strict: bool = False,
+        default_name: str = "",
+        callbacks: tuple[Callback | None, Callback | None] = (None, None),
     ) -> None:
         self._default_name = default_name
+        self._callbacks = callbacks
         self._options = {key: value for key, value in options.items() if value is not None}
         self._strict = strict
         self._entered: list[tuple[Session | None, bool]] = []
@@ -181,7 +187,7 @@ class Tracker:
             print_message(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
             return function
         name = getattr(function, "__qualname__", None) or type(function).__name__
-        scope = functools.partial(Tracker, self._options, self._strict, name)
+        scope = functools.partial(Tracker, self._options, self._strict, name, self._callbacks)
         return decorate(function, scope)  # type: ignore[return-value]  # the same signature
 
     def __enter__(self) -> Job:
@@ -190,6 +196,8 @@ class Tracker:
     def _enter(self, *, by_start: bool) -> Job:
         options = {**self._options, "default_name": self._default_name or _script_name()}
         session, owner = open_session(options, self._strict, by_start=by_start)
+        if session is not None:
+            session.may_pause(*self._callbacks)
         # A nested job counts its own unit by name: the meter knows the outer one's as declared.
         job = Job(session, None if owner else self._unit)
         self._entered.append((session, owner))
@@ -245,6 +253,8 @@ if TYPE_CHECKING:
         zone: str | None = None,
         kind: str | None = None,
         strict: bool = False,
+        on_pause: Callback | None = None,
+        on_resume: Callback | None = None,
         **unknown: object,
     ) -> Tracker: ...
     def track(*_args: Any, **_options: Any) -> Any:
@@ -263,7 +273,7 @@ else:
         zone=None,
         kind=None,
         strict=False,
-        **unknown,
+        **more,
     ):
         """Measure energy and carbon of a function or a block, as decorator or context manager.
 
@@ -272,11 +282,27 @@ else:
         Wrong arguments leave a notice and change nothing else; with `strict=True` they raise
         TypeError or ValueError here, and so does a system that cannot measure, as RuntimeError;
         a meter that is not to be had raises RuntimeError at the start.
+
+        `on_pause` and `on_resume` are called without arguments around a pause by
+        `gramwatt run --pause-above`, between two steps: where the job counts.
         """
+        callbacks = _callback(more, "on_pause", strict), _callback(more, "on_resume", strict)
         options = {"project": project, "name": name, "unit": unit, "region": region}
-        options |= {"zone": zone, "kind": kind, **unknown}
-        tracker = Tracker(options, strict)
+        options |= {"zone": zone, "kind": kind, **more}
+        tracker = Tracker(options, strict, callbacks=callbacks)
         return tracker if function is None else tracker(function)
+
+
+def _callback(more: dict[str, Any], name: str, strict: bool) -> Callback | None:
+    """Take a callback out of the further arguments; None for one that cannot be called."""
+    found: Callback | None = more.pop(name, None)
+    if found is None or callable(found):
+        return found
+    text = f"{name} is a function without arguments, not {_short(found)}"
+    if strict:
+        raise TypeError(text)
+    print_message(f"{text}; it is ignored [argument-ignored]")
+    return None
 
 
 def _script_name() -> str:

@@ -55,7 +55,7 @@ def timed(
         return tags, None
     try:
         rule = pausing.limits(config, name, choice.pause_above, wished)
-        pauses = pausing.Pauses(config, rule)
+        pauses = pausing.Pauses(config, rule, job)
         pauses.prepare()
     except NoAnswer as error:
         if strict:

@@ -7,12 +7,15 @@ measured, and stands in windows named "paused" of the job.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -23,8 +26,11 @@ from gramwatt.collectors.cli.timing.greenest import LIMIT_S, Wish, known_zone, u
 from gramwatt.collectors.cli.timing.processes import PausableGroup
 from gramwatt.collectors.client.client import Client
 from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.common import files
 from gramwatt.collectors.common.config import Config
 
+FOLDER = "pauses"
+"""Of the home: what is to be known after this process was killed."""
 WINDOW = "paused"
 """The name of the windows that hold what the job used while it was paused."""
 ASKED_EVERY_S = 900.0
@@ -140,15 +146,51 @@ def _values(answer: Mapping[str, Any]) -> list[Value]:
     ]
 
 
+class Memory:
+    """The deadline and the pauses [s] of a job, for a start after this process was killed.
+
+    `12h` then still means 12 hours after the first start.
+    """
+
+    def __init__(self, home: Path, job_id: str) -> None:
+        self._path = home / FOLDER / f"{job_id}.json"
+
+    def recall(self, rule: Limits) -> tuple[Limits, float]:
+        """The limits with the deadline of the first start, and how long the job was paused [s]."""
+        try:
+            kept = json.loads(files.text_of(self._path) or "{}")
+            deadline = kept.get("deadline")
+            if deadline and rule.deadline:
+                first = datetime.fromisoformat(deadline)
+                rule = replace(rule, deadline=min(first, rule.deadline))
+            return rule, float(kept.get("paused_s", 0.0))
+        except (AttributeError, TypeError, ValueError):
+            return rule, 0.0
+
+    def keep(self, rule: Limits, paused_s: float) -> None:
+        """Note both; a home that cannot be written takes no note."""
+        deadline = rule.deadline.isoformat() if rule.deadline else None
+        with suppress(OSError):
+            files.folder(self._path.parent)
+            files.write_text(self._path, json.dumps({"deadline": deadline, "paused_s": paused_s}))
+
+    def forget(self) -> None:
+        """The job has ended."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
 class Pauses:
     """Pauses and resumes one command; what `run.measure` calls while it waits for its end."""
 
-    def __init__(self, config: Config, rule: Limits) -> None:
-        self._rule, self._outlook = rule, Outlook(config, known_zone(config))
+    def __init__(self, config: Config, rule: Limits, job_id: str) -> None:
+        self._memory = Memory(config.home, job_id)
+        self._rule, self._paused_s = self._memory.recall(rule)
+        self._outlook = Outlook(config, known_zone(config))
         self._group: PausableGroup | None = None
         self._client: Client | None = None
         self._began = self._changed = 0.0
-        self._paused_s = 0.0
+        self._earlier_s = 0.0
         self._paused_ns: int | None = None
         self._released = False
 
@@ -168,6 +210,8 @@ class Pauses:
         self._client = client
         self._began = time.monotonic()
         self._changed = self._began - APART_S
+        self._earlier_s = self._paused_s
+        self._memory.keep(self._rule, self._paused_s)
         if self._group is not None:
             self._group.begin(pid)
 
@@ -176,7 +220,7 @@ class Pauses:
         now = datetime.now(UTC)
         running = self._paused_ns is None
         paused_s = self._paused_s + (0.0 if running else time.monotonic() - self._changed)
-        ran_s = time.monotonic() - self._began - paused_s
+        ran_s = time.monotonic() - self._began - (paused_s - self._earlier_s)
         latest = self._rule.latest_resume(now, ran_s, paused_s)
         value = self._outlook.at(now)
         high = value is not None and value > self._rule.above and now < latest
@@ -207,6 +251,7 @@ class Pauses:
             self._resume("the command has ended")
         if self._group is not None:
             self._group.end()
+        self._memory.forget()
 
     def _pause(self, value: float, latest: datetime) -> None:
         if self._released or self._group is None or not self._group.pause():
@@ -227,6 +272,7 @@ class Pauses:
         length_s = time.monotonic() - self._changed
         self._paused_s += length_s
         self._changed = time.monotonic()
+        self._memory.keep(self._rule, self._paused_s)
         if self._client is not None:
             self._client.leave_window(WINDOW, start_ns, {})
         print_message(f"runs on after a pause of {_length(length_s)}: {why}")
