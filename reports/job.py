@@ -26,6 +26,7 @@ from gramwatt.reports.sections.common import (
 )
 from gramwatt.reports.sections.corrections import correction_blocks
 from gramwatt.reports.sections.devices import device_blocks
+from gramwatt.reports.sections.hindsight import hindsight_blocks
 from gramwatt.reports.sections.scoring import score_blocks
 from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
 from gramwatt.reports.sections.timeseries import timeseries_blocks
@@ -60,6 +61,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
         *window_blocks(document["windows"]),
         *quality_blocks(document["data_quality"], whole=document["energy_kwh"] is not None),
         *advice_blocks(document, advice),
+        *hindsight_blocks(advice),
         *correction_blocks(document["corrections"]),
         Heading("Notices"),
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),

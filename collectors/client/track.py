@@ -295,9 +295,9 @@ else:
 
 def _callback(more: dict[str, Any], name: str, strict: bool) -> Callback | None:
     """Take a callback out of the further arguments; None for one that cannot be called."""
-    found: Callback | None = more.pop(name, None)
+    found = more.pop(name, None)
     if found is None or callable(found):
-        return found
+        return found  # type: ignore[no-any-return]
     text = f"{name} is a function without arguments, not {_short(found)}"
     if strict:
         raise TypeError(text)

@@ -50,13 +50,15 @@ class PlanDoc(TypedDict):
     """The answer to a request for a plan.
 
     `saving_ratio` is the share of emissions saved against starting at once in the first zone; null
-    where nothing is known that tells hours or zones from each other.
+    where nothing is known that tells hours or zones from each other. `regret_ratio` is by how much
+    such plans of the zone's past emitted more than perfect foresight would have; null without any.
     """
 
     plan: list[SlotDoc]
     intensity_g_per_kwh: QuantityDoc
     now_intensity_g_per_kwh: QuantityDoc
     saving_ratio: QuantityDoc | None
+    regret_ratio: QuantityDoc | None
     reliable: bool
     method: str
     notices: list[NoticeDoc]
@@ -112,8 +114,11 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
     if job.deadline > there.end + TOLERANCE_H:
         text = f"the forecast ends at {_text(there.end)}; later hours are left out"
         notices.append(Notice("plan-horizon", text))
+    regret = None
     if place == home:
-        saving, reliable = _in_time(job, here, slots)
+        record = _record(job, here) if here.method != "annual" else None
+        saving, reliable = _in_time(job, here, slots, record)
+        regret = record and _regret(here, record)
     else:
         overhead = job.cost(there, slots) / intensity.value
         saving, reliable = _between_zones(intensity.scaled(overhead), at_once)
@@ -124,6 +129,7 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
         "intensity_g_per_kwh": intensity.to_doc(),
         "now_intensity_g_per_kwh": at_once.to_doc(),
         "saving_ratio": doc(saving),
+        "regret_ratio": doc(regret),
         "reliable": reliable,
         "method": there.method,
         "notices": [notice.to_doc() for notice in notices],
@@ -158,12 +164,13 @@ def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
     return found.figure(*figures)
 
 
-def _in_time(job: _Job, found: Outlook, slots: Slots) -> tuple[Quantity | None, bool]:
+def _in_time(
+    job: _Job, found: Outlook, slots: Slots, record: Outcome | None
+) -> tuple[Quantity | None, bool]:
     """The share saved by waiting in one zone, and whether such plans have earned one there."""
     if found.method == "annual":
         return None, False
     foreseen = 1 - job.cost(found, slots) / job.cost(found, job.at_once)
-    record = _record(job, found)
     if record is None:
         low = 1 - _intensity(found, job, slots).high / _intensity(found, job, job.at_once).low
         saving = Quantity(foreseen, min(low, foreseen), foreseen, SAVED, "estimated", found.source)
@@ -184,6 +191,16 @@ def _record(job: _Job, found: Outlook) -> Outcome | None:
     if found.past is None or slack < 1:
         return None
     return replay(found.past, hours, slack, interruptible=job.interruptible)
+
+
+def _regret(found: Outlook, record: Outcome) -> Quantity:
+    """What plans of the past emitted beyond the best hours, as a share of those."""
+    regrets = record.regrets
+    low, high = np.quantile(regrets, (0.1, 0.9))
+    value = float(regrets.mean())
+    source = f"{len(regrets)} plans of the past of {found.zone}, against perfect foresight"
+    ends = min(float(low), value), max(float(high), value)
+    return Quantity(value, *ends, "share above the best", "estimated", source)
 
 
 def _between_zones(moved: Quantity, at_once: Quantity) -> tuple[Quantity | None, bool]:

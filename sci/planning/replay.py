@@ -43,6 +43,12 @@ class Outcome:
         found: Floats = 1.0 - self.planned / self.at_once
         return found
 
+    @property
+    def regrets(self) -> Floats:
+        """The share emitted beyond what perfect foresight would have, by plan."""
+        found: Floats = self.planned / self.best - 1.0
+        return found
+
     def weekly(self) -> Floats:
         """The share saved in each week."""
         weeks = (self.hours - self.hours.min()) // WEEK_H

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from gramwatt.sci.advice.documents import AdviceDoc
+from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
 from gramwatt.sci.advice.prediction.calibration import CalibrationRow
 from gramwatt.sci.advice.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
@@ -45,8 +45,8 @@ def make_suggestions(body: SuggestBody) -> AdviceDoc:
 
 
 @routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable", access=Access.READ)
-def suggest_for_job(path: JobPath) -> AdviceDoc:
-    """Suggestions for a job, from what was measured of it."""
+def suggest_for_job(path: JobPath) -> JobAdviceDoc:
+    """Suggestions for a job, from what was measured of it, and its hindsight."""
     return answer_for_job(service(), path.job_id)
 
 

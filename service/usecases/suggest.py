@@ -9,7 +9,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from gramwatt.collectors.common.device_rows import read_device_rows
-from gramwatt.sci.advice.documents import AdviceDoc
+from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, runs_a_year
 from gramwatt.sci.advice.prediction.calibration import OwnRow, own_rows
@@ -20,6 +20,8 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
+from gramwatt.service.usecases.intensity import shifting
+from gramwatt.service.usecases.intensity.hindsight import hindsight
 from gramwatt.service.usecases.jobs import job_document
 
 JOBS_READ = 200
@@ -38,16 +40,22 @@ def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
     if request.lifetime_years is None:
         request = replace(request, lifetime_years=service.config.lifetime_years)
     rows, devices = calibration_rows(service), device_rows(service)
-    return suggest(request, service.catalog, rows, devices=devices)
+    found = suggest(request, service.catalog, rows, devices=devices)
+    shifting.for_request(service, request, found)
+    return found
 
 
-def answer_for_job(service: Service, job_id: str) -> AdviceDoc:
+def answer_for_job(service: Service, job_id: str) -> JobAdviceDoc:
     """Suggestions for a job by its newest document; raises UnknownJobError or ScoreError."""
     document = job_document(service, job_id).document
-    return _of_job(service, document)
+    found = _of_job(service, document)
+    shifting.for_document(service, document, found)
+    return found
 
 
-def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) -> AdviceDoc | None:
+def advice_beside(
+    service: Service, document: JobDoc, forms: Collection[str]
+) -> JobAdviceDoc | None:
     """The suggestions in a job's rendered report; None for json, which is the document alone.
 
     It is made when the report is, with today's catalog and measurements, and never stored.
@@ -57,9 +65,10 @@ def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) ->
     return _of_job(service, document)
 
 
-def _of_job(service: Service, document: JobDoc) -> AdviceDoc:
+def _of_job(service: Service, document: JobDoc) -> JobAdviceDoc:
     rows, devices = calibration_rows(service), device_rows(service)
-    return for_job(document, service.catalog, rows, devices, _repeats(service, document))
+    found = for_job(document, service.catalog, rows, devices, _repeats(service, document))
+    return {**found, "hindsight": hindsight(service, document)}
 
 
 def _repeats(service: Service, document: JobDoc) -> Quantity | None:

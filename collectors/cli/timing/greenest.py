@@ -88,7 +88,11 @@ def wait_for_greenest(config: Config, name: str, job_id: str, wished: Wish) -> d
     began = time.time()
     wait_until(window.start, f"waiting: {window.text}")
     planned = f"{window.start:%Y-%m-%dT%H:%M:%SZ}"
-    return {"planned_start": planned, "waited_s": f"{max(0.0, time.time() - began):.0f}"}
+    return {
+        "planned_start": planned,
+        "waited_s": f"{max(0.0, time.time() - began):.0f}",
+        "deadline": f"{wished.deadline:%Y-%m-%dT%H:%M:%SZ}",
+    }
 
 
 def _window(config: Config, name: str, job_id: str, wished: Wish) -> Window:
