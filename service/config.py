@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -20,6 +20,10 @@ Form = Literal["text", "json"]
 MIB = 2**20
 MOST_DAYS = 36_500
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+KEYED, KEYLESS = ("electricity-maps", "entsoe", "eia", "watttime"), ("uk", "energinet")
+SDK = "carbon-aware-sdk"
+PROVIDERS = (*KEYED, *KEYLESS, SDK)
+"""Providers of grid intensity, in the order of the usual chain."""
 
 
 class ConfigError(ValueError):
@@ -42,6 +46,36 @@ class AlertSettings:
     webhook_hosts: tuple[str, ...] = ()
     smtp_url: str = field(default="", repr=False)
     mail_from: str = "gramwatt@localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where a provider of grid intensity is asked, and with which key; empty for the usual."""
+
+    url: str = ""
+    key: str = field(default="", repr=False)
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntensitySettings:
+    """Who is asked for grid intensity: docs/intensity.md describes the variables.
+
+    `chains` has the providers by zone, best first, and under "" those of every other zone.
+    `zones` are kept up to date without a job in them. `names` are the providers' own names of
+    zones, by provider. `sdk_kind` are signal and basis of what the Carbon Aware SDK answers.
+    """
+
+    chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    zones: tuple[str, ...] = ()
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sdk_kind: tuple[str, str] | None = None
+
+    def chain(self, zone: str) -> tuple[str, ...]:
+        """The names of a zone's providers, best first."""
+        found = self.chains.get(zone)
+        return self.chains.get("", ()) if found is None else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +125,7 @@ class ServiceConfig:
     backup_keep: int = 7
     log: Form = "text"
     alerts: AlertSettings = AlertSettings()
+    intensity: IntensitySettings = IntensitySettings()
     clock: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     @property
@@ -119,6 +154,7 @@ def from_environment(
         provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
         oidc=_oidc(env),
         requests_per_s=_number(env, "GRAMWATT_REQUESTS_PER_S", 200.0),
+        intensity=_intensity(env),
         lifetime_years=settings.lifetime_years,
         overlay=overlay_file(settings, base),
         keep_intervals=_days(env, "GRAMWATT_RETENTION_DAYS"),
@@ -161,6 +197,81 @@ def _oidc(env: Mapping[str, str]) -> OidcConfig | None:
         admin_groups=tuple(_words(env, "GRAMWATT_OIDC_ADMIN_GROUPS")),
         read_groups=tuple(_words(env, "GRAMWATT_OIDC_READ_GROUPS")),
     )
+
+
+def _intensity(env: Mapping[str, str]) -> IntensitySettings:
+    accounts = {name: _account(env, name) for name in PROVIDERS}
+    usable = [name for name in PROVIDERS if _usable(name, accounts[name])]
+    text = env.get("GRAMWATT_INTENSITY", "").strip()
+    own_names = {
+        "watttime": "GRAMWATT_WATTTIME_REGIONS",
+        SDK: "GRAMWATT_CARBON_AWARE_SDK_LOCATIONS",
+    }
+    kind = env.get("GRAMWATT_CARBON_AWARE_SDK_KIND", "").split()
+    kinds = ("average", "marginal"), ("lifecycle", "direct")
+    if (
+        accounts[SDK].url
+        and [word in of for word, of in zip(kind, kinds, strict=False)] != [True] * 2
+    ):
+        raise ConfigError(
+            "GRAMWATT_CARBON_AWARE_SDK_URL needs GRAMWATT_CARBON_AWARE_SDK_KIND, such as "
+            "'average lifecycle' or 'marginal direct': its answers do not say what they are"
+        )
+    return IntensitySettings(
+        chains=_chains(text, usable)
+        if text
+        else {"": tuple(n for n in usable if n not in KEYLESS)},
+        zones=tuple(_words(env, "GRAMWATT_INTENSITY_ZONES")),
+        accounts=accounts,
+        names={name: dict(_pairs(env, variable)) for name, variable in own_names.items()},
+        sdk_kind=(kind[0], kind[1]) if len(kind) == 2 else None,
+    )
+
+
+def _usable(name: str, account: Account) -> bool:
+    return name in KEYLESS or bool(account.url if name == SDK else account.key)
+
+
+def _account(env: Mapping[str, str], name: str) -> Account:
+    prefix = f"GRAMWATT_{name.upper().replace('-', '_')}"
+    url, key, file = (env.get(f"{prefix}_{end}", "") for end in ("URL", "KEY", "KEY_FILE"))
+    parts = urlsplit(url)
+    loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if url and (not parts.hostname or not (parts.scheme == "https" or loopback)):
+        raise ConfigError(f"{prefix}_URL={url!r} must be an https:// address")
+    if file:
+        try:
+            key = Path(file).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{prefix}_KEY_FILE={file!r} cannot be read: {error}") from None
+    return Account(url, key, env.get(f"{prefix}_USER", ""))
+
+
+def _chains(text: str, usable: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The chains of GRAMWATT_INTENSITY, such as `entsoe,uk; GB=uk; FR=off`."""
+    chains: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        zone, equals, listed = part.rpartition("=")
+        names = tuple(listed.replace(",", " ").split())
+        for name in [] if names == ("off",) else names:
+            if name not in PROVIDERS:
+                raise ConfigError(
+                    f"GRAMWATT_INTENSITY names {name!r}; known: {', '.join(PROVIDERS)}, off"
+                )
+            if name not in usable:
+                needed = "URL" if name == SDK else "KEY"
+                variable = f"GRAMWATT_{name.upper().replace('-', '_')}_{needed}"
+                raise ConfigError(f"GRAMWATT_INTENSITY names {name}, which needs {variable}")
+        chains[zone.strip().upper() if equals else ""] = () if names == ("off",) else names
+    return chains
+
+
+def _pairs(env: Mapping[str, str], variable: str) -> Iterator[tuple[str, str]]:
+    for word in _words(env, variable):
+        zone, equals, name = word.partition("=")
+        if not (zone and equals and name):
+            raise ConfigError(f"{variable} has {word!r}; write ZONE=NAME, separated by commas")
+        yield zone.upper(), name
 
 
 def _words(env: Mapping[str, str], name: str) -> list[str]:

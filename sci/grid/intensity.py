@@ -16,7 +16,9 @@ from typing import Literal, Protocol
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity
 
-Quality = Literal["measured", "hourly", "forecast", "profile", "annual", "world"]
+Quality = Literal["measured", "hourly", "estimated", "forecast", "profile", "annual", "world"]
+"""How a point is known, best first: published or derived from what was generated; imported by the
+user; filled in by a model; foreseen; typical for the hour; the mean of a year, or of the world."""
 Signal = Literal["average", "marginal"]
 """Average: emissions per kWh of the whole grid; marginal: emissions of one more kWh."""
 Basis = Literal["lifecycle", "direct"]

@@ -9,7 +9,7 @@ from gramwatt.sci.base.document import QualityDoc
 
 PUBLISHED_TIERS = ("A", "B")
 FINE_QUALITIES = ("measured", "hourly")
-ZONE_QUALITIES = ("measured", "hourly", "forecast", "profile", "annual")
+ZONE_QUALITIES = ("measured", "hourly", "estimated", "forecast", "profile", "annual")
 STATUSES = ("conforming", "conforming-with-deviations", "not-sci")
 """Best first."""
 READ_KINDS = ("measured", "integrated", "attributed")

@@ -21,7 +21,7 @@ from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import IntensityDay, IntensitySeries
 
 DAY_S = 86_400
-QUALITIES: Sequence[Quality] = ("profile", "forecast", "hourly", "measured")
+QUALITIES: Sequence[Quality] = ("profile", "forecast", "estimated", "hourly", "measured")
 """Of stored points, worst first."""
 
 

@@ -1,0 +1,149 @@
+"""What every provider offers, and what it answers: values in equal steps, by quality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from gramwatt.sci.grid.intensity import Basis, Quality, Signal
+from gramwatt.sci.grid.zones import Scope
+
+FIVE_MINUTES_S = 300
+LARGEST = 5000.0
+"""Above what any grid emits, and far below a value in the wrong unit [gCO2e/kWh]."""
+DAY_S = 86_400
+
+
+class ProviderError(Exception):
+    """A provider that gave nothing usable; the message has no key in it."""
+
+
+class AnswerError(ProviderError):
+    """An answer that is not in the documented shape, or about another zone."""
+
+
+class Kind(NamedTuple):
+    """What a series of values is: its signal, its basis, and whether imports are traced."""
+
+    signal: Signal
+    basis: Basis
+    scope: Scope
+
+
+SCORED = ("average", "lifecycle")
+"""Signal and basis that scores use."""
+
+
+class Reading(NamedTuple):
+    """One value [gCO2e/kWh] of the step that begins at `start`; None where it is not known."""
+
+    start: datetime
+    value: float | None
+    quality: Quality
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values in equal steps from `start` on, NaN where not known, for each quality.
+
+    `issued` is when a forecast was made.
+    """
+
+    start: datetime
+    step_s: int
+    by_quality: Mapping[Quality, Sequence[float]] = field(default_factory=dict)
+    issued: datetime | None = None
+
+
+class Provider(Protocol):
+    """A publisher of grid intensity.
+
+    `longest` is the longest span of one question. With `also` its series are fetched too that no
+    score uses.
+    """
+
+    name: str
+    licence: str
+    longest: timedelta
+    also: bool
+
+    def kinds(self, zone: str) -> Sequence[Kind]:
+        """What it publishes for the zone, the preferred kind first; nothing for another zone."""
+        ...
+
+    def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:
+        """What was, within [start, end) and at most `longest`; raises ProviderError."""
+        ...
+
+    def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
+        """What is expected from `now` on; None where it makes none. Raises ProviderError."""
+        ...
+
+
+def in_steps(
+    readings: Iterable[Reading],
+    step_s: int,
+    start: datetime,
+    end: datetime,
+    issued: datetime | None = None,
+) -> Values:
+    """The readings within [start, end) as values in steps, in whatever order they come.
+
+    Of several for one step the last counts, as providers append what they revised. Raises
+    AnswerError for a value or a time that cannot be.
+    """
+    if step_s <= 0 or step_s % FIVE_MINUTES_S or DAY_S % step_s:
+        raise AnswerError(f"steps of {step_s} s are no whole number of 5 minutes, or of a day's")
+    step = timedelta(seconds=step_s)
+    found: dict[datetime, tuple[float, Quality]] = {}
+    for reading in readings:
+        if (reading.start.timestamp()) % step_s:
+            raise AnswerError(f"{reading.start} does not begin a step of {step_s} s")
+        if not start - step < reading.start < end:
+            continue
+        if reading.value is None:
+            found.pop(reading.start, None)
+        elif 0 <= reading.value <= LARGEST:
+            found[reading.start] = reading.value, reading.quality
+        else:
+            raise AnswerError(f"{reading.value} is not an intensity in gCO2e/kWh")
+    if not found:
+        return Values(start, step_s, {}, issued)
+    first = min(found)
+    count = (max(found) - first) // step + 1
+    by_quality: dict[Quality, list[float]] = {}
+    for moment, (value, quality) in found.items():
+        values = by_quality.setdefault(quality, [math.nan] * count)
+        values[(moment - first) // step] = value
+    return Values(first, step_s, by_quality, issued)
+
+
+def moment(text: object) -> datetime:
+    """A time of an answer, UTC unless it says otherwise; raises AnswerError."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        raise AnswerError(f"{str(text)[:40]!r} is not a time") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def number(value: object) -> float | None:
+    """A number of an answer, also one written as text; None for null. Raises AnswerError."""
+    if value is None or value == "":
+        return None
+    try:
+        found = float(value)  # type: ignore[arg-type]  # what cannot be is refused below
+    except (TypeError, ValueError):
+        raise AnswerError(f"{str(value)[:40]!r} is not a number") from None
+    if isinstance(value, bool) or not math.isfinite(found):
+        raise AnswerError(f"{str(value)[:40]!r} is not a number")
+    return found
+
+
+def expect(name: str, given: object, asked: str) -> None:
+    """Raise AnswerError where an answer is about something else than was asked for."""
+    if given != asked:
+        raise AnswerError(f"the answer is about {name} {str(given)[:60]!r}, not {asked!r}")

@@ -1,0 +1,222 @@
+"""The one HTTP client of all providers: bounded, patient, and never in the way.
+
+An answer has at most `LARGEST_B` bytes and `WHOLE_S` seconds. A host that fails or says "later" is
+left alone for a while by the whole process, and of the same question only one is in flight.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import requests
+
+from gramwatt.service.config import LOOPBACK_HOSTS
+from gramwatt.service.providers.base import ProviderError
+
+CONNECT_S, READ_S, WHOLE_S = 3.05, 10.0, 30.0
+LARGEST_B = 16 * 2**20
+REDIRECTS_MOST = 3
+FAILURES = 3
+"""So many in a row, and the host is left alone."""
+REST_S, REST_MOST_S = 300.0, 3600.0
+"""For how long at first, doubled each time, and at most."""
+REFUSED_REST_S = 3600.0
+"""After a refused key: a person must change it."""
+LATER_MOST_S = 86_400.0
+"""The longest wait that a Retry-After header may ask for."""
+
+T = TypeVar("T")
+Auth = tuple[str, str] | None
+_log = logging.getLogger("gramwatt.service")
+
+
+class StatusError(ProviderError):
+    """An answer with another status than 200; `body` has its beginning."""
+
+    def __init__(self, host: str, status: int, body: bytes = b"") -> None:
+        said = {401: "the key is refused", 403: "the key does not allow this"}
+        super().__init__(f"{host} answered {status}: {said.get(status, 'no data')}")
+        self.status, self.body = status, body
+
+
+@dataclass
+class _Host:
+    """How a host has answered lately; times are those of `time.monotonic`."""
+
+    failures: int = 0
+    rest_until: float = 0.0
+    rest_s: float = REST_S
+
+
+class Http:
+    """Asks one provider; raises ProviderError for everything that is no usable answer."""
+
+    _hosts: dict[str, _Host] = {}
+    _flights: dict[tuple[str, ...], Future[bytes]] = {}
+    _lock = threading.Lock()
+
+    def __init__(
+        self,
+        base: str,
+        headers: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        parts = urlsplit(base)
+        self._base, self._clock = base.rstrip("/") + "/", clock
+        self._host = parts.netloc.rpartition("@")[2]
+        self._headers = {"User-Agent": "gramwatt", **(headers or {})}
+        if parts.scheme != "https" and not is_loopback(base):
+            raise ProviderError(f"{self._host} is not asked without https")
+
+    def ask(
+        self,
+        path: str,
+        parse: Callable[[bytes], T],
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: Auth = None,
+    ) -> T:
+        """The parsed answer to GET; an answer that cannot be parsed is a failure of the host."""
+        host = self._rested()
+        try:
+            answer = parse(self._once(path, query or {}, headers or {}, auth))
+        except StatusError as error:
+            if error.status in (401, 403):
+                self._rest(host, REFUSED_REST_S)
+            elif error.status >= 500:
+                self._failed(host)
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            self._failed(host)
+            text = f"{self._host} gave an answer in another shape: {type(error).__name__}"
+            raise ProviderError(text) from error
+        except ProviderError:
+            self._failed(host)
+            raise
+        with self._lock:
+            self._hosts.pop(self._host, None)
+        return answer
+
+    def _rested(self) -> _Host:
+        with self._lock:
+            host = self._hosts.setdefault(self._host, _Host())
+            left = host.rest_until - self._clock()
+        if left > 0:
+            raise ProviderError(f"{self._host} is left alone for another {left:.0f} s")
+        return host
+
+    def _failed(self, host: _Host) -> None:
+        with self._lock:
+            host.failures += 1
+            if host.failures < FAILURES:
+                return
+            rest_s, host.rest_s = host.rest_s, min(2 * host.rest_s, REST_MOST_S)
+        self._rest(host, rest_s)
+
+    def _rest(self, host: _Host, rest_s: float) -> None:
+        with self._lock:
+            host.rest_until = max(host.rest_until, self._clock() + rest_s)
+        _log.info("%s is left alone for %.0f s", self._host, rest_s)
+
+    def _once(
+        self, path: str, query: Mapping[str, str], headers: Mapping[str, str], auth: Auth
+    ) -> bytes:
+        """The body of the answer; who asks the same meanwhile gets the same answer."""
+        key = (self._base, path, *(f"{name}={query[name]}" for name in sorted(query)))
+        with self._lock:
+            flight = self._flights.get(key)
+            if flight is None:
+                mine = self._flights[key] = Future()
+        if flight is not None:
+            return flight.result()
+        try:
+            mine.set_result(self._fetch(path, query, headers, auth))
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        finally:
+            with self._lock:
+                del self._flights[key]
+        return mine.result()
+
+    def _fetch(
+        self, path: str, query: Mapping[str, str], headers: Mapping[str, str], auth: Auth
+    ) -> bytes:
+        url, ends = urljoin(self._base, path.lstrip("/")), time.monotonic() + WHOLE_S
+        params: Mapping[str, str] | None = query
+        with requests.Session() as session:
+            # Without it requests would look for a password of its own in ~/.netrc.
+            session.auth = auth or (lambda request: request)
+            for _ in range(REDIRECTS_MOST + 1):
+                try:
+                    with session.get(
+                        url,
+                        params=params,
+                        headers={**self._headers, **headers},
+                        timeout=(CONNECT_S, READ_S),
+                        allow_redirects=False,
+                        stream=True,
+                    ) as answer:
+                        body = self._body(answer, ends)
+                except requests.RequestException as error:
+                    text = f"{self._host} cannot be asked: {type(error).__name__}"
+                    raise ProviderError(text) from None
+                if answer.status_code == 200:
+                    return body
+                if not answer.is_redirect:
+                    self._note_later(answer)
+                    raise StatusError(self._host, answer.status_code, body[:65536])
+                url, params = self._target(answer), None
+        raise ProviderError(f"{self._host} sends from one address to the next")
+
+    def _body(self, answer: requests.Response, ends: float) -> bytes:
+        """The whole body, in bounded time and size; requests raises for one that breaks off."""
+        body = bytearray()
+        for part in answer.iter_content(65536):
+            body += part
+            if len(body) > LARGEST_B:
+                raise ProviderError(f"{self._host} sent more than {LARGEST_B} bytes")
+            if time.monotonic() > ends:
+                raise ProviderError(f"{self._host} took more than {WHOLE_S:.0f} s")
+        return bytes(body)
+
+    def _target(self, answer: requests.Response) -> str:
+        """Where a redirect leads, if that is the same host and as safe."""
+        target = urljoin(answer.url, answer.headers["Location"])
+        asked, given = urlsplit(answer.url), urlsplit(target)
+        if (asked.scheme, asked.netloc) != (given.scheme, given.netloc):
+            raise ProviderError(f"{self._host} sends to {given.netloc}, which is not asked")
+        return target
+
+    def _note_later(self, answer: requests.Response) -> None:
+        if answer.status_code not in (429, 503):
+            return
+        with self._lock:
+            host = self._hosts.setdefault(self._host, _Host())
+        self._rest(host, _later_s(answer.headers.get("Retry-After")))
+
+
+def _later_s(header: str | None) -> float:
+    """The wait that a Retry-After header asks for [s], bounded; the usual rest without one."""
+    text = (header or "").strip()
+    if text.isdecimal():
+        return min(float(text), LATER_MOST_S)
+    try:
+        wait_s = parsedate_to_datetime(text).timestamp() - time.time()
+    except (TypeError, ValueError):
+        return REST_S
+    return min(max(wait_s, 0.0), LATER_MOST_S)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of this machine."""
+    host = urlsplit(address).hostname or ""
+    return host in (*LOOPBACK_HOSTS, "::1")
