@@ -23,7 +23,7 @@ from benchmarks.suggestions.replay import (
     thumb,
 )
 from benchmarks.suggestions.shipped import Shipped, shipped
-from gramwatt.sci.advice.actions.host_power import WALL_CLASS, has_wall_evidence
+from gramwatt.sci.advice.actions.host_power import WALL_CLASSES, has_wall_evidence
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
 from gramwatt.sci.advice.prediction.predict import power_exponent
 from gramwatt.sci.advice.prediction.serving import Direct, direct, serving_rows
@@ -37,12 +37,11 @@ from gramwatt.sci.catalog.catalog import load_catalog
 ALL = "all"
 METERED = ("training", "recsys", "decode")
 """Fitted classes with rows of measured board power."""
-STUDENT = {1: 3.078 / 1.282, 2: 1.886 / 1.282}
-"""Student's over the normal quantile of 90 %, by parts less one, where power was metered on two or
-three parts only: the many workloads on each are not as many witnesses."""
 CROSSING_AIM = 0.98
 """Share held where single precision moves between parts with and without TF32. Half the error is
 the kind of model there, which no request tells, so that the range must hold the kinds."""
+WALL_LEAST = 4
+"""Pairs from which on a factor of wall energy is made."""
 UNKNOWN_AIM = 0.85
 """Share held, in each source, where the precision is not known."""
 
@@ -133,6 +132,11 @@ class WallPair:
     pair: Pair
     error: float
 
+    @property
+    def workload_class(self) -> str:
+        """The class of the pair."""
+        return self.pair.now.workload_class
+
 
 class Replay:
     """The residuals of all pairs, with their workload and with their target kept out."""
@@ -172,11 +176,10 @@ class Replay:
         for name in METERED:
             found = self.energies(name)
             width = factor(pair.power_error for pair in found)
-            parts = {pair.target for pair in found}
-            width **= STUDENT.get(len(parts) - 1, 1.0)
             ranges.append(Range(name, "power", "full", width, len(found)))
-        width = factor(one.error for one in self.walls)
-        ranges.append(Range(WALL_CLASS, "wall", "full", width, len(self.walls)))
+        for name in WALL_CLASSES:
+            errors = [one.error for one in self.walls if one.workload_class == name]
+            ranges.append(Range(name, "wall", "full", factor(errors), len(errors)))
         return sorted(ranges, key=lambda one: (one.workload_class, one.figure, one.known))
 
     @cached_property
@@ -187,7 +190,7 @@ class Replay:
             row
             for row in self.rows
             if (row.source, row.use) == ("mlperf-inference-earlier", "power")
-            and row.workload_class == WALL_CLASS
+            and row.workload_class in WALL_CLASSES
             and has_wall_evidence(catalog.hardware(row.hardware))
         ]
         asked = list(pairs(rows))
@@ -210,15 +213,21 @@ class Replay:
     def _walls_without(self, key: Callable[[Measurement], str]) -> tuple[int, float]:
         hits = []
         for asked in self.walls:
-            out = {key(asked.pair.now), key(asked.pair.target)}
-            others = [
-                one.error
-                for one in self.walls
-                if not out & {key(one.pair.now), key(one.pair.target)}
-            ]
-            if len(others) >= SOURCE_LEAST / 2:
-                hits.append(abs(asked.error) <= math.log(factor(others)) * TIES)
+            width = self._wall_factor(asked.pair, key)
+            if width is not None:
+                hits.append(abs(asked.error) <= math.log(width) * TIES)
         return len(hits), sum(hits) / len(hits)
+
+    def _wall_factor(self, pair: Pair, key: Callable[[Measurement], str]) -> float | None:
+        """The factor from pairs of the class without what both rows are of; None from too few."""
+        out = {key(pair.now), key(pair.target)}
+        errors = [
+            one.error
+            for one in self.walls
+            if one.workload_class == pair.now.workload_class
+            and not out & {key(one.pair.now), key(one.pair.target)}
+        ]
+        return factor(errors) if len(errors) >= WALL_LEAST else None
 
     def energies(self, name: str) -> list[EnergyPair]:
         """Pairs of a class with board energy, without the small jobs of training."""
@@ -264,7 +273,12 @@ class Replay:
 
     def shipped(self) -> list[Shipped]:
         """The verdicts as users get them, on measured energy."""
-        return shipped(self.rows, self.fitted, load_catalog())
+        return shipped(
+            self.rows,
+            self.fitted,
+            load_catalog(),
+            lambda pair: self._wall_factor(pair, lambda row: row.round),
+        )
 
     def coverages(self) -> list[Coverage]:
         """Coverage of the shipped ranges on the residuals of one workload kept out."""

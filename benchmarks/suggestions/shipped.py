@@ -8,24 +8,38 @@ sides, wall energy of whole systems as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from benchmarks.suggestions.regression import Observation, fit
+from gramwatt.sci.advice.actions import host_power
 from gramwatt.sci.advice.actions.host_power import HOST_RATED_W, HOST_SIZE, HOST_W
 from gramwatt.sci.advice.documents import SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction import predict
-from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
+from gramwatt.sci.advice.prediction.measurements import (
+    Measurement,
+    Pair,
+    measurement_of,
+    pairs,
+)
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.request import PRECISIONS, parse_suggest_request
+from gramwatt.sci.base.csv_data import parse
 from gramwatt.sci.catalog.catalog import Catalog
 
 FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp"}
-BOARD = ("zeus", "ml-energy-2023")
-WALL = ("mlperf-inference-earlier",)
+BOARD = ("zeus", "ml-energy-2023", "zeus-sentiment140")
+SYSTEMS = "mlperf-systems"
+"""Wall energy of MLPerf systems of 4 to 8 GPUs: each part's best one of a round and workload."""
+WALL = ("mlperf-inference-earlier", SYSTEMS)
+WallFactor = Callable[[Pair], float | None]
+"""The x/÷ factor of wall energy from pairs of other rounds; None where there are too few."""
 CLASSES = ("training", "recsys", "decode", "batch-inference")
 
 
@@ -57,34 +71,66 @@ class Shipped:
     likely_right: int
 
 
+@cache
+def held_out() -> tuple[Measurement, ...]:
+    """Rows that are in no fit: `data/held_out.csv`, with the columns of `measurements.csv`."""
+    path = Path(__file__).parent / "data" / "held_out.csv"
+    return tuple(map(measurement_of, parse(path.read_text(encoding="utf-8"))))
+
+
 def shipped(
-    rows: Sequence[Measurement], fitted: Sequence[Observation], catalog: Catalog
+    rows: Sequence[Measurement],
+    fitted: Sequence[Observation],
+    catalog: Catalog,
+    wall_factor: WallFactor,
 ) -> list[Shipped]:
     """The sums by source and class, in the order of their names."""
     groups: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in verdicts(rows, fitted, catalog):
+    for verdict in verdicts([*rows, *held_out()], fitted, catalog, wall_factor):
         groups.setdefault((verdict.source, verdict.workload_class), []).append(verdict)
     return [_sum(*key, group) for key, group in sorted(groups.items())]
 
 
 def verdicts(
-    rows: Sequence[Measurement], fitted: Sequence[Observation], catalog: Catalog
+    rows: Sequence[Measurement],
+    fitted: Sequence[Observation],
+    catalog: Catalog,
+    wall_factor: WallFactor,
 ) -> Iterator[Verdict]:
     """An answer for each pair of measured energy."""
     by_family: dict[str, list[Pair]] = {}
-    for pair in pairs(row for row in rows if _is_measured(row)):
+    for pair in filter(_share_hosts_alike, pairs(filter(_is_measured, rows))):
         by_family.setdefault(pair.now.family, []).append(pair)
     for family, found in by_family.items():
-        model = TimeModel(fit([one for one in fitted if one.row.family != family]))
-        with mock.patch.object(predict, "shipped_model", lambda model=model: model):
-            for pair in found:
+        rest = [one for one in fitted if one.row.family != family]
+        model = TimeModel(fit(rest))
+        for pair in found:
+            with _without(model, wall_factor(pair)):
                 yield _verdict(pair, catalog)
+
+
+@contextmanager
+def _without(model: TimeModel, wall: float | None) -> Iterator[None]:
+    """Answers by this time model and this x/÷ factor of wall energy."""
+    with (
+        mock.patch.object(predict, "shipped_model", lambda: model),
+        mock.patch.object(host_power, "wall_factor", lambda name: wall),
+    ):
+        yield
 
 
 def _is_measured(row: Measurement) -> bool:
     if row.power_w is None or row.workload_class not in CLASSES:
         return False
     return row.source in BOARD or (row.source in WALL and row.use == "power")
+
+
+def _share_hosts_alike(pair: Pair) -> bool:
+    """Whether one machine has at most twice the other's devices.
+
+    A target is judged at the present count, so that one card in a server says nothing of eight.
+    """
+    return max(pair.now.count, pair.target.count) <= 2 * min(pair.now.count, pair.target.count)
 
 
 def _verdict(pair: Pair, catalog: Catalog) -> Verdict:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from gramwatt.sci.advice.prediction.predict import full_factor, wall_factor
+from gramwatt.sci.advice.prediction.predict import full_factor, stack_of, wall_factor
 from gramwatt.sci.advice.prediction.ratio_range import Values, parted, ratio_of, within
 from gramwatt.sci.advice.prediction.workload import mean_power_share
 from gramwatt.sci.advice.request import WorkloadClass
@@ -50,8 +50,8 @@ RISE = Quantity(
 """How far power rises towards the rated one, times the share of time saved."""
 
 
-WALL_CLASS: WorkloadClass = "batch-inference"
-"""The class whose wall energy was measured on several server parts (MLPerf)."""
+WALL_CLASSES: tuple[WorkloadClass, ...] = ("batch-inference", "recsys")
+"""Classes whose wall energy was measured on several server parts (MLPerf Inference)."""
 WALL_LEAST_W = 250.0
 """Least rated power of those parts: a smaller card does not outweigh its server."""
 WALL_BUSY = 0.5
@@ -69,21 +69,30 @@ def wall_energy(work: Work, target: Hardware, time: Quantity) -> Quantity | None
     None where that is not known for the class or the parts, the host's power is declared, or the
     devices are not busy. The range is that of measured energy, wider where that of time is.
     """
-    now, factor = work.part, wall_factor(work.classified.name)
-    if now is None or factor is None or work.request.host_power_w is not None:
+    now, name = work.part, work.classified.name
+    factor = wall_factor(name)
+    if now is None or name is None or factor is None or work.request.host_power_w is not None:
         return None
-    if not has_wall_evidence(now) or not has_wall_evidence(target):
+    if not has_wall_evidence(now) or not has_wall_evidence(target) or not _runs_full(work, now):
         return None
-    share = mean_power_share(work.request, now)
-    if share is not None and share < WALL_BUSY:
-        return None
-    further = math.log(time.high / time.value) ** 2 - math.log(full_factor(WALL_CLASS)) ** 2
+    further = math.log(time.high / time.value) ** 2 - math.log(full_factor(name)) ** 2
     width = math.exp(math.hypot(math.log(factor), math.sqrt(max(0.0, further))))
     text = (
         f"time ratio x ratio of rated powers; 80 % within x/÷ {width:.2f} on wall energy of MLPerf "
         "servers, hosts included"
     )
     return within(time.value * (target.tdp_w or 0.0) / (now.tdp_w or 1.0), width, text)
+
+
+def _runs_full(work: Work, now: Hardware) -> bool:
+    """Whether the devices are as busy as in those runs, by their power, else by the software.
+
+    Recommenders usually draw little power; those of MLPerf are tuned until they do not.
+    """
+    share = mean_power_share(work.request, now)
+    if share is not None:
+        return share >= WALL_BUSY
+    return work.classified.name != "recsys" or stack_of(work.request.framework) == "tuned"
 
 
 def faster(work: Work, time: Quantity, most: float) -> Quantity:

@@ -27,15 +27,19 @@ def linked(work: Work, target: Hardware, time: Quantity, reasons: list[str]) -> 
     if here < SLOWER * there:
         return time
     split = _is_split(work, min(now.memory_gb or 0.0, target.memory_gb or 0.0))
-    reasons.append(
-        f"links between devices: {_link(here)} now, {_link(there)} then. "
-        + (
+    alone = not split and work.classified.name == "batch-inference"
+    if split:
+        text = (
             "The model does not fit one device, so that its parts wait for the links: time may "
             "differ several times"
-            if split
-            else "Gradients travel over them; a model that is split over devices would wait more"
         )
-    )
+    elif alone:
+        text = "Each device infers by itself; a model that is split over devices would wait"
+    else:
+        text = "Gradients travel over them; a model that is split over devices would wait more"
+    reasons.append(f"links between devices: {_link(here)} now, {_link(there)} then. {text}")
+    if alone:
+        return time
     return widened(time, SPLIT if split else COPIED)
 
 

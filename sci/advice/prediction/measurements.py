@@ -93,7 +93,7 @@ def table(name: str) -> tuple[Row, ...]:
 @cache
 def measurements() -> tuple[Measurement, ...]:
     """Every published measurement, in the order of the file."""
-    return tuple(_measurement(row) for row in table("measurements.csv"))
+    return tuple(measurement_of(row) for row in table("measurements.csv"))
 
 
 @cache
@@ -106,7 +106,8 @@ def title(source: str) -> str:
     return _titles()[source]
 
 
-def _measurement(row: Row) -> Measurement:
+def measurement_of(row: Row) -> Measurement:
+    """The measurement in a line of `measurements.csv`, or of a file with its columns."""
     return Measurement(
         id=row.text("id"),
         use=row.text("use"),

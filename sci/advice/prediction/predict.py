@@ -125,6 +125,11 @@ def wall_factor(name: WorkloadClass | None) -> float | None:
     return _factors().get((name or "", "wall", "full"))
 
 
+def stack_of(framework: str | None) -> str | None:
+    """The measurements' software stack of a framework; None where they have none of it."""
+    return STACKS.get((framework or "").lower())
+
+
 def full_factor(name: WorkloadClass) -> float:
     """x/÷ factor of the time ratio where all of the setting is known."""
     return _factors()[name, "time", "full"]
@@ -254,7 +259,7 @@ def _counted(setting: Setting, part: Hardware) -> int:
 
 def _setting(workload: Workload, name: WorkloadClass) -> Setting:
     """The setting as far as the table knows it: the rest counts as unknown."""
-    precision, stack = workload.precision, STACKS.get((workload.framework or "").lower())
+    precision, stack = workload.precision, stack_of(workload.framework)
     if precision is None or (name, RATES[precision]) not in _rates():
         return Setting(name, None, None)
     return Setting(name, stack if (name, stack) in _stacks() else None, precision)
