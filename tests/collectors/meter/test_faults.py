@@ -1,6 +1,6 @@
 """Kills and corruption at random: no joule counts twice, and at most 10 s are lost.
 
-200 stories and more on a virtual clock (tests/collectors/story.py), each told from its number,
+120 stories and more on a virtual clock (tests/collectors/story.py), each told from its number,
 and 20 jobs of real processes that are killed for real.
 """
 
@@ -28,7 +28,7 @@ from gramwatt.service.usecases.journal import records_of
 from tests.collectors.rig import energy_j
 from tests.collectors.story import RAM_W, Story
 
-STORIES, AT_ONCE = 200, 20
+STORIES, AT_ONCE = 120, 20
 EDGE_J = {True: 5.0, False: 75.0}
 """What the two edges of a reading may be off: 10 ms between polls at 250 W each; for waves between
 100 and 700 W half the swing for half an update period of 0.1 s each, and 10 ms more at 600 W."""
