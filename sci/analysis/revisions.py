@@ -14,6 +14,9 @@ from gramwatt.sci.base.quantity import QuantityDoc
 NAMED_MOST = 8
 """Changed inputs that the sentence names; the rest it counts."""
 _SYMBOLS = ("TE, ", "RR/ToR, ", "EL, ", "TiR, ")
+LEAST_SHARE = 0.01
+"""Below this share of the energy a change of the intensity's quality is not named."""
+_QUALITY = "quality of intensity, "
 _GRID = "carbon intensity of the grid"
 
 
@@ -38,7 +41,12 @@ class RevisionChangeDoc(TypedDict):
 
 def revision_change(before: JobDoc, after: JobDoc) -> RevisionChangeDoc:
     """What changed from one document of a job to a later one."""
-    inputs = [*_declared(before, after), *_versions(before, after), *_figures(before, after)]
+    inputs = [
+        *_declared(before, after),
+        *_knowledge(before, after),
+        *_versions(before, after),
+        *_figures(before, after),
+    ]
     change = _total_change(before["total_g"], after["total_g"])
     head = _total_text(before["total_g"], after["total_g"], change)
     named = [_input_text(row) for row in inputs[:NAMED_MOST]]
@@ -82,6 +90,18 @@ def _declared(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
     yield from _different("state", before["state"], after["state"])
     if not any(row["field"] == "zone" for row in rows):
         yield from _different("zone", before["zone"], after["zone"])
+
+
+def _knowledge(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
+    """How well the grid's intensity is known: what most energy gained, and what it lost."""
+    statuses = ("provisional" if side["provisional"] else "final" for side in (before, after))
+    yield from _different("status", *statuses)
+    old, new = (side["data_quality"]["intensity"] for side in (before, after))
+    gained = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in (*old, *new)}
+    if gained and max(gained.values()) > LEAST_SHARE and before["zone"] == after["zone"]:
+        lost, won = min(gained, key=gained.__getitem__), max(gained, key=gained.__getitem__)
+        zones = ", ".join(after["method"]["zones"])
+        yield _row(f"{_QUALITY}{zones}", lost, won)
 
 
 def _versions(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
@@ -134,6 +154,8 @@ def _told(value: object) -> str | None:
 
 
 def _input_text(row: ChangedInputDoc) -> str:
+    if row["what"].startswith(_QUALITY):
+        return f"{row['what'].removeprefix(_QUALITY)} {row['after']} instead of {row['before']}"
     what = "intensity" if row["what"] == _GRID else row["what"]
     for symbol in _SYMBOLS:
         what = what.removeprefix(symbol)

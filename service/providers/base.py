@@ -21,6 +21,10 @@ class ProviderError(Exception):
     """A provider that gave nothing usable; the message has no key in it."""
 
 
+class RestingError(ProviderError):
+    """A provider that failed lately, and is not asked for a while."""
+
+
 class AnswerError(ProviderError):
     """An answer that is not in the documented shape, or about another zone."""
 

@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import requests
 
 from gramwatt.service.config import LOOPBACK_HOSTS
-from gramwatt.service.providers.base import ProviderError
+from gramwatt.service.providers.base import ProviderError, RestingError
 
 CONNECT_S, READ_S, WHOLE_S = 3.05, 10.0, 30.0
 LARGEST_B = 16 * 2**20
@@ -49,7 +49,7 @@ class StatusError(ProviderError):
 
 @dataclass
 class _Host:
-    """How a host has answered lately; times are those of `time.monotonic`."""
+    """How a host, or one path of it, has answered lately; times are those of the clock."""
 
     failures: int = 0
     rest_until: float = 0.0
@@ -85,12 +85,12 @@ class Http:
         auth: Auth = None,
     ) -> T:
         """The parsed answer to GET; an answer that cannot be parsed is a failure of the host."""
-        host = self._rested()
+        host, question = self._rested(self._host), self._rested(f"{self._host}/{path}")
         try:
             answer = parse(self._once(path, query or {}, headers or {}, auth))
         except StatusError as error:
             if error.status in (401, 403):
-                self._rest(host, REFUSED_REST_S)
+                self._rest(question, REFUSED_REST_S)  # a plan may allow the host's others
             elif error.status >= 500:
                 self._failed(host)
             raise
@@ -102,15 +102,16 @@ class Http:
             self._failed(host)
             raise
         with self._lock:
-            self._hosts.pop(self._host, None)
+            for name in (self._host, f"{self._host}/{path}"):
+                self._hosts.pop(name, None)
         return answer
 
-    def _rested(self) -> _Host:
+    def _rested(self, name: str) -> _Host:
         with self._lock:
-            host = self._hosts.setdefault(self._host, _Host())
+            host = self._hosts.setdefault(name, _Host())
             left = host.rest_until - self._clock()
         if left > 0:
-            raise ProviderError(f"{self._host} is left alone for another {left:.0f} s")
+            raise RestingError(f"{self._host} is left alone for another {left:.0f} s")
         return host
 
     def _failed(self, host: _Host) -> None:

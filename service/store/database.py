@@ -262,7 +262,20 @@ def upsert(
         connection.exec_driver_sql(statement, [tuple(row.values()) for row in rows])
     else:
         # One statement that reads the rows from JSON: twice as fast as one statement a row.
-        connection.exec_driver_sql(statement, (msgspec.json.encode(rows).decode(),))
+        connection.exec_driver_sql(statement, (msgspec.json.encode(_as_texts(rows)).decode(),))
+
+
+def _as_texts(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The rows with bytes as PostgreSQL reads them: JSON would have them in base 64."""
+    if not any(isinstance(value, bytes) for value in rows[0].values()):
+        return rows
+    return [
+        {
+            name: rf"\x{value.hex()}" if isinstance(value, bytes) else value
+            for name, value in of.items()
+        }
+        for of in rows
+    ]
 
 
 def _each_key_once(

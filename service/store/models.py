@@ -76,7 +76,9 @@ class Job(Base):
     `silent_us` is when the server closed the job as lost; a later line clears it. `name` to
     `total_g` are those of `head`, for lists; a figure that is not known is null. The parts of the
     job's months in `job_months` are of `summed_revision`. `intervals_deleted_us` is when intervals
-    and counts were deleted, because they had been kept long enough.
+    and counts were deleted, because they had been kept long enough. `rescore_us` is when the
+    score is to be made again, because intensity of its time is known better by then; null if it is
+    final.
     """
 
     __tablename__ = "jobs"
@@ -87,6 +89,7 @@ class Job(Base):
         Index(None, "model_id", "started_us", "id"),
         _partial("ix_jobs_pending", "started_us", "id", where=PENDING),
         _partial("ix_jobs_unsummed", "id", where=UNSUMMED),
+        _partial("ix_jobs_rescore", "rescore_us", "id", where="rescore_us IS NOT NULL"),
         Index(None, "state", "started_us", "id"),
         Index(None, "kind", "started_us", "id"),
         Index(None, "name", "started_us", "id"),
@@ -118,6 +121,7 @@ class Job(Base):
     energy_kwh: Mapped[Figure | None]
     total_g: Mapped[Figure | None]
     intervals_deleted_us: Mapped[Timestamp | None]
+    rescore_us: Mapped[Timestamp | None]
 
 
 class JobLabel(Base):
@@ -380,7 +384,11 @@ class CodecarbonEmission(Base):
 
 
 class IntensitySeries(Base):
-    """Grid intensity of one zone, signal, basis and provider."""
+    """Grid intensity of one zone, signal, basis and provider.
+
+    `scope` says whether imports are traced (consumption) or not (production); empty where the file
+    that was imported does not say. `licence` is that of the values.
+    """
 
     __tablename__ = "intensity_series"
     __table_args__ = (UniqueConstraint("zone", "signal", "basis", "provider"),)
@@ -390,16 +398,18 @@ class IntensitySeries(Base):
     signal: Mapped[Word]
     basis: Mapped[Word]
     provider: Mapped[Word]
+    scope: Mapped[Word] = mapped_column(default="", server_default="")
+    licence: Mapped[Label] = mapped_column(default="", server_default="")
 
 
 class IntensityDay(Base):
     """One UTC day of a series in equal steps; rows are only ever added.
 
     `day` is its proleptic ordinal, `points` one double a step [gCO2e/kWh], NaN where not known.
+    `issued_us` is when a forecast was made.
     """
 
     __tablename__ = "intensity_days"
-    __table_args__ = (Index(None, "fetched_us"),)
 
     series: Mapped[int] = mapped_column(
         Key, ForeignKey("intensity_series.id", ondelete="CASCADE"), primary_key=True
@@ -409,21 +419,31 @@ class IntensityDay(Base):
     quality: Mapped[Word] = mapped_column(primary_key=True)
     fetched_us: Mapped[Timestamp] = mapped_column(primary_key=True)
     points: Mapped[bytes] = mapped_column(LargeBinary)
+    issued_us: Mapped[Timestamp | None]
 
 
-class IntensityBackfill(Base):
-    """How far scores follow the points of intensity; one row.
+class IntensityArrival(Base):
+    """Days of a zone of which points were stored, until the jobs of that time are due again.
 
-    Points stored by `done_us` are in all scores. Those stored by `until_us` are in the scores of
-    jobs up to the key `job`.
+    Written with the points, so that a transaction that commits late is not missed.
     """
 
-    __tablename__ = "intensity_backfill"
+    __tablename__ = "intensity_arrivals"
 
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    done_us: Mapped[Timestamp]
-    until_us: Mapped[Timestamp]
-    job: Mapped[int] = mapped_column(BigInteger)
+    id: Mapped[AutoKey]
+    zone: Mapped[Word]
+    first_day: Mapped[int]
+    last_day: Mapped[int]
+
+
+class IntensityQuestion(Base):
+    """When the providers of a zone were last asked about a day and answered."""
+
+    __tablename__ = "intensity_questions"
+
+    zone: Mapped[Word] = mapped_column(primary_key=True)
+    day: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    asked_us: Mapped[Timestamp]
 
 
 class MonthlyReport(Base):

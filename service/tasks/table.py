@@ -12,9 +12,10 @@ from datetime import timedelta
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.budgets.alerts import check_budgets
 from gramwatt.service.usecases.budgets.outbox import deliver
+from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
-from gramwatt.service.usecases.operation.backfill import rescore_after_imports
+from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.backups import back_up
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
@@ -51,10 +52,15 @@ TASKS: Mapping[str, Task] = {
     "refresh-running": Task(
         timedelta(minutes=5), refresh_running, "bring the scores of running jobs up to date"
     ),
+    "refresh-intensity": Task(
+        timedelta(minutes=5),
+        refresh_intensity,
+        "ask the configured providers for the intensity of the zones of recent jobs",
+    ),
     "rescore-intensity": Task(
         timedelta(minutes=5),
-        rescore_after_imports,
-        "score jobs again for whose time intensity was imported",
+        rescore_due,
+        "score jobs again when the intensity of their time is known better",
     ),
     "monthly-reports": Task(
         timedelta(hours=1),

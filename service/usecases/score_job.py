@@ -20,6 +20,7 @@ from gramwatt.service.store.documents import head_text, split_job
 from gramwatt.service.store.job_labels import show
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
+from gramwatt.service.usecases.intensity.stages import when_better_known
 from gramwatt.service.usecases.journal import corrections_of, open_records_of, records_of
 
 _log = logging.getLogger("gramwatt.service")
@@ -33,6 +34,7 @@ class _Snapshot:
     corrections: list[Correction]
     version: int
     revision: int
+    rescore_us: int | None
 
 
 def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool:
@@ -67,7 +69,9 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
                 return
             seen = _snapshot(session, job)
         document = _score(service, seen)
-        if _store_revision(service, key, seen, document, reason):
+        due_us = when_better_known(service, document, first=seen.revision == 0)
+        document = {**document, "provisional": due_us is not None}
+        if _store_revision(service, key, seen, document, reason, due_us):
             return
 
 
@@ -132,7 +136,8 @@ def score_records(
 
 def _snapshot(session: Session, job: Job) -> _Snapshot:
     corrections = corrections_of(session, job)
-    return _Snapshot(records_of(session, job), corrections, job.version, job.revision)
+    records = records_of(session, job)
+    return _Snapshot(records, corrections, job.version, job.revision, job.rescore_us)
 
 
 def _score(service: Service, seen: _Snapshot) -> JobDoc:
@@ -145,7 +150,12 @@ def _locked(session: Session, key: int) -> Job | None:
 
 
 def _store_revision(
-    service: Service, key: int, seen: _Snapshot, document: JobDoc, reason: str
+    service: Service,
+    key: int,
+    seen: _Snapshot,
+    document: JobDoc,
+    reason: str,
+    due_us: int | None,
 ) -> bool:
     """Add the revision if it differs; False when the job has changed since it was read."""
     parts = _parts(document)
@@ -160,6 +170,8 @@ def _store_revision(
             session.add(_revision(key, document, reason, service.now_us()))
         job.revision = scored["revision"]
         job.scored_version = seen.version
+        if job.rescore_us == seen.rescore_us:  # else points arrived after those of this score
+            job.rescore_us = due_us
         _store_head(session, job, scored)
         for table in (Provisional, OpenJournal):
             session.execute(sa.delete(table).where(table.job == key))

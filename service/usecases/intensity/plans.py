@@ -50,6 +50,8 @@ def hours_of(
     count = max(day.day for day in days).toordinal() - first + 1
     values = np.full(count * DAY_H, np.nan)
     for day in days:
+        if day.quality == "forecast":  # no history
+            continue
         at = (day.day.toordinal() - first) * DAY_H
         hours = _by_hour(day)
         known = np.isfinite(hours)

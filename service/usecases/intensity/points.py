@@ -1,28 +1,34 @@
 """Points of intensity in the store: a row holds one UTC day of one series, in equal steps.
 
-Rows are only ever added. Of two that know the same time the better quality counts, then the one
-that was fetched later.
+Rows are only ever added. Of two that know the same time, what was generated counts before what is
+estimated, foreseen or typical, then the provider that comes first in the zone's chain, then the
+better quality, then what was fetched later.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.grid.intensity import Basis, Quality, Signal
+from gramwatt.sci.grid.zones import Scope
 from gramwatt.service.container import Service
+from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.database import upsert
-from gramwatt.service.store.models import IntensityDay, IntensitySeries
+from gramwatt.service.store.models import IntensityArrival, IntensityDay, IntensitySeries
+from gramwatt.service.store.timestamps import to_us
 
 DAY_S = 86_400
 QUALITIES: Sequence[Quality] = ("profile", "forecast", "estimated", "hourly", "measured")
 """Of stored points, worst first."""
+FINAL: Collection[Quality] = ("hourly", "measured")
+"""Qualities that no later one is better than."""
 
 
 class SeriesName(NamedTuple):
@@ -32,6 +38,8 @@ class SeriesName(NamedTuple):
     signal: Signal
     basis: Basis
     provider: str
+    scope: Scope | Literal[""] = ""
+    licence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +65,12 @@ def keep(
     quality: Quality,
     start: datetime,
     values: Sequence[float],
+    issued: datetime | None = None,
 ) -> int:
     """Store points from `start` on; returns how many days are new or differ from those kept.
 
     `start` is a whole number of steps after midnight, and a day a whole number of steps long.
+    `issued` is when a forecast was made. Scores of that time become due in `rescore_due`.
     """
     days = list(_days(series, step_s, quality, start, values))
     with service.store.write() as session:
@@ -82,11 +92,16 @@ def keep(
                 "quality": quality,
                 "fetched_us": service.now_us(),
                 "points": day.values.tobytes(),
+                "issued_us": None if issued is None else to_us(issued),
             }
             for day in days
             if kept.get(day.day.toordinal()) != day.values.tobytes()
         ]
         upsert(session, IntensityDay, rows)
+        if rows and (series.signal, series.basis) == SCORED and quality != "forecast":
+            found = [day.day.toordinal() for day in days]
+            arrival = IntensityArrival(zone=series.zone, first_day=min(found), last_day=max(found))
+            session.add(arrival)
     return len(rows)
 
 
@@ -109,7 +124,16 @@ def days_of(
     )
     with service.store.read() as session:
         found = [_day(*row) for row in session.execute(wanted)]
-    return sorted(found, key=lambda day: QUALITIES.index(day.quality))
+    chain = service.config.intensity.chain(zone)
+    return sorted(found, key=lambda day: _trust(day, chain))
+
+
+def _trust(day: DayOfPoints, chain: Sequence[str]) -> tuple[bool, int, int, int]:
+    """What decides between days of one time, least trusted first; see the top of this file."""
+    quality, provider = QUALITIES.index(day.quality), day.series.provider
+    place = chain.index(provider) if provider in chain else len(chain)
+    final = day.quality in FINAL
+    return final, 0 if final else quality, -place, quality
 
 
 def _days(
@@ -126,19 +150,24 @@ def _days(
 
 
 def _series_key(session: Session, series: SeriesName) -> int:
-    columns = series._asdict()
-    wanted = sa.select(IntensitySeries.id).filter_by(**columns)
-    found = session.scalar(wanted)
-    if found is None:
-        row = IntensitySeries(**columns)
-        session.add(row)
-        session.flush()
-        found = row.id
-    return found
+    """The row of a series, which is added or takes over the scope and licence of now."""
+    upsert(session, IntensitySeries, [series._asdict()])
+    zone, signal, basis, provider, scope, licence = series
+    key = {"zone": zone, "signal": signal, "basis": basis, "provider": provider}
+    row = session.scalars(sa.select(IntensitySeries).filter_by(**key)).one()
+    row.scope, row.licence = scope, licence
+    return row.id
 
 
 def _name(row: IntensitySeries) -> SeriesName:
-    return SeriesName(row.zone, row.signal, row.basis, row.provider)  # type: ignore[arg-type]
+    return SeriesName(
+        row.zone,
+        row.signal,  # type: ignore[arg-type]
+        row.basis,  # type: ignore[arg-type]
+        row.provider,
+        row.scope,  # type: ignore[arg-type]
+        row.licence,
+    )
 
 
 def _day(series: IntensitySeries, row: IntensityDay) -> DayOfPoints:

@@ -1,4 +1,6 @@
-"""Scores follow intensity: jobs are scored again when points of their time are stored."""
+"""Scores follow intensity: jobs are scored again when points of their time are stored, and when
+they are to be known better.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,12 @@ import time
 from datetime import date
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
-from gramwatt.service.store.job_labels import ZONE
-from gramwatt.service.store.models import (
-    IntensityBackfill,
-    IntensityDay,
-    IntensitySeries,
-    Job,
-    JobLabel,
-)
+from gramwatt.service.store.job_labels import ZONE, label_text
+from gramwatt.service.store.models import IntensityArrival, Job, JobLabel
 from gramwatt.service.usecases.intensity.points import DAY_S
 from gramwatt.service.usecases.score_job import score_job
 
@@ -30,54 +27,70 @@ _DAY_US = DAY_S * 1_000_000
 _log = logging.getLogger("gramwatt.service")
 
 
-def rescore_after_imports(service: Service, budget_s: float = RESCORE_S) -> int:
-    """Score ended jobs again for whose time and zone points were stored since; how many.
+def rescore_due(service: Service, budget_s: float = RESCORE_S) -> int:
+    """Score ended jobs again that are due, and those of whose time points arrived; how many.
 
     Each job once for all points stored by then. A score that does not change makes no revision.
     """
     ends, done = time.monotonic() + budget_s, 0
-    with service.store.read() as session:
-        newest_us = session.scalar(sa.select(sa.func.max(IntensityDay.fetched_us))) or 0
-        kept = session.get(IntensityBackfill, 1)
-    done_us, until_us, last = (kept.done_us, kept.until_us, kept.job) if kept else (0, 0, 0)
-    if until_us <= done_us:  # no pass is under way
-        until_us, last = newest_us, 0
-    if until_us <= done_us:
-        return 0
-    for key in _jobs(service, done_us, until_us, last):
+    _note_arrivals(service)
+    for key in _due(service):
         if time.monotonic() >= ends:
-            return done
+            break
         try:
             score_job(service, key, REASON, force=True)
         except GramwattError as error:
             _log.warning("job %d cannot be scored with new intensity: %s", key, error.message)
-        _keep(service, done_us, until_us, key)
+            with service.store.write() as session:
+                session.execute(sa.update(Job).where(Job.id == key).values(rescore_us=None))
         done += 1
-    _keep(service, until_us, until_us, 0)
     return done
 
 
-def _keep(service: Service, done_us: int, until_us: int, job: int) -> None:
-    row = IntensityBackfill(id=1, done_us=done_us, until_us=until_us, job=job)
-    with service.store.write() as session:
-        session.merge(row)
+def _note_arrivals(service: Service) -> None:
+    """Make the jobs due of whose time points arrived.
+
+    An arrival is seen when its points are, so a score whose points were read before finds its job
+    changed when it is stored (`score_job`), and one read later has them.
+    """
+
+    def note(session: Session) -> None:
+        for row in session.scalars(sa.select(IntensityArrival).order_by(IntensityArrival.id)):
+            _make_due(session, service, row)
+            session.delete(row)
+
+    service.store.transact(note)
 
 
-def _jobs(service: Service, after_us: int, until_us: int, last: int) -> list[int]:
-    """Ended jobs with a score, after the key `last`, that points of this span of storing touch."""
-    start_us = (sa.cast(IntensityDay.day, sa.BigInteger) - _EPOCH_DAY) * _DAY_US
+def _make_due(session: Session, service: Service, row: IntensityArrival) -> None:
+    start_us = (row.first_day - _EPOCH_DAY) * _DAY_US
+    end_us = (row.last_day + 1 - _EPOCH_DAY) * _DAY_US
+    there = sa.select(JobLabel.job).where(JobLabel.label.in_(_labels(service, row.zone)))
+    # A job that was never scored may lie in the zone by its region, which only a score knows.
+    touched = sa.or_(Job.id.in_(there), Job.revision == 0)
+    session.execute(
+        sa.update(Job)
+        .where(Job.started_us < end_us, sa.func.coalesce(Job.ended_us, end_us) > start_us)
+        .where(touched, Job.intervals_deleted_us.is_(None))
+        .values(rescore_us=service.now_us()),
+        execution_options={"synchronize_session": False},
+    )
+
+
+def _labels(service: Service, zone: str) -> list[str]:
+    """The labels of jobs in a zone, under each code that people write for it."""
+    country = service.catalog.zone(zone).country or zone
+    codes = {zone, country} if service.catalog.zone(country).zone == zone else {zone}
+    return [label_text(ZONE, text) for code in codes for text in (code, code.lower())]
+
+
+def _due(service: Service) -> list[int]:
     wanted = (
         sa.select(Job.id)
-        .join(JobLabel, JobLabel.job == Job.id)
-        .join(IntensitySeries, JobLabel.label == sa.literal(f"{ZONE}:") + IntensitySeries.zone)
-        .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
-        .where(IntensitySeries.signal == "average", IntensitySeries.basis == "lifecycle")
-        .where(IntensityDay.fetched_us > after_us, IntensityDay.fetched_us <= until_us)
-        .where(Job.started_us < start_us + _DAY_US, Job.ended_us > start_us)
-        .where(Job.id > last, Job.state != "running", Job.revision > 0)
+        .where(Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us())
+        .where(Job.state != "running", Job.revision > 0)
         .where(Job.intervals_deleted_us.is_(None))
-        .distinct()
-        .order_by(Job.id)
+        .order_by(Job.rescore_us, Job.id)
     )
     with service.store.read() as session:
         return list(session.scalars(wanted))

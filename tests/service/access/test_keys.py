@@ -277,7 +277,7 @@ def test_tables_without_a_project_are_known():
     of_tasks = {"TaskRun", "Listening", "Lease"}
     # Found by an id that only its client knows, or by the name of its key.
     of_clients = {"CodecarbonRun", "CodecarbonEmission", "KeptAnswer"}
-    of_the_grid = {"IntensitySeries", "IntensityDay", "IntensityBackfill"}
+    of_the_grid = {"IntensitySeries", "IntensityDay", "IntensityArrival", "IntensityQuestion"}
     assert free == of_access | of_tasks | of_clients | of_the_grid
 
 

@@ -10,7 +10,7 @@ import pytest
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
-from gramwatt.service.usecases.operation.backfill import rescore_after_imports
+from gramwatt.service.usecases.operation.backfill import rescore_due
 from tests.journals import Writer, body
 
 T0 = datetime(2026, 3, 29, 0, tzinfo=UTC)
@@ -118,8 +118,8 @@ def test_rescoring_goes_on_where_its_time_ended(client, light, clock, tmp_path):
         post(client, [replace(record, job_id=job) for record in job_of("FR", "n1", [3.6e6])])
     clock.turn(hours=1)
     imported(light, write(tmp_path / "fr.csv", [50, 60]), "FR")
-    assert rescore_after_imports(light, budget_s=0.0) == 0
-    assert rescore_after_imports(light) == 2
+    assert rescore_due(light, budget_s=0.0) == 0
+    assert rescore_due(light) == 2
     assert [report(client, job)["revision"] for job in ("job-1", "job-2")] == [2, 2]
 
 

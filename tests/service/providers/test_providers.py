@@ -468,6 +468,8 @@ def test_a_refused_key_is_not_tried_again_for_an_hour(local):
     with pytest.raises(ProviderError, match="left alone"):
         asked.ask("x", bytes)
     assert len(local.asked) == 1
+    serve(local, b"fine")
+    assert asked.ask("y", bytes) == b"fine"  # another path, which the plan may allow
 
 
 def test_of_one_question_only_one_is_in_flight(local):

@@ -60,6 +60,43 @@ def test_a_store_of_an_earlier_release_keeps_its_jobs(database_url, clock, tmp_p
     store.close()
 
 
+def test_points_that_scores_do_not_follow_yet_still_wait_after_an_upgrade(database_url):
+    """Schema 0018 kept a time up to which all was seen; later ones keep what is left."""
+    from alembic import command
+
+    store = Store(database_url)
+    if store.path is not None:
+        store.path.parent.mkdir()
+    with store.migrating() as connection:
+        command.upgrade(migrate._config(connection), "0018")
+        tables = sa.MetaData()
+        tables.reflect(connection)
+        series = {"signal": "average", "basis": "lifecycle", "provider": "imported"}
+        days = [(1, 739000, 50), (2, 739001, 150), (2, 739005, 160), (3, 739002, 170)]
+        rows = {
+            "intensity_series": [
+                {"id": 1, "zone": "FR", **series},
+                {"id": 2, "zone": "DE", **series},
+                {"id": 3, "zone": "ES", **series, "basis": "direct"},
+            ],
+            "intensity_days": [
+                {"series": key, "day": day, "fetched_us": at_us, "step_s": 3600, "points": b""}
+                | {"quality": "hourly"}
+                for key, day, at_us in days
+            ],
+            "intensity_backfill": [{"id": 1, "done_us": 100, "until_us": 100, "job": 0}],
+        }
+        for name, of_table in rows.items():
+            connection.execute(tables.tables[name].insert(), of_table)
+    migrate.upgrade(store)
+    with store.read() as session:
+        arrived = session.execute(
+            sa.text("SELECT zone, first_day, last_day FROM intensity_arrivals")
+        )
+        assert arrived.all() == [("DE", 739001, 739005)]
+    store.close()
+
+
 def make_earlier(store, revision):
     """A database of an earlier schema with one job, ended and not scored yet."""
     from alembic import command
