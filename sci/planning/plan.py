@@ -50,15 +50,13 @@ class PlanDoc(TypedDict):
     """The answer to a request for a plan.
 
     `saving_ratio` is the share of emissions saved against starting at once in the first zone; null
-    where nothing is known that tells hours or zones from each other. `regret_ratio` is by how much
-    such plans of the zone's past emitted more than perfect foresight would have; null without any.
+    where nothing is known that tells hours or zones from each other.
     """
 
     plan: list[SlotDoc]
     intensity_g_per_kwh: QuantityDoc
     now_intensity_g_per_kwh: QuantityDoc
     saving_ratio: QuantityDoc | None
-    regret_ratio: QuantityDoc | None
     reliable: bool
     method: str
     notices: list[NoticeDoc]
@@ -100,6 +98,16 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
 
     `zones` has the data of `request.zone` and of all of `request.zones`, by these names.
     """
+    return plan_and_regret(request, zones, now)[0]
+
+
+def plan_and_regret(
+    request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
+) -> tuple[PlanDoc, Quantity | None]:
+    """As `make_plan`, and by which share such plans of the past emitted more than the best hours.
+
+    The latter is None for another zone, and without enough of the past.
+    """
     home, job = request.zone or request.zones[0], _job(request, now)
     allowed = list(dict.fromkeys(request.zones or (home,)))
     expected = {
@@ -124,16 +132,16 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
         saving, reliable = _between_zones(intensity.scaled(overhead), at_once)
     if not reliable:
         notices.append(Notice("no-reliable-gain", _reason(here, moves=place != home)))
-    return {
+    answer: PlanDoc = {
         "plan": [{"zone": place, "start": _text(a), "end": _text(b)} for a, b in slots],
         "intensity_g_per_kwh": intensity.to_doc(),
         "now_intensity_g_per_kwh": at_once.to_doc(),
         "saving_ratio": doc(saving),
-        "regret_ratio": doc(regret),
         "reliable": reliable,
         "method": there.method,
         "notices": [notice.to_doc() for notice in notices],
     }
+    return answer, regret
 
 
 def _job(request: PlanRequest, now: datetime) -> _Job:

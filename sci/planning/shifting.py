@@ -5,11 +5,13 @@ from __future__ import annotations
 from gramwatt.sci.advice.actions.effort import EFFORTS
 from gramwatt.sci.advice.documents import Suggestion, SuggestionDoc, Verdict
 from gramwatt.sci.base.formatting import minute_text
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.planning.plan import PlanDoc
 
 
-def shift_time(plan: PlanDoc, count: int, operational: float = 1.0) -> SuggestionDoc | None:
+def shift_time(
+    plan: PlanDoc, regret: Quantity | None, count: int, operational: float = 1.0
+) -> SuggestionDoc | None:
     """Shift the job as a plan says; None where nothing is known of the zone's hours.
 
     `operational` is the part of the job's carbon that the grid makes: the rest stays.
@@ -24,8 +26,8 @@ def shift_time(plan: PlanDoc, count: int, operational: float = 1.0) -> Suggestio
     slot = plan["plan"][0]
     span = f"{minute_text(slot['start'])} to {minute_text(slot['end'])} UTC in {slot['zone']}"
     reasons = [f"the best hours of the coming ones are {span}" if lower else _why(plan)]
-    if plan["regret_ratio"] is not None:
-        reasons.append(_regret(plan["regret_ratio"]))
+    if regret is not None:
+        reasons.append(_regret(regret))
     found = Suggestion(
         action="shift-time",
         verdict=verdict,
@@ -47,8 +49,8 @@ def _why(plan: PlanDoc) -> str:
     return said[0] if said else "the saving is within the error of the forecast"
 
 
-def _regret(regret: QuantityDoc) -> str:
-    low, value, high = (100 * regret[end] for end in ("low", "value", "high"))
+def _regret(regret: Quantity) -> str:
+    low, value, high = (100 * end for end in (regret.low, regret.value, regret.high))
     return (
         f"such plans of the past emitted {value:.1f} % ({low:.1f} to {high:.1f} %) more than the "
         "best hours in hindsight"

@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.planning.hours import DAY_H, Floats, Hours, hour_of
 from gramwatt.sci.planning.outlook import ZoneData
-from gramwatt.sci.planning.plan import PlanDoc, make_plan
+from gramwatt.sci.planning.plan import PlanDoc, plan_and_regret
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.intensity.points import DayOfPoints, days_of
@@ -23,9 +24,14 @@ def plan(service: Service, request: PlanRequest) -> PlanDoc:
 
     Only average lifecycle intensity is used, so that zones can be compared.
     """
+    return plan_with_regret(service, request)[0]
+
+
+def plan_with_regret(service: Service, request: PlanRequest) -> tuple[PlanDoc, Quantity | None]:
+    """As `plan`, and what such plans of the past emitted beyond the best hours, as a share."""
     now = request.now or service.now()
     names = dict.fromkeys(filter(None, (request.zone, *request.zones)))
-    return make_plan(request, {name: zone_data(service, name, now) for name in names}, now)
+    return plan_and_regret(request, {name: zone_data(service, name, now) for name in names}, now)
 
 
 def zone_data(service: Service, zone: str, now: datetime) -> ZoneData:

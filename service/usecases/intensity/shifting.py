@@ -14,7 +14,7 @@ from gramwatt.sci.base.units import h_from_s
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.sci.planning.shifting import shift_time
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.intensity.plans import plan
+from gramwatt.service.usecases.intensity.plans import plan_with_regret
 
 
 def for_request(service: Service, request: SuggestRequest, advice: AdviceDoc) -> None:
@@ -48,9 +48,10 @@ def _add(
     operational, total = terms.get("operational_g"), terms.get("total_g")
     share = operational["value"] / total["value"] if operational and total else 1.0
     try:
-        found = shift_time(plan(service, PlanRequest(hours=hours, zone=zone)), count, share)
+        answer, regret = plan_with_regret(service, PlanRequest(hours=hours, zone=zone))
     except GramwattError:  # a zone that is no zone; the engine has said so
         return
+    found = shift_time(answer, regret, count, share)
     if found is None:
         return
     rows = advice["suggestions"]

@@ -226,6 +226,62 @@ def test_a_plan_over_http_waits_for_noon(client, light, tmp_path):
     assert client.post("/v1/plans", json=request).json == plan
 
 
+def test_suggestions_offer_another_time_with_its_regret(client, light, clock, tmp_path):
+    """At noon, 200 gCO2e/kWh, nothing is better; at 18:00, 400, the coming noon is."""
+    midnight = clock.now.replace(hour=0)
+    start = midnight - timedelta(days=200)
+    imported(light, write(tmp_path / "es.csv", list(sunny(201)), start=start), "ES")
+    request = {"hardware": "nvidia-h100-sxm5-80", "count": 8, "hours": 2, "zone": "ES"}
+    asked = {"hours": 2, "zone": "ES"}
+    for hour, verdict in ((11, "no-reliable-difference"), (18, "lower")):
+        clock.now = midnight.replace(hour=hour)
+        answer = client.post("/v1/suggestions", json=request).json
+        (found,) = (row for row in answer["suggestions"] if row["action"] == "shift-time")
+        assert (found["verdict"], found["count"]) == (verdict, 8)
+        plan = client.post("/v1/plans", json=asked).json
+        # Every day is the same, so that no plan of the past could have been better.
+        said = "such plans of the past emitted 0.0 % (0.0 to 0.0 %) more than the best hours"
+        assert any(reason.startswith(said) for reason in found["reasons"])
+    terms = answer["estimate"]
+    grid = terms["operational_g"]["value"] / terms["total_g"]["value"]
+    ratio = found["carbon_ratio"]
+    assert ratio["value"] == pytest.approx(1 - grid * plan["saving_ratio"]["value"], rel=1e-9)
+    saved = terms["total_g"]["value"] * (1 - ratio["value"])
+    assert found["saved_g"]["value"] == pytest.approx(saved, rel=1e-9)
+    assert "2026-06-03 11:00 to 2026-06-03 13:00 UTC in ES" in found["reasons"][0]
+    # Certain savings come first, the largest first.
+    certain = [row for row in answer["suggestions"] if row["verdict"] == "lower"]
+    assert answer["suggestions"][: len(certain)] == certain
+    grams = [row["saved_g"]["value"] for row in certain]
+    assert grams == sorted(grams, reverse=True)
+
+
+def test_the_coming_hours_of_a_zone_are_forecast(client, light, clock, tmp_path):
+    start = clock.now.replace(hour=0) - timedelta(days=200)
+    values = list(sunny(200)) + list(sunny(1))[:12]
+    imported(light, write(tmp_path / "es.csv", values, start=start), "ES")
+    clock.now += timedelta(minutes=30)
+    span = "from=2026-06-02T10:00Z&to=2026-06-03T12:00Z"
+    answer = client.get(f"/v1/intensity/ES?{span}").json
+    assert [point["quality"] for point in answer["points"]] == ["hourly", "hourly", "annual"]
+    expected = answer["forecast"]
+    assert {point["quality"] for point in expected} == {"forecast"}
+    # From now to the end of the span without a gap: half an hour, then whole ones.
+    assert (expected[0]["start"], expected[0]["end"]) == (
+        "2026-06-02T12:30:00Z",
+        "2026-06-02T13:00:00Z",
+    )
+    assert expected[-1]["end"] == "2026-06-03T12:00:00Z"
+    assert [a["end"] for a in expected[:-1]] == [b["start"] for b in expected[1:]]
+    for point in expected:
+        hour = datetime.fromisoformat(point["start"]).hour
+        figure = point["intensity_g_per_kwh"]
+        assert figure["value"] == pytest.approx(list(sunny(1))[hour], rel=0.03)
+        assert figure["low"] <= figure["value"] <= figure["high"]
+    # Where only the annual value is known, nothing is expected of an hour.
+    assert client.get(f"/v1/intensity/DE?{span}").json["forecast"] == []
+
+
 @pytest.mark.parametrize(
     "request_",
     [{"hours": 2}, {"zone": "DE"}, {"hours": 2, "zone": "XX"}, {"hours": 2, "zone": "DE",
