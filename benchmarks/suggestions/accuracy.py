@@ -12,7 +12,6 @@ from benchmarks.suggestions.replay import (
     COVERAGE_AIM,
     RULES_OF_THUMB,
     SETTINGS,
-    SOURCE_LEAST,
     Residual,
     factor,
     halves,

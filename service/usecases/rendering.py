@@ -11,8 +11,12 @@ from gramwatt.service.store.documents import to_text
 from gramwatt.service.usecases.render_process import RenderProcess, render
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gramwatt.reports.model import Document
     from gramwatt.sci.advice.documents import AdviceDoc
+    from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.service.usecases.intensity.answers import IntensityAnswer
 
 JobFormat = Literal["json", "html", "pdf"]
 MonthFormat = Literal["json", "html", "pdf", "csv"]
@@ -41,6 +45,13 @@ def render_month(document: MonthDoc, form: MonthFormat) -> bytes:
     from gramwatt.reports import month
 
     return _rendered(month.build(document), form)
+
+
+def render_intensity(answer: IntensityAnswer, now: datetime, plan: PlanDoc | None) -> bytes:
+    """A zone's intensity over time as HTML, with the window of a plan if there is one."""
+    from gramwatt.reports import intensity
+
+    return _rendered(intensity.build(answer, now, plan), "html")
 
 
 def _as_json(document: object) -> bytes:

@@ -299,3 +299,23 @@ def test_intensity_of_an_unknown_zone_or_a_wrong_span(client):
     assert wrong.status_code == 422
     assert json.loads(wrong.data)["code"] == "invalid"
     assert wrong.json["errors"][0]["where"] == "query.to"
+
+
+def test_a_page_shows_a_zone_over_time_with_the_window_of_a_plan(client, light, clock, tmp_path):
+    start = clock.now.replace(hour=0) - timedelta(days=200)
+    imported(light, write(tmp_path / "es.csv", list(sunny(200)), start=start), "ES")
+    page = client.get("/intensity/ES?hours=2")
+    assert page.status_code == 200
+    assert "script-src" not in page.headers["Content-Security-Policy"]
+    text = page.text
+    assert "<svg" in text or "data:image/svg" in text
+    assert "Grid intensity of ES" in text
+    # From midday three days before: 60 known hours, 12 that are not, and four days to come.
+    assert text.count(">hourly</td>") == 60
+    assert text.count(">annual value</td>") == 1
+    assert text.count(">forecast</td>") == 96
+    plan = client.post("/v1/plans", json={"hours": 2, "zone": "ES"}).json["plan"][0]
+    begins, ends = (plan[end][:16].replace("T", " ") for end in ("start", "end"))
+    assert f"The plan, shaded: {begins} to {ends} UTC" in text
+    assert client.get("/intensity/DF").status_code == 404
+    assert client.get("/intensity/ES?hours=0").status_code == 422

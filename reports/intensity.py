@@ -1,0 +1,178 @@
+"""A zone's intensity over time: what came, what is expected, and the window of a plan."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from gramwatt.reports.charts import HEIGHT, PALETTE, WIDTH, data_table
+from gramwatt.reports.model import Block, Chart, Document, Facts, NoticeBlock, Text
+from gramwatt.sci.base.formatting import minute_text, number
+
+MOST = 200
+"""Steps that are shown; finer ones are joined to means."""
+_STEPS_H = (1, 3, 6, 12, 24)
+_BAND, _WINDOW = "#c9ced4", "#efe3c4"
+_NAMES = {"annual": "annual value", "profile": "usual for the hour", "world": "world average"}
+
+
+class Step(NamedTuple):
+    """Mean intensity [gCO2e/kWh] over a span, its range, and how it is known."""
+
+    start: datetime
+    end: datetime
+    value: float
+    low: float
+    high: float
+    quality: str
+
+
+def build(
+    answer: Mapping[str, Any], now: datetime, plan: Mapping[str, Any] | None = None
+) -> Document:
+    """The page of an answer of `GET /v1/intensity/{zone}`, with a plan for that zone if any."""
+    expected = list(map(_step, answer["forecast"]))
+    after = expected[0].start if expected else None
+    past = [step for step in map(_step, answer["points"]) if after is None or step.start < after]
+    steps = _joined([*past, *expected])
+    slots = plan["plan"] if plan else []
+    blocks: list[Block] = [
+        Facts(
+            (
+                ("Signal", f"{answer['signal']}, location-based"),
+                ("Basis", {"lifecycle": "life cycle"}.get(answer["basis"], answer["basis"])),
+                ("Known", ", ".join(dict.fromkeys(_name(step.quality) for step in steps))),
+            )
+        ),
+        _chart(answer["zone"], steps, slots),
+        *(_plan_blocks(plan) if plan else []),
+        Text(
+            "Ranges hold eight times in ten. Hours that are not known have the annual value; plans "
+            "and pauses go by measured, hourly and forecast values only."
+        ),
+    ]
+    first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (steps[0].start, steps[-1].end))
+    subtitle = f"From {first} to {last} UTC, as known on {now:%Y-%m-%d %H:%M} UTC."
+    title = f"Grid intensity of {answer['zone']}"
+    return Document(title, subtitle, f"{now:%Y-%m-%d}", tuple(blocks))
+
+
+def _step(point: Mapping[str, Any]) -> Step:
+    figure = point["intensity_g_per_kwh"]
+    start, end = (datetime.fromisoformat(point[name]) for name in ("start", "end"))
+    return Step(start, end, figure["value"], figure["low"], figure["high"], point["quality"])
+
+
+def _joined(steps: Sequence[Step]) -> list[Step]:
+    """At most about `MOST` steps: means by time over whole hours, by quality."""
+    if len(steps) <= MOST:
+        return list(steps)
+    span_h = (steps[-1].end - steps[0].start).total_seconds() / 3600
+    width_s = 3600 * next((h for h in _STEPS_H if span_h / h <= MOST), _STEPS_H[-1])
+    groups: dict[tuple[int, str], list[Step]] = defaultdict(list)
+    for step in steps:
+        groups[int(step.start.timestamp() // width_s), step.quality].append(step)
+    return sorted(_mean(group) for group in groups.values())
+
+
+def _mean(group: Sequence[Step]) -> Step:
+    lengths = [(step.end - step.start).total_seconds() for step in group]
+    value, low, high = (
+        sum(length * step[place] for length, step in zip(lengths, group, strict=True))
+        / sum(lengths)
+        for place in (2, 3, 4)
+    )
+    return Step(group[0].start, group[-1].end, value, low, high, group[0].quality)
+
+
+def _name(quality: str) -> str:
+    return _NAMES.get(quality, quality)
+
+
+def _chart(zone: str, steps: Sequence[Step], slots: Sequence[Mapping[str, str]]) -> Chart:
+    parts = list(dict.fromkeys(_name(step.quality) for step in steps))
+    rows = [
+        {
+            "x": _stamp(step.start),
+            "x2": _stamp(step.end),
+            "y": step.value,
+            "low": step.low,
+            "high": step.high,
+            "part": _name(step.quality),
+        }
+        for step in steps
+    ]
+    windows = [{"x": slot["start"], "x2": slot["end"]} for slot in slots]
+    lines = [
+        (
+            f"{step.start.astimezone(UTC):%Y-%m-%d %H:%M}",
+            f"{number(step.value, 3)} g",
+            f"{number(step.low, 3)} to {number(step.high, 3)} g",
+            _name(step.quality),
+        )
+        for step in steps
+    ]
+    values = [step.value for step in steps]
+    alt = (
+        f"Intensity of {zone} between {number(min(values), 3)} and {number(max(values), 3)} g of CO2e "
+        f"per kWh over {len(steps)} steps, with the range of each"
+    )
+    titles = ("From [UTC]", "gCO2e/kWh", "Range", "Known by")
+    table = data_table(f"Intensity of {zone}", titles, lines)
+    return Chart(f"Grid intensity of {zone}", alt, _spec(rows, windows, parts), table)
+
+
+def _spec(
+    rows: Sequence[Mapping[str, Any]], windows: Sequence[Mapping[str, Any]], parts: Sequence[str]
+) -> dict[str, Any]:
+    """Ranges as bars, means as lines by quality, and the chosen windows behind them."""
+    time = {"type": "temporal", "scale": {"type": "utc"}, "title": None}
+    x = {"field": "x", **time, "axis": {"grid": False, "tickCount": 8, "format": "%d %b %H:%M"}}
+    y = {"type": "quantitative", "title": "gCO2e/kWh"}
+    colour = {
+        "field": "part",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": list(parts), "range": list(PALETTE[: len(parts)])},
+        "legend": {"orient": "top", "direction": "horizontal", "symbolType": "stroke"},
+    }
+    ranges = {"x": x, "x2": {"field": "x2"}, "y": {"field": "low", **y}, "y2": {"field": "high"}}
+    means = {"x": x, "x2": {"field": "x2"}, "y": {"field": "y", **y}, "color": colour}
+    layers: list[dict[str, Any]] = [
+        {"mark": {"type": "rect", "color": _BAND, "opacity": 0.5}, "encoding": ranges},
+        {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": means},
+    ]
+    if windows:
+        chosen = {
+            "data": {"values": [dict(row) for row in windows]},
+            "mark": {"type": "rect", "color": _WINDOW},
+            "encoding": {"x": x, "x2": {"field": "x2"}},
+        }
+        layers.insert(0, chosen)
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": WIDTH,
+        "height": HEIGHT,
+        "data": {"values": [dict(row) for row in rows]},
+        "layer": layers,
+    }
+
+
+def _stamp(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _plan_blocks(plan: Mapping[str, Any]) -> list[Block]:
+    slots = ", ".join(
+        f"{minute_text(slot['start'])} to {minute_text(slot['end'])} UTC" for slot in plan["plan"]
+    )
+    saving = plan["saving_ratio"]
+    gain = "what it saves is not known"
+    if saving is not None:
+        low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
+        gain = f"saves {value} % ({low} to {high} %) against starting at once"
+    sure = "reliable" if plan["reliable"] else "no reliable difference"
+    blocks: list[Block] = [Text(f"The plan, shaded: {slots}; {gain}; {sure}.")]
+    return [*blocks, *(NoticeBlock("info", n["code"], n["message"]) for n in plan["notices"])]

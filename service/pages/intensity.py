@@ -1,0 +1,65 @@
+"""A zone's intensity over time: chart and table of what came and what is expected."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from flask import Flask, Response, request
+from pydantic import Field
+
+from gramwatt.sci.base.errors import GramwattError, LookupFailed
+from gramwatt.sci.base.request_fields import Moment
+from gramwatt.sci.planning.request import PlanRequest
+from gramwatt.service.api.access import Access, declare
+from gramwatt.service.api.estimates import unanswerable
+from gramwatt.service.api.planning import SpanQuery, ZonePath
+from gramwatt.service.api.problems import Problem, invalid
+from gramwatt.service.api.routing import from_strings
+from gramwatt.service.api.support import service
+from gramwatt.service.usecases.intensity.answers import LONGEST, intensity_over
+from gramwatt.service.usecases.intensity.plans import plan
+from gramwatt.service.usecases.rendering import render_intensity
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+BEFORE, AHEAD = timedelta(days=3), timedelta(days=4)
+
+
+class IntensityQuery(SpanQuery):
+    """The wanted span; `hours` is the length of a job to plan in it."""
+
+    hours: float | None = Field(None, gt=0, le=168)
+
+
+def install(app: Flask) -> None:
+    """Put the page on the app."""
+    app.add_url_rule("/intensity/<zone>", "page.intensity", intensity)
+    declare(app, "page.intensity", Access.READ)
+
+
+def intensity(zone: str) -> Response:
+    """Intensity of a zone from three days ago to four days ahead, or over the wanted span."""
+    from_strings(ZonePath, {"zone": zone}, "path")
+    query = from_strings(IntensityQuery, request.args.to_dict(), "query")
+    now = service().now()
+    try:
+        start = Moment().check(query.start) if query.start else now - BEFORE
+        end = Moment().check(query.end) if query.end else max(now, start) + AHEAD
+    except ValueError as error:
+        raise invalid("query.from or query.to", str(error)) from None
+    if not timedelta(0) < end - start <= LONGEST:
+        raise invalid("query.to", "after from, and at most 31 days later")
+    try:
+        answer = intensity_over(service(), zone, start, end)
+        wanted = PlanRequest(hours=query.hours, zone=zone) if query.hours else None
+        found = plan(service(), wanted) if wanted else None
+    except LookupFailed as error:
+        raise Problem("unknown-name", error.message, close=list(error.close)) from None
+    except GramwattError as error:
+        raise unanswerable(error) from None
+    response = Response(render_intensity(answer, now, found), content_type="text/html")
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["Cache-Control"] = "private, no-cache"
+    return response
