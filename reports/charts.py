@@ -59,46 +59,6 @@ def _config() -> dict[str, Any]:
     }
 
 
-def stacked_steps(
-    rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str]
-) -> dict[str, Any]:
-    """Stacked bars of means over steps of time, in the order of `parts`.
-
-    `rows` hold `x` and `x2` (start and end of the step), `y` (mean over it), `part` and `rank`.
-    """
-    encoding = {
-        "x": {
-            "field": "x",
-            "type": "quantitative",
-            "title": x_title,
-            "bin": "binned",
-            "axis": {"grid": False, "tickCount": 8},
-        },
-        "x2": {"field": "x2"},
-        "y": _amount("y", y_title, stack="zero"),
-        **_stacked(parts),
-    }
-    # An outline in the same colour covers the seams between adjacent bars.
-    encoding["stroke"] = encoding["color"]
-    return _spec(rows, {"type": "bar", "binSpacing": 0, "strokeWidth": 0.6}, encoding)
-
-
-def line_steps(rows: Rows, *, x_title: str, y_title: str) -> dict[str, Any]:
-    """A step line: `rows` hold `x` (start of the step) and `y`."""
-    encoding = {
-        "x": {
-            "field": "x",
-            "type": "quantitative",
-            "title": x_title,
-            "axis": {"grid": False, "tickCount": 8},
-            "scale": {"nice": False},
-        },
-        "y": _amount("y", y_title),
-    }
-    mark = {"type": "line", "interpolate": "step-after", "color": PALETTE[0], "strokeWidth": 1.8}
-    return {**_spec(rows, mark, encoding), "height": HEIGHT * 0.65}
-
-
 def columns(
     rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str], names: Sequence[str]
 ) -> dict[str, Any]:

@@ -6,34 +6,36 @@ from gramwatt.reports.model import (
     Block,
     Document,
     Facts,
-    Figures,
     Heading,
-    Listing,
     NoticeBlock,
     Text,
 )
-from gramwatt.reports.sections.advice import advice_blocks
+from gramwatt.reports.sections.advice import advice_blocks, packaged_advice, saving_sentence
 from gramwatt.reports.sections.audit import audit_blocks
 from gramwatt.reports.sections.common import (
-    declared,
-    headline,
     method_blocks,
     notice_blocks,
     quality_blocks,
     reference,
     source_table,
-    terms,
 )
 from gramwatt.reports.sections.corrections import correction_blocks
 from gramwatt.reports.sections.devices import device_blocks
-from gramwatt.reports.sections.hindsight import hindsight_blocks
+from gramwatt.reports.sections.hindsight import hindsight_blocks, waited_blocks
+from gramwatt.reports.sections.overview import (
+    energy_blocks,
+    obtained_blocks,
+    summary_blocks,
+    uncertain_blocks,
+    why_blocks,
+)
 from gramwatt.reports.sections.scoring import score_blocks
 from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
 from gramwatt.reports.sections.timeseries import timeseries_blocks
 from gramwatt.reports.sections.windows import window_blocks
 from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration, number, percent, text
+from gramwatt.sci.base.formatting import UNKNOWN, duration, number, percent, text
 from gramwatt.sci.base.units import mib_from_bytes
 
 WORLD = (
@@ -46,22 +48,61 @@ SYNTHETIC = (
     "below are not an SCI score."
 )
 
+MORE = (
+    "The full report has the calculation, every device, notice, input and source{beside}, the "
+    "method and the self-audit: gramwatt report job {job_id} --full"
+)
+MAX_WINDOWS = 6
+"""Windows of the short report."""
+TITLE_MOST = 90
+"""Characters of a name in the title; the full report has all of it."""
 EXCLUDED = "This job is left out of monthly reports"
 
 
-def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
-    """The report of a job document; without `advice`, the packaged catalog's suggestions."""
+def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = False) -> Document:
+    """The report of a job document on about two pages, with `full` of every figure behind it.
+
+    Without `advice`, the suggestions are those of the packaged catalog.
+    """
     data = document if advice is None else [document, advice]
+    found = advice or packaged_advice(document)
     blocks = [
         *_warnings(document),
-        *_summary(document),
-        *score_blocks(document),
-        *timeseries_blocks(document["series"]),
-        *device_blocks(document["devices"]),
-        *window_blocks(document["windows"]),
-        *quality_blocks(document["data_quality"], whole=document["energy_kwh"] is not None),
-        *advice_blocks(document, advice),
+        *summary_blocks(document, saving_sentence(found)),
+        *why_blocks(document),
+        *advice_blocks(document, found),
+        *waited_blocks(advice),
+        *uncertain_blocks(document),
+        Heading("Where the energy went"),
+        *timeseries_blocks(document["series"], document["windows"]),
+        *energy_blocks(document["devices"]),
+        *window_blocks(document["windows"], None if full else MAX_WINDOWS),
+        *obtained_blocks(document),
+        *(_details(document, advice) if full else _more(document, advice)),
+    ]
+    return Document(
+        f"Energy and carbon of {_short(document['name'])}",
+        _subtitle(document),
+        (document["ended_at"] or document["started_at"])[:10],
+        tuple(blocks),
+        reference(data, f"job {document['job_id']}, revision {document['revision']}"),
+    )
+
+
+def _more(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
+    """What the full report has beside this, and how to get it."""
+    beside = ", other hours and zones" if hindsight_blocks(advice) else ""
+    return [Text(MORE.format(job_id=document["job_id"], beside=beside))]
+
+
+def _details(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
+    """What only the full report has."""
+    return [
         *hindsight_blocks(advice),
+        *_facts(document),
+        *score_blocks(document),
+        *device_blocks(document["devices"]),
+        *quality_blocks(document["data_quality"], whole=document["energy_kwh"] is not None),
         *correction_blocks(document["corrections"]),
         Heading("Notices"),
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),
@@ -73,13 +114,10 @@ def build(document: JobDoc, advice: AdviceDoc | None = None) -> Document:
         *audit_blocks(document),
         *_meter_cost(document),
     ]
-    return Document(
-        f"Energy and carbon of {document['name']}",
-        _subtitle(document),
-        (document["ended_at"] or document["started_at"])[:10],
-        tuple(blocks),
-        reference(data, f"job {document['job_id']}, revision {document['revision']}"),
-    )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= TITLE_MOST else f"{name[:TITLE_MOST]}…"
 
 
 def _subtitle(document: JobDoc) -> str:
@@ -87,7 +125,7 @@ def _subtitle(document: JobDoc) -> str:
     if document["exit_code"]:
         state = f"{state} with exit code {document['exit_code']}"
     return (
-        f"Job {document['job_id']} in project {document['project']}, {state}; started "
+        f"Job {document['job_id']} in project {_short(document['project'])}, {state}; started "
         f"{_moment(document['started_at'])}, took {duration(document['duration_s'])}."
     )
 
@@ -117,22 +155,10 @@ def _zones(document: JobDoc) -> str:
     return document["zone"] or f"{UNKNOWN}; the world average is used"
 
 
-def _summary(document: JobDoc) -> list[Block]:
-    score = "Carbon" if document["conformance"] == "not-sci" else "SCI"
-    scores = [
-        headline(
-            f"{score} per {row['unit']}",
-            row["g_per_unit"],
-            f"R = {count_text(row['count'])} {row['unit']}",
-            lead=True,
-        )
-        for row in document["sci"]
-    ]
-    quality = document["data_quality"]["grade"]
+def _facts(document: JobDoc) -> list[Block]:
     facts = (
-        ("Conformance", declared(document["conformance"])),
-        ("Data quality", f"grade {quality} (A best, D worst)"),
-        ("Widest uncertainty", document["method"]["largest_uncertainty"] or UNKNOWN),
+        ("Name", document["name"]),
+        ("Project", document["project"]),
         ("Grid zone", _zones(document)),
         ("Cloud region", document["region"] or "none given"),
         ("Kind of work", document["kind"]),
@@ -140,24 +166,12 @@ def _summary(document: JobDoc) -> list[Block]:
         *ai_facts(document),
         *_tags(document),
     )
-    return [
-        Heading("Summary"),
-        Figures((*scores, *terms(document).values())),
-        Facts(facts),
-        Heading("Deviations", 2),
-        *_deviations(document),
-    ]
+    return [Heading("The job"), Facts(facts)]
 
 
 def _tags(document: JobDoc) -> list[tuple[str, str]]:
     tags = ", ".join(f"{name} = {value}" for name, value in sorted(document["tags"].items()))
     return [("Tags", tags)] if tags else []
-
-
-def _deviations(document: JobDoc) -> list[Block]:
-    if document["deviations"]:
-        return [Listing(tuple(document["deviations"]))]
-    return [Text("No deviation from the standard is known.")]
 
 
 def _meter_cost(document: JobDoc) -> list[Block]:

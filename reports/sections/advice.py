@@ -14,6 +14,7 @@ from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_job, report_lines, software_of
 from gramwatt.sci.base.document import JobDoc, SavingDoc
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.formatting import text
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 
@@ -27,24 +28,37 @@ MONTH_NOTE = (
     f"Out of the {JOBS_EXAMINED} jobs with the most carbon; figures are those of whole jobs. A "
     "saving is named only where the whole range of the carbon ratio lies below 1."
 )
+NOTHING = "No change is known that would certainly emit less."
+PLACE = (
+    "Say where the job ran, so that its score can be an SCI: gramwatt job {job_id} --set zone=DE"
+)
 NOTE = "Ranges hold eight times in ten; a saving is named only where the whole range lies below 1."
 
 
-def advice_blocks(document: JobDoc, advice: AdviceDoc | None = None) -> list[Block]:
-    """The suggestions for a job; empty if nothing can be suggested."""
-    advice = advice or _packaged_advice(document)
-    if advice is None:
-        return []
-    suggestions = report_lines(advice)
-    flags = [n["message"] for n in advice["notices"] if n["code"].startswith("flag-")]
+def advice_blocks(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
+    """What to do: the suggestions for a job, or that none is known."""
+    blocks: list[Block] = [Heading("What to do")]
+    if document["zone"] is None:
+        blocks.append(Text(PLACE.format(job_id=document["job_id"])))
+    suggestions = report_lines(advice) if advice else []
+    notices = advice["notices"] if advice else []
+    flags = [notice["message"] for notice in notices if notice["code"].startswith("flag-")]
     if not suggestions and not flags:
-        return []
-    blocks: list[Block] = [Heading("Suggestions"), *(Text(text) for text in flags)]
-    blocks += [Text(text) for text in _software(document)]
+        return [*blocks, Text(NOTHING)]
+    blocks += [Text(line) for line in (*flags, *_software(document))]
     if suggestions and suggestions[0]["action"] == "keep":
         return [*blocks, Text(_sentence(suggestions[0]["reasons"][0]))]
     rows = tuple(_row(suggestion) for suggestion in suggestions)
     return [*blocks, Table("What would emit less for the same work", COLUMNS, rows, NOTE)]
+
+
+def saving_sentence(advice: AdviceDoc | None) -> str:
+    """The largest certain saving of a job as a sentence; that none is known without one."""
+    first = next(iter(report_lines(advice) if advice else []), None)
+    if first is None or first["action"] == "keep":
+        return NOTHING
+    what, saved = _action(first["action"], first["target"]), text(first["saved_g"])
+    return f"What would help most: {what[:1].lower()}{what[1:]}, which saves {saved}."
 
 
 def saving_blocks(savings: Sequence[SavingDoc]) -> list[Block]:
@@ -66,7 +80,8 @@ def saving_blocks(savings: Sequence[SavingDoc]) -> list[Block]:
     return [Heading("What would help most"), table]
 
 
-def _packaged_advice(document: JobDoc) -> AdviceDoc | None:
+def packaged_advice(document: JobDoc) -> AdviceDoc | None:
+    """The suggestions by the packaged catalog alone; None where there can be none."""
     try:
         return for_job(document, load_catalog())
     except GramwattError:
@@ -77,8 +92,8 @@ def _software(document: JobDoc) -> list[str]:
     """The software that the suggestions assume, with where it is known from."""
     tags = document["tags"]
     known = [
-        f"{name} {text} ({'a tag' if name in tags else 'recorded by the job'})"
-        for name, text in software_of(document).items()
+        f"{name} {value} ({'a tag' if name in tags else 'recorded by the job'})"
+        for name, value in software_of(document).items()
     ]
     return [f"Suggestions for {', '.join(known)}."] if known else []
 
@@ -100,5 +115,5 @@ def _ratio(figure: QuantityDoc | None) -> Cell:
     return Pair(f"{figure['value']:.2f}", f"{figure['low']:.2f} to {figure['high']:.2f}")
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"

@@ -21,12 +21,17 @@ NOTE = (
 UNKNOWN_HOURS = "The intensity of these hours is not known, so what waiting saved is not known."
 
 
+def waited_blocks(advice: AdviceDoc | None) -> list[Block]:
+    """What waiting and pauses saved; empty for a job that did neither."""
+    found = cast("JobAdviceDoc", advice).get("hindsight") if advice else None
+    return [Text(line) for line in waited_lines(found["waited"])] if found else []
+
+
 def hindsight_blocks(advice: AdviceDoc | None) -> list[Block]:
-    """What waiting saved, and the best hour and zones; empty where nothing is known."""
+    """The best hour and other zones; empty where nothing is known."""
     found = cast("JobAdviceDoc", advice).get("hindsight") if advice else None
     if not found:
         return []
-    sentences = [Text(line) for line in waited_lines(found["waited"])]
     rows = []
     if (best := found["best"]) is not None:
         name = f"at the best start of the past 28 days, {minute_text(best['start'])} UTC"
@@ -34,10 +39,8 @@ def hindsight_blocks(advice: AdviceDoc | None) -> list[Block]:
     for row in found["zones"]:
         name = f"in {row['zone']}" + (", by its annual value" if row["quality"] == "annual" else "")
         rows.append((name, cell(row["operational_g"]), cell(row["ratio"])))
-    if not sentences and not rows:
-        return []
-    table = [Table("The same run at another time or place", COLUMNS, tuple(rows), NOTE)]
-    return [Heading("In hindsight"), *sentences, *(table if rows else [])]
+    table = Table("The same run at another time or place", COLUMNS, tuple(rows), NOTE)
+    return [Heading("In hindsight"), table] if rows else []
 
 
 def waited_lines(waited: WaitedDoc | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Power by device class and grid intensity over the time of a job."""
+"""Power by device class, utilisation and grid intensity over the time of a job."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from gramwatt.reports.charts import data_table, line_steps, stacked_steps
-from gramwatt.reports.model import Block, Chart, Heading, Text
-from gramwatt.sci.base.document import SeriesPoint
-from gramwatt.sci.base.formatting import number, prefix
+from gramwatt.reports.charts import data_table
+from gramwatt.reports.charts_job import over_time
+from gramwatt.reports.model import Block, Chart, Text
+from gramwatt.sci.base.document import SeriesPoint, WindowDoc
+from gramwatt.sci.base.formatting import UNKNOWN, number, percent, prefix
 
 CLASSES = ("gpu", "accelerator", "module", "cpu", "ram")
 """Device classes in stacking order; others follow."""
 MAX_TABLE_STEPS = 60
+MAX_LABELLED, MAX_MARKED = 8, 60
+"""Windows that are named in the chart, and that are marked at all."""
+ESTIMATES = ("derived", "estimated")
+"""Kinds of energy that are drawn light: no meter read it."""
 _AXES = ((300.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (4 * 86400.0, 3600.0, "h"))
 """Longest job [s] for a unit of the time axis, seconds in the unit, and its name."""
 
@@ -28,29 +33,24 @@ class _Step(NamedTuple):
     power_w: float
     kind: str
     intensity: float | None
+    utilisation: float | None
 
 
-def timeseries_blocks(series: Sequence[SeriesPoint]) -> list[Block]:
-    """Charts of power and, where it changed, grid intensity; a sentence if no energy was read."""
+def timeseries_blocks(
+    series: Sequence[SeriesPoint], windows: Sequence[WindowDoc] = ()
+) -> list[Block]:
+    """A chart over the time of the job; a sentence if no energy was read.
+
+    Power is always there, utilisation where a device reported it, intensity where it changed.
+    """
     if not series:
-        return [Heading("Energy over time"), Text("No energy was read.")]
-    steps, unit = _steps(series)
-    return [Heading("Energy over time"), _power(steps, unit), *_intensity(steps, unit)]
-
-
-def _steps(series: Sequence[SeriesPoint]) -> tuple[list[_Step], str]:
+        return [Text("No energy was read.")]
     begin = min(datetime.fromisoformat(point["start"]) for point in series)
     length = max(datetime.fromisoformat(p["end"]) for p in series) - begin
-    per, unit = _axis(length.total_seconds())
-    steps = []
-    for point in series:
-        start = (datetime.fromisoformat(point["start"]) - begin).total_seconds()
-        end = (datetime.fromisoformat(point["end"]) - begin).total_seconds()
-        power_w = point["energy_j"] / (end - start)
-        grid = point["intensity_g_per_kwh"]
-        part = point["class"]
-        steps.append(_Step(start / per, end / per, part, power_w, point["kind"], grid))
-    return steps, unit
+    per_s, unit = _axis(length.total_seconds())
+    steps = [_step(point, begin, per_s) for point in series]
+    marked = _marked(windows, begin, per_s)
+    return [_chart(steps, unit, marked)]
 
 
 def _axis(length_s: float) -> tuple[float, str]:
@@ -60,55 +60,129 @@ def _axis(length_s: float) -> tuple[float, str]:
     return 86400.0, "d"
 
 
-def _power(steps: Sequence[_Step], unit: str) -> Block:
-    present = {step.part for step in steps}
-    parts = sorted(present, key=lambda name: (_stack_order(name), name))
+def _step(point: SeriesPoint, begin: datetime, per_s: float) -> _Step:
+    start = (datetime.fromisoformat(point["start"]) - begin).total_seconds()
+    end = (datetime.fromisoformat(point["end"]) - begin).total_seconds()
+    grid, busy = point["intensity_g_per_kwh"], point["utilisation"]
+    power_w = point["energy_j"] / (end - start)
+    return _Step(start / per_s, end / per_s, point["class"], power_w, point["kind"], grid, busy)
+
+
+def _marked(windows: Sequence[WindowDoc], begin: datetime, per_s: float) -> list[dict[str, Any]]:
+    """The windows to mark, in order of time; of more than can be seen none."""
+    if len(windows) > MAX_MARKED:
+        return []
+    labelled = len(windows) <= MAX_LABELLED
+    return [
+        {
+            "x": (datetime.fromisoformat(window["start"]) - begin).total_seconds() / per_s,
+            "x2": (datetime.fromisoformat(window["end"]) - begin).total_seconds() / per_s,
+            "name": window["name"] if labelled else "",
+            "shade": n % 2,
+        }
+        for n, window in enumerate(windows)
+    ]
+
+
+def _chart(steps: Sequence[_Step], unit: str, windows: Sequence[dict[str, Any]]) -> Block:
     totals_w: dict[float, float] = defaultdict(float)
     for step in steps:
         totals_w[step.start] += step.power_w
     size, name = prefix(max(totals_w.values()), "W")
-    rows = [
+    parts = _parts(steps)
+    names = [part for part, _ in parts]
+    power = [
         {
             "x": step.start,
             "x2": step.end,
             "y": step.power_w / size,
-            "part": step.part,
-            "rank": parts.index(step.part),
+            "part": _named(step.part, parts),
+            "rank": names.index(_named(step.part, parts)),
         }
         for step in steps
     ]
-    spec = stacked_steps(
-        rows, x_title=f"time since the start [{unit}]", y_title=f"power [{name}]", parts=parts
+    end = max(step.end for step in steps)
+    busy, grid = _utilisation(steps, parts), _intensity(steps)
+    lines = [(title, rows, ends) for title, rows, ends in (busy, grid) if rows]
+    spec = over_time(
+        power,
+        y_title=f"power [{name}]",
+        x_title=f"time since the start [{unit}]",
+        parts=parts,
+        end=end,
+        lines=lines,
+        windows=windows,
     )
-    lines = [
-        (number(step.start, 4), step.part, number(step.power_w / size, 3), step.kind)
-        for step in steps
-    ]
-    caption = "Mean power by device class over the job; the area is the energy"
-    titles = (f"Start [{unit}]", "Class", f"Power [{name}]", "Kind")
-    return Chart(caption, _describe(steps), spec, data_table(caption, titles, _few(lines)))
+    caption = _caption(bool(busy[1]), bool(grid[1]), parts, windows)
+    titles = ("Start", "Class", "Power", "Kind", "In use", "Intensity")
+    units = (f" [{unit}]", "", f" [{name}]", "", "", " [gCO2e/kWh]")
+    heads = [title + more for title, more in zip(titles, units, strict=True)]
+    table = data_table(caption, heads, _few([_line(step, size) for step in steps]))
+    return Chart(caption, _describe(steps), spec, table)
+
+
+def _parts(steps: Sequence[_Step]) -> list[tuple[str, bool]]:
+    """The classes in stacking order as they are named, each with whether it is estimated."""
+    present = sorted({step.part for step in steps}, key=lambda name: (_stack_order(name), name))
+    found = []
+    for part in present:
+        estimated = any(step.kind in ESTIMATES for step in steps if step.part == part)
+        found.append((f"{part} (estimated)" if estimated else part, estimated))
+    return found
+
+
+def _named(part: str, parts: Sequence[tuple[str, bool]]) -> str:
+    return next(name for name, _ in parts if name in (part, f"{part} (estimated)"))
 
 
 def _stack_order(name: str) -> int:
     return CLASSES.index(name) if name in CLASSES else len(CLASSES)
 
 
-def _intensity(steps: Sequence[_Step], unit: str) -> list[Block]:
-    """A chart of the grid's intensity; none if it is unknown or did not change."""
+_Line = tuple[str, list[dict[str, Any]], list[float] | None]
+
+
+def _utilisation(steps: Sequence[_Step], parts: Sequence[tuple[str, bool]]) -> _Line:
+    """The use of the class that is lowest in the stack among those that report one."""
+    order = [name for name, _ in parts]
+    found = [step for step in steps if step.utilisation is not None]
+    if not found:
+        return "", [], None
+    part = min((step.part for step in found), key=lambda one: order.index(_named(one, parts)))
+    of_part = [step for step in found if step.part == part]
+    rows = [{"x": step.start, "y": (step.utilisation or 0.0) * 100} for step in of_part]
+    return f"{part} use [%]", [*rows, {**rows[-1], "x": of_part[-1].end}], [0, 100]
+
+
+def _intensity(steps: Sequence[_Step]) -> _Line:
+    """The grid's intensity; nothing if it is unknown or did not change."""
     known = {step.start: step for step in steps if step.intensity is not None}
     ordered = [known[start] for start in sorted(known)]
-    values = [step.intensity for step in ordered if step.intensity is not None]
-    if len(set(values)) < 2:
-        return []
+    if len({step.intensity for step in ordered}) < 2:
+        return "", [], None
     rows: list[dict[str, Any]] = [{"x": step.start, "y": step.intensity} for step in ordered]
-    rows.append({"x": ordered[-1].end, "y": ordered[-1].intensity})
-    spec = line_steps(rows, x_title=f"time since the start [{unit}]", y_title="gCO2e/kWh")
-    caption = "Carbon intensity of the grid during the job"
-    lowest, highest = number(min(values), 3), number(max(values), 3)
-    alt = f"Line of grid intensity over time, between {lowest} and {highest} gCO2e/kWh."
-    lines = [(number(row["x"], 4), number(row["y"], 4)) for row in rows[:-1]]
-    titles = (f"Start [{unit}]", "Intensity [gCO2e/kWh]")
-    return [Chart(caption, alt, spec, data_table(caption, titles, _few(lines)))]
+    return "gCO2e/kWh", [*rows, {**rows[-1], "x": ordered[-1].end}], None
+
+
+def _caption(
+    busy: bool, grid: bool, parts: Sequence[tuple[str, bool]], windows: Sequence[Any]
+) -> str:
+    more = [*(["mean use"] if busy else []), *(["the grid's intensity"] if grid else [])]
+    beside = f", with {' and '.join(more)}" if more else ""
+    notes = [*(["light: estimated"] if any(light for _, light in parts) else [])]
+    notes += ["bands: windows"] if windows else []
+    return f"Mean power over the job{beside}{'; '.join(['', *notes])}"
+
+
+def _line(step: _Step, size: float) -> tuple[str, ...]:
+    return (
+        number(step.start, 4),
+        step.part,
+        number(step.power_w / size, 3),
+        step.kind,
+        "" if step.utilisation is None else percent(step.utilisation),
+        UNKNOWN if step.intensity is None else number(step.intensity, 4),
+    )
 
 
 def _few(lines: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
@@ -121,4 +195,7 @@ def _describe(steps: Sequence[_Step]) -> str:
     for step in steps:
         peaks[step.part] = max(peaks[step.part], step.power_w)
     parts = ", ".join(f"{name} up to {number(watts, 3)} W" for name, watts in peaks.items())
-    return f"Stacked bars of mean power over time: {parts}."
+    grid = [step.intensity for step in steps if step.intensity is not None]
+    between = f"{number(min(grid), 3)} and {number(max(grid), 3)}" if len(set(grid)) > 1 else ""
+    more = f" The grid's intensity is between {between} gCO2e/kWh." if between else ""
+    return f"Stacked bars of mean power over time: {parts}.{more}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gramwatt.reports.model import Block, Cell, Column, Heading, Table
+from gramwatt.reports.model import Block, Cell, Column, Table
 from gramwatt.reports.sections.common import cell
 from gramwatt.sci.base.document import WindowDoc
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration
@@ -14,8 +14,8 @@ MAX_ROWS = 50
 SHORT = "below resolution"
 
 
-def window_blocks(windows: Sequence[WindowDoc]) -> list[Block]:
-    """A table of the windows in order of time; empty for a job without any."""
+def window_blocks(windows: Sequence[WindowDoc], most: int | None = None) -> list[Block]:
+    """A table of the first `most` windows in order of time; empty for a job without any."""
     if not windows:
         return []
     columns = (
@@ -25,10 +25,10 @@ def window_blocks(windows: Sequence[WindowDoc]) -> list[Block]:
         Column("Count", "right", 1.2),
         Column("Energy per unit", "right", 1.4),
     )
-    rows = tuple(_row(window) for window in windows[:MAX_ROWS])
+    rows = tuple(_row(window) for window in windows[: most or MAX_ROWS])
     left = len(windows) - len(rows)
-    note = f"The first {MAX_ROWS} of {len(windows)}; the job's JSON has all." if left else ""
-    return [Heading("Windows"), Table("Energy of the job's windows", columns, rows, note)]
+    note = f"The first {len(rows)} of {len(windows)}; the job's JSON has all." if left else ""
+    return [Table("Energy of the job's windows", columns, rows, note)]
 
 
 def _row(window: WindowDoc) -> tuple[Cell, ...]:
@@ -41,7 +41,7 @@ def _row(window: WindowDoc) -> tuple[Cell, ...]:
     return (
         window["name"],
         duration(duration_s),
-        cell(window["energy_j"]),
+        cell(window["energy_kwh"] or window["energy_j"]),
         counts,
         cell(per_unit) if per_unit else "",
     )

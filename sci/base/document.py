@@ -79,9 +79,11 @@ SeriesPoint = TypedDict(
         "energy_j": float,
         "kind": str,
         "intensity_g_per_kwh": float | None,
+        "utilisation": float | None,
     },
 )
-"""Energy [J] of one device class over [start, end), with its intensity [gCO2e/kWh]."""
+"""Energy [J] of one device class over [start, end), with its intensity [gCO2e/kWh] and the mean
+utilisation (0 to 1) of its devices that report one."""
 
 
 class DayDoc(TypedDict):

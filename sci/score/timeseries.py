@@ -39,7 +39,7 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     first = min(intervals[0].start for intervals in read)
     last = max(intervals[-1].end for intervals in read)
     step = timedelta(seconds=_chart_step_s(job.duration_s))
-    sums = _energy_by_step(job, step)
+    sums, busy = _energy_by_step(job, step), _utilisation_by_step(job, step)
     numbers = {n for _, index in sums for n in (index, index + 1)}
     edges = {n: min(max(job.started_at + n * step, first), last) for n in numbers}
     texts = {n: format_time(edge) for n, edge in edges.items()}
@@ -53,6 +53,7 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
             "energy_j": sum(by_kind.values()),
             "kind": max(by_kind, key=_RANK.__getitem__),
             "intensity_g_per_kwh": means.get(index),
+            "utilisation": busy.get((device_class, index)),
         }
         for (device_class, index), by_kind in sorted(sums.items())
     ]
@@ -90,6 +91,22 @@ def _energy_by_step(job: MergedJob, step: timedelta) -> dict[tuple[str, int], di
                 of_step = sums[device.record.device_class, crossed]
                 of_step[interval.kind] += interval.energy_j * share
     return sums
+
+
+def _utilisation_by_step(job: MergedJob, step: timedelta) -> dict[tuple[str, int], float]:
+    """Mean utilisation (0 to 1) by device class and number of the step, weighted by time."""
+    times: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for device in job.devices:
+        for interval in device.intervals:
+            if interval.utilisation_mean is None:
+                continue
+            length_s = (interval.end - interval.start).total_seconds()
+            crossed = _steps_crossed(job.started_at, step, interval.start, interval.end)
+            for index, share in crossed:
+                of_step = times[device.record.device_class, index]
+                of_step[0] += interval.utilisation_mean * length_s * share
+                of_step[1] += length_s * share
+    return {key: busy_s / whole_s for key, (busy_s, whole_s) in times.items()}
 
 
 def _steps_crossed(

@@ -62,19 +62,27 @@ class MonthFile(MonthPath):
     form: MonthFormat = Field(description="The format.")
 
 
+class ReportQuery(RevisionQuery):
+    """Which revision of a report, and how much of it."""
+
+    full: bool = Field(
+        False, description="In HTML and PDF every figure behind the score; JSON is always whole."
+    )
+
+
 @routes.get("/v1/jobs/<job_id>/report", *SCORED, access=Access.READ, media=JOB_MEDIA)
-def job_report(path: JobPath, query: RevisionQuery) -> Response:
+def job_report(path: JobPath, query: ReportQuery) -> Response:
     """The report of a job, in the format that the Accept header asks for.
 
     JSON is the whole job document. A running job has a provisional one. The answer has an ETag.
     """
-    return job_response(path.job_id, query.revision, _by_accept(JOB_FORMATS))
+    return job_response(path.job_id, query.revision, _by_accept(JOB_FORMATS), full=query.full)
 
 
 @routes.get("/v1/jobs/<job_id>/report.<form>", *SCORED, access=Access.READ, media=JOB_MEDIA)
-def job_report_file(path: JobFile, query: RevisionQuery) -> Response:
+def job_report_file(path: JobFile, query: ReportQuery) -> Response:
     """The report of a job, in the format of the extension."""
-    return job_response(path.job_id, query.revision, path.form)
+    return job_response(path.job_id, query.revision, path.form, full=query.full)
 
 
 @routes.get("/v1/reports/monthly/<month>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
@@ -89,15 +97,21 @@ def monthly_report_file(path: MonthFile, query: ProjectQuery) -> Response:
     return month_response(path.month, query.project, path.form)
 
 
-def job_response(job_id: str, revision: int | None, form: JobFormat) -> Response:
-    """The report of a job in one format, with its ETag."""
+def job_response(
+    job_id: str, revision: int | None, form: JobFormat, *, full: bool = False
+) -> Response:
+    """The report of a job in one format, short or full, with its ETag."""
     if form == "json":
         return _job_json(job_id, revision)
     stored = job_document(service(), job_id, revision)
     document = stored.document
     advice = advice_beside(service(), document, [form])
-    tag = tag_of(MEDIA[form], stored.version, json.dumps(advice))
-    return _with_etag(tag, MEDIA[form], lambda: rendering.render_job(document, form, advice))
+    tag = tag_of(MEDIA[form], stored.version, json.dumps(advice), full)
+
+    def render() -> bytes:
+        return rendering.render_job(document, form, advice, full=full)
+
+    return _with_etag(tag, MEDIA[form], render)
 
 
 def _job_json(job_id: str, revision: int | None) -> Response:

@@ -26,8 +26,15 @@ Formats = Annotated[
 Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")]
 
 
-def report_job(job_id: JobId, formats: Formats = "html,pdf", output: Folder = Path()) -> None:
-    """Write the report of a job; prints the files' names."""
+def report_job(
+    job_id: JobId,
+    formats: Formats = "html,pdf",
+    output: Folder = Path(),
+    full: Annotated[
+        bool, typer.Option("--full", help="With every figure behind the score.")
+    ] = False,
+) -> None:
+    """Write the report of a job, two pages or with --full all; prints the files' names."""
     from gramwatt.service.usecases import rendering
     from gramwatt.service.usecases.suggest import advice_beside
 
@@ -37,7 +44,7 @@ def report_job(job_id: JobId, formats: Formats = "html,pdf", output: Folder = Pa
         advice = advice_beside(service, document, chosen)
     for form in chosen:
         name = f"{document['job_id']}.{form}"
-        _write(output / name, rendering.render_job(document, form, advice))
+        _write(output / name, rendering.render_job(document, form, advice, full=full))
 
 
 def report_month(

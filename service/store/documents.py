@@ -79,6 +79,7 @@ def _complete_job(document: dict[str, Any]) -> JobDoc:
     ]
     _complete_days(whole)
     _complete_steps(whole)
+    whole["series"] = [{"utilisation": None, **point} for point in whole["series"]]
     whole["windows"] = [{**dict.fromkeys(_WINDOW), **window} for window in whole["windows"]]
     return cast(JobDoc, whole)
 

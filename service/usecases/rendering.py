@@ -25,13 +25,15 @@ MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
 _child: RenderProcess | None = None
 
 
-def render_job(document: JobDoc, form: JobFormat, advice: AdviceDoc | None = None) -> bytes:
-    """The report of a job as json, or with its suggestions as html or pdf."""
+def render_job(
+    document: JobDoc, form: JobFormat, advice: AdviceDoc | None = None, *, full: bool = False
+) -> bytes:
+    """The document of a job as json, or its report, short or full, as html or pdf."""
     if form == "json":
         return _as_json(document)
     from gramwatt.reports import job
 
-    return _rendered(job.build(document, advice), form)
+    return _rendered(job.build(document, advice, full=full), form)
 
 
 def render_month(document: MonthDoc, form: MonthFormat) -> bytes:

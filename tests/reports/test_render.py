@@ -26,7 +26,8 @@ from tests.documents import (
 )
 
 DOCUMENTS = {
-    "job": lambda: job.build(varied_job()),
+    "job": lambda: job.build(varied_job(), full=True),
+    "short job": lambda: job.build(varied_job()),
     "job without zone": lambda: job.build(world_job()),
     "unknown job": lambda: job.build(unread_job(zone="DE")),
     "month": lambda: month.build(full_month()),
@@ -155,7 +156,7 @@ def test_page_and_print_have_the_same_cells(name):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_stay_texts(text):
-    made = job.build(hostile_job(text))
+    made = job.build(hostile_job(text), full=True)
     elements = Elements(html.render(made))
     assert {tag for tag, _ in elements.found} <= ELEMENTS
     assert not [k for _, attrs in elements.found for k in attrs if k.startswith("on")]
@@ -169,7 +170,7 @@ def test_hostile_texts_stay_texts(text):
 def test_a_word_wider_than_its_place_breaks_in_print():
     """A run of 400 letters stays on the page in title and cells, and is copied as it was."""
     word = "w" * 400
-    made = pdf_text(pdf.render(job.build(hostile_job(word))))
+    made = pdf_text(pdf.render(job.build(hostile_job(word), full=True)))
     assert dense(word) in dense(made)
     # A4 less its margins is 476 points, and in the smallest letters (7.4 points) a w is above 5.
     assert max(len(line) for line in made.splitlines() if "www" in line) < 476 / 5
@@ -177,7 +178,7 @@ def test_a_word_wider_than_its_place_breaks_in_print():
 
 @pytest.mark.parametrize("name", ["\U0001f469\u200d\U0001f467 \U000110d0", "\U000110d0 图像"])
 def test_a_name_no_font_has_still_makes_a_whole_report(name):
-    data = pdf.render(job.build(hostile_job(f"{name} tail")))
+    data = pdf.render(job.build(hostile_job(f"{name} tail"), full=True))
     assert "tail" in pdf_text(data)
     assert "The score and its terms" in pdf_text(data)
     assert b"pdfuaid:part" in PdfReader(BytesIO(data)).trailer["/Root"]["/Metadata"].get_data()

@@ -33,11 +33,17 @@ def test_the_share_that_is_estimated_is_that_of_what_is_known():
 
 
 def test_the_report_says_that_shares_are_of_what_was_read():
-    printed = words(build(partly_read()))
+    printed = words(build(partly_read(), full=True))
     assert PARTLY_READ in printed
     assert "Energy that was read: estimated" in printed
     assert "Energy: estimated" not in printed
-    assert UNREAD in words(build(unread_job()))
+    assert UNREAD in words(build(unread_job(), full=True))
+
+
+def test_the_short_report_says_which_term_is_not_known():
+    printed = words(build(partly_read()))
+    assert "The total is not known, because a term is not: Electricity (O)." in printed
+    assert "Waterfall" not in printed
 
 
 def test_the_summary_says_so_too():

@@ -1,6 +1,8 @@
 """The report's table of windows."""
 
-from gramwatt.reports.job import build
+from functools import partial
+
+from gramwatt.reports import job as report
 from gramwatt.reports.model import Table
 from gramwatt.reports.sections.windows import MAX_ROWS, SHORT, window_blocks
 from gramwatt.sci.base.formatting import UNKNOWN
@@ -9,9 +11,11 @@ from tests.journals import Writer
 from tests.sci.score.test_windows import job as records
 from tests.sci.score.test_windows import window
 
+build = partial(report.build, full=True)
 
-def tables(document):
-    found = [block for block in build(document).blocks if isinstance(block, Table)]
+
+def tables(document, **more):
+    found = [block for block in build(document, **more).blocks if isinstance(block, Table)]
     return [table for table in found if table.caption == "Energy of the job's windows"]
 
 
@@ -23,7 +27,7 @@ def test_each_window_is_a_row_with_its_energy_and_that_per_unit():
     assert [str(cell).replace("\u202f", " ") for cell in first] == [
         "epoch-1",
         "5 min 0 s",
-        "30.0 kJ (28.5 to 31.5)",
+        "8.33 Wh (7.92 to 8.75)",
         "60 image",
         "500 J/image (475 to 525)",
     ]
@@ -39,6 +43,9 @@ def test_an_unknown_energy_is_named_and_a_long_list_is_cut():
     assert len(table.rows) == MAX_ROWS
     assert {row[2] for row in table.rows} == {UNKNOWN}
     assert str(MAX_ROWS + 1) in table.note
+    (short,) = tables(found, full=False)
+    assert short.rows == table.rows[:6]
+    assert short.note.startswith(f"The first 6 of {MAX_ROWS + 1}")
 
 
 def test_a_job_without_windows_has_no_such_section():

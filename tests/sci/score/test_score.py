@@ -383,6 +383,23 @@ def test_the_last_point_of_the_series_ends_with_the_readings():
     assert [point["end"][17:19] for point in points] == ["10", "12"]
 
 
+def test_the_series_has_the_mean_utilisation_of_the_devices_that_report_it():
+    writer = Writer()
+    records = [
+        writer.job(zone="DE", pue=1.0),
+        writer.device("GPU-1", **H100),
+        writer.device("GPU-2", **H100),
+        writer.device("GPU-3", **H100),
+        writer.interval(0, 10, 7000, "GPU-1", utilisation_mean=0.9),
+        writer.interval(0, 5, 3500, "GPU-2", utilisation_mean=0.3),
+        writer.interval(0, 20, 7000, "GPU-3"),
+        writer.end(20),
+    ]
+    points = scored(records)["series"]
+    # In the first 10 s: (0.9 x 10 s + 0.3 x 5 s) / 15 s; then only the third, which reports none.
+    assert [point["utilisation"] for point in points] == [pytest.approx(0.7), None]
+
+
 def test_a_long_job_has_a_series_of_bounded_length():
     writer = Writer()
     week = 7 * 24 * 3600

@@ -56,7 +56,8 @@ def test_a_correction_says_what_was_before_by_whom_and_when(client, bare, clock)
     ]
     old = client.get("/v1/jobs/job-1/report?revision=1").json
     assert (old["zone"], old["name"], old["corrections"]) == (None, "python", [])
-    page = client.get("/v1/jobs/job-1/report.html").text
+    assert "Declared afterwards" in client.get("/v1/jobs/job-1/report.html").text
+    page = client.get("/v1/jobs/job-1/report.html?full=1").text
     for text in ("Corrections", "forgotten", "2026-06-03 12:00", "not declared", "team"):
         assert text in page
 

@@ -77,7 +77,7 @@ def test_what_waiting_saved_and_the_best_window(client, light, tmp_path):
     # By the deadline: the last two hours, 1.2 x (50 + 60).
     assert waited["best_start"] == "2026-04-30T04:00:00Z"
     assert value(waited["best_g"]) == pytest.approx(132, rel=1e-9)
-    report = client.get("/v1/jobs/job-1/report", headers={"Accept": "text/html"}).text
+    report = client.get("/v1/jobs/job-1/report?full=1", headers={"Accept": "text/html"}).text
     assert "The job waited 2 h" in report
     assert "that saved 57 %" in report
     assert "Hindsight, from the intensity that came" in report

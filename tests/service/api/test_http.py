@@ -248,6 +248,20 @@ def test_a_report_in_each_format_by_extension_and_by_accept(client, light):
     assert b"resnet" in client.get("/v1/jobs/job-1/report.html").data
 
 
+def test_the_full_report_is_another_answer_than_the_short_one(client, light):
+    ingest(light, "job-1", lines(journal()))
+    short = client.get("/v1/jobs/job-1/report.html")
+    full = client.get("/v1/jobs/job-1/report.html?full=1")
+    assert "Self-audit" not in short.text
+    assert "Self-audit" in full.text
+    tag = {"If-None-Match": short.headers["ETag"]}
+    assert client.get("/v1/jobs/job-1/report.html", headers=tag).status_code == 304
+    assert client.get("/v1/jobs/job-1/report.html?full=1", headers=tag).status_code == 200
+    whole = client.get("/v1/jobs/job-1/report.json?full=1")
+    assert whole.json == client.get("/v1/jobs/job-1/report.json").json
+    assert client.get("/v1/jobs/job-1/report.html?full=2").status_code == 422
+
+
 def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
     ingest(light, "job-1", lines(journal(name="<script>alert(1)</script>")))
     for address in ("/", "/months", "/docs", "/jobs/job-1", "/months/2026-05", "/v1/jobs"):
