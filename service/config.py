@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
@@ -104,6 +105,7 @@ class ServiceConfig:
     `requests_per_s` how many requests of a key a process answers for long [1/s].
     `lifetime_years` is the declared life EL of the hardware [years], None for the catalog's;
     `overlay` the file of the user's own catalog entries.
+    `zone` is the organisation's time zone, for edges of days and months.
     `keep_intervals` is how long after its end a job keeps its intervals, None for good.
     `backup_dir` is where the daily backups go, of which the newest `backup_keep` stay; None for no
     backups.
@@ -121,6 +123,7 @@ class ServiceConfig:
     lifetime_years: float | None = None
     overlay: Path | None = None
     keep_intervals: timedelta | None = None
+    zone: tzinfo = UTC
     backup_dir: Path | None = None
     backup_keep: int = 7
     log: Form = "text"
@@ -157,6 +160,7 @@ def from_environment(
         intensity=_intensity(env),
         lifetime_years=settings.lifetime_years,
         overlay=overlay_file(settings, base),
+        zone=_zone(env),
         keep_intervals=_days(env, "GRAMWATT_RETENTION_DAYS"),
         backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
         backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
@@ -177,6 +181,19 @@ def _log_form(env: Mapping[str, str]) -> Form:
     if found not in ("text", "json"):
         raise ConfigError(f"GRAMWATT_LOG={found!r} is neither text nor json")
     return "json" if found == "json" else "text"
+
+
+def _zone(env: Mapping[str, str]) -> tzinfo:
+    name = env.get("GRAMWATT_TIMEZONE") or "UTC"
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigError(
+            f"GRAMWATT_TIMEZONE={name!r} is no time zone of this machine, such as Europe/Berlin; "
+            "where the machine has none: pip install tzdata"
+        ) from None
 
 
 def _oidc(env: Mapping[str, str]) -> OidcConfig | None:

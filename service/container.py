@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gramwatt.collectors.common.catalogs import read_catalog
+from gramwatt.sci.base.days import month_span
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.timestamps import to_us
@@ -80,6 +81,19 @@ class Service:
     def now(self) -> datetime:
         """The time by the service's clock, UTC."""
         return self.config.clock()
+
+    def month_now(self) -> str:
+        """The month it is in the organisation's time zone, YYYY-MM."""
+        return self.month_of(self.now())
+
+    def month_of(self, moment: datetime) -> str:
+        """The month of a moment in the organisation's time zone, YYYY-MM."""
+        return f"{moment.astimezone(self.config.zone):%Y-%m}"
+
+    def month_span_us(self, month: str) -> tuple[int, int]:
+        """Start and end of a month, YYYY-MM, in the organisation's time zone [us since 1970]."""
+        start, end = month_span(month, self.config.zone)
+        return to_us(start), to_us(end)
 
     def now_us(self) -> int:
         """The time by the service's clock [us since 1970]."""

@@ -109,6 +109,8 @@ def _versions(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
         one: Mapping[str, Any] = before["method"]
         other: Mapping[str, Any] = after["method"]
         yield from _different(name, one[f"{name}_version"], other[f"{name}_version"])
+    zones = [side["method"].get("time_zone", "UTC") for side in (before, after)]
+    yield from _different("days of", *zones)
 
 
 def _figures(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.propagation import UncertaintyDoc
@@ -200,7 +200,10 @@ class MemoDoc(TypedDict):
 
 
 class MethodDoc(TypedDict):
-    """Method, versions, boundary and inputs of the score: what is needed to repeat it."""
+    """Method, versions, boundary and inputs of the score: what is needed to repeat it.
+
+    `time_zone` is that of the days, where it is not UTC.
+    """
 
     standard: str
     formula: str
@@ -213,6 +216,7 @@ class MethodDoc(TypedDict):
     intensity_approach: str
     supply: str
     zones: list[str]
+    time_zone: NotRequired[str]
     conversions: list[ConversionDoc]
     sci_for_ai: AiDoc
     lifetime_years: QuantityDoc

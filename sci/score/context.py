@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from functools import cached_property
 
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
@@ -25,6 +26,7 @@ class ScoreContext:
 
     `lifetime` is the declared EL of all hardware [years], None for the catalog's. `signal` and
     `basis` are those the score is asked for: intensity of another kind is refused, never mixed in.
+    `zone` is the time zone whose days the job is divided into.
     `corrections` are those already applied to the job's records; the document lists them.
     """
 
@@ -34,6 +36,7 @@ class ScoreContext:
     revision: int = 1
     signal: Signal = "average"
     basis: Basis = "lifecycle"
+    zone: tzinfo = UTC
     corrections: tuple[Correction, ...] = ()
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from datetime import UTC, tzinfo
+from typing import NamedTuple, TypedDict
 
 from gramwatt.sci.base.document import MethodDoc, SourceDoc
 from gramwatt.sci.base.notices import Notice
@@ -44,6 +45,10 @@ EXCLUDED = (
 )
 
 
+class _TimeZone(TypedDict, total=False):
+    time_zone: str
+
+
 class Input(NamedTuple):
     """One input figure of a score: what it is, and the figure with its range and source."""
 
@@ -71,6 +76,7 @@ def method(scored: ScoredJob, inputs: Iterable[Input], units: Iterable[str]) -> 
         "intensity_approach": APPROACH,
         "supply": scored.place.supply,
         "zones": list(scored.place.zones),
+        **_time_zone(scored.context.zone),
         "conversions": [conversion.to_doc() for conversion in scored.conversions],
         "sci_for_ai": for_ai(job.head.kind, units, job.head.tags),
         "lifetime_years": scored.embodied.life.to_doc(),
@@ -82,6 +88,10 @@ def method(scored: ScoredJob, inputs: Iterable[Input], units: Iterable[str]) -> 
         "meter_rss_b": job.meter_rss_b,
         "meter_energy_j": doc(own),
     }
+
+
+def _time_zone(zone: tzinfo) -> _TimeZone:
+    return {} if zone is UTC else {"time_zone": str(zone)}
 
 
 def stages(kind: str, tags: Mapping[str, str]) -> list[str]:

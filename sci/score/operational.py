@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property
 from itertools import chain
 
 from gramwatt.sci.base import uncertainty
-from gramwatt.sci.base.days import DAY, by_day, midnight
+from gramwatt.sci.base.days import DAY, by_day, day_of, midnight
 from gramwatt.sci.base.quantity import (
     KINDS,
     Kind,
@@ -58,7 +58,7 @@ class JobEnergy:
     """Energy of a job joined with intensity.
 
     A *site* is a zone and a PUE. `sums` [J] are by meter, kind and number of the point, `of_day`
-    those of each UTC day. `points` are those of each site in turn: equally many for each, with the
+    those of each day. `points` are those of each site in turn: equally many for each, with the
     same edges, so that a point's number divided by the number of points of `track` gives its site
     and, as remainder, its time.
     """
@@ -103,7 +103,7 @@ class JobEnergy:
         return dict(found)
 
     def energy_j(self, day: date | None = None) -> Quantity | None:
-        """Energy [J] of the job or of one UTC day; None where nothing was read.
+        """Energy [J] of the job or of one day; None where nothing was read.
 
         Its kind is the one that nine tenths of it reach; its range is that of all its parts.
         """
@@ -191,8 +191,9 @@ def join(
     devices: Iterable[MergedDevice],
     track: IntensityTrack,
     by_node: Mapping[str, Site] | None = None,
+    zone: tzinfo = UTC,
 ) -> JobEnergy:
-    """Every interval of `devices` joined with the intensity points of `track`.
+    """Every interval of `devices` joined with the intensity points of `track`, by days of `zone`.
 
     `by_node` has the sites of the nodes where they differ, with tracks aligned with `track`. Raises
     ScoreError where the points do not cover an interval.
@@ -209,7 +210,7 @@ def join(
         offset = numbers[site] * len(track.points)
         by_kind: dict[Kind, float] = defaultdict(float)
         by_point: dict[int, float] = defaultdict(float)
-        for (name, index, day), joules in _cells(device.intervals, site[0]).items():
+        for (name, index, day), joules in _cells(device.intervals, site[0], zone).items():
             kind, point = _KINDS[name], offset + index
             by_kind[kind] += joules
             by_point[point] += joules
@@ -220,9 +221,9 @@ def join(
 
 
 def _cells(
-    intervals: Iterable[IntervalRecord], track: IntensityTrack
+    intervals: Iterable[IntervalRecord], track: IntensityTrack, zone: tzinfo
 ) -> dict[tuple[str, int, date], float]:
-    """Joules by kind, number of the point and UTC day; an interval across them is cut by time.
+    """Joules by kind, number of the point and day; an interval across them is cut by time.
 
     Intervals come in time order, so most lie within the same point and day as the one before.
     """
@@ -234,12 +235,12 @@ def _cells(
         if left <= start and end <= right:
             cells[interval.kind, point, day] += interval.energy_j
             continue
-        for part_start, part_end in by_day(start, end):
-            day, of_interval = part_start.date(), (part_end - part_start) / (end - start)
+        for part_start, part_end in by_day(start, end, zone):
+            day, of_interval = day_of(part_start, zone), (part_end - part_start) / (end - start)
             for point, share in track.split(part_start, part_end):
                 cells[interval.kind, point, day] += interval.energy_j * of_interval * share
-        left = max(track.points[point].start, midnight(day))
-        right = min(track.points[point].end, midnight(day) + DAY)
+        left = max(track.points[point].start, midnight(day, zone))
+        right = min(track.points[point].end, midnight(day + DAY, zone))
     return cells
 
 

@@ -135,7 +135,7 @@ def _scored(converted: Converted, context: ScoreContext) -> ScoredJob:
     embodied = allocate(job, context.catalog, context.lifetime)
     served = bool(job.head.scheduler) or _on_servers(job, embodied.ids, context.catalog)
     place = locate_nodes(whole, job.places, names, context.catalog, data_centre=served)
-    energy = join(job.devices, *_sites(job, place, context))
+    energy = join(job.devices, *_sites(job, place, context), context.zone)
     return ScoredJob(job, context, place, energy, embodied, converted.used)
 
 

@@ -1,12 +1,12 @@
-"""A job over time: points of a chart, UTC days, and the steps of its operational sum."""
+"""A job over time: points of a chart, days, and the steps of its operational sum."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 
-from gramwatt.sci.base.days import by_day, shares
+from gramwatt.sci.base.days import by_day, day_of, shares
 from gramwatt.sci.base.document import DayDoc, DeviceStepsDoc, SeriesPoint, StepsDoc
 from gramwatt.sci.base.quantity import KINDS, Quantity, total
 from gramwatt.sci.base.units import J_PER_KWH
@@ -121,16 +121,16 @@ def _steps_crossed(
 
 
 def days(scored: ScoredJob) -> list[DayDoc]:
-    """The job's terms and R in each UTC day, each divided by the time that it stands for.
+    """The job's terms and R in each day, each divided by the time that it stands for.
 
     Energy and O over their intervals, M over the time reserved, what was counted over the time
     since the count before; a job without units is one job over its reserved time. So the days add
     up to the job, and C and R of a day are those of the same hours.
     """
     embodied = _embodied_by_day(scored)
-    counts = _counts_by_day(scored.job)
+    counts = _counts_by_day(scored.job, scored.context.zone)
     rows: list[DayDoc] = []
-    for day in sorted({*_calendar(scored.job), *embodied, *counts}):
+    for day in sorted({*_calendar(scored.job, scored.context.zone), *embodied, *counts}):
         energy_kwh, operational_g = _day_terms(scored, day)
         rows.append(
             {
@@ -153,29 +153,28 @@ def _embodied_by_day(scored: ScoredJob) -> dict[date, Quantity | None]:
     parts: dict[date, list[Quantity]] = defaultdict(list)
     for spans, whole in ((spans, total(figures)) for spans, figures in of_spans.items()):
         if whole:
-            for day, part in shares(*spans).items():
+            for day, part in shares(*spans, zone=scored.context.zone).items():
                 parts[day].append(whole.scaled(part))
     return {day: total(figures) for day, figures in parts.items()}
 
 
-def _counts_by_day(job: MergedJob) -> dict[date, dict[str, float]]:
+def _counts_by_day(job: MergedJob, zone: tzinfo) -> dict[date, dict[str, float]]:
     """R by day and unit; a job that counted nothing is one job over its reserved time."""
     found: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for count in job.counts:
         if count.amount > 0:
-            for day, share in _over(count.since or count.at, count.at).items():
+            for day, share in _over(count.since or count.at, count.at, zone).items():
                 found[day][count.unit] += count.amount * share
     if found:
         return found
-    reserved = shares(*job.reserved([node.name for node in job.nodes]))
-    return {
-        day: {"job": share} for day, share in (reserved or {job.started_at.date(): 1.0}).items()
-    }
+    reserved = shares(*job.reserved([node.name for node in job.nodes]), zone=zone)
+    whole = reserved or {day_of(job.started_at, zone): 1.0}
+    return {day: {"job": share} for day, share in whole.items()}
 
 
-def _over(start: datetime, end: datetime) -> Mapping[date, float]:
+def _over(start: datetime, end: datetime, zone: tzinfo) -> Mapping[date, float]:
     """The fraction of a span in each day; a moment lies wholly in its own."""
-    return shares((start, end)) or {end.date(): 1.0}
+    return shares((start, end), zone=zone) or {day_of(end, zone): 1.0}
 
 
 def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity | None]:
@@ -195,10 +194,10 @@ def _part(figure: Quantity | None, share: float) -> Quantity | None:
     return figure.scaled(share) if figure else None
 
 
-def _calendar(job: MergedJob) -> list[date]:
+def _calendar(job: MergedJob, zone: tzinfo) -> list[date]:
     """Every day from the first that the job meets to the last."""
     start, end = _span(job)
-    return [left.date() for left, _ in by_day(start, end)]
+    return [day_of(left, zone) for left, _ in by_day(start, end, zone)]
 
 
 def _span(job: MergedJob) -> tuple[datetime, datetime]:

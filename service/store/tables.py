@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gramwatt.service.store import access, budgets
+from gramwatt.service.store import access, budgets, factors
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets)
+MODULES = (access, budgets, factors)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

@@ -17,6 +17,7 @@ from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
 from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.backups import back_up
+from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
 
@@ -61,6 +62,11 @@ TASKS: Mapping[str, Task] = {
         timedelta(minutes=5),
         rescore_due,
         "score jobs again when the intensity of their time is known better",
+    ),
+    "rescore-factors": Task(
+        timedelta(minutes=5),
+        rescore_on_new_factors,
+        "score jobs again after the catalog, the engine or GRAMWATT_TIMEZONE changed",
     ),
     "monthly-reports": Task(
         timedelta(hours=1),

@@ -6,7 +6,6 @@ import json
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -40,13 +39,13 @@ from gramwatt.service.store.models import (
     Score,
     is_pending,
 )
-from gramwatt.service.store.timestamps import from_us, to_us
+from gramwatt.service.store.timestamps import from_us
 from gramwatt.service.usecases.access.projects import one_project
 from gramwatt.service.usecases.errors import NoDataError, StillSummingError
 from gramwatt.service.usecases.suggest import calibration_rows, device_rows
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
-"""A month as it is written, YYYY-MM, UTC."""
+"""A month as it is written, YYYY-MM."""
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500
 
@@ -74,8 +73,8 @@ def month_text(
     now_us = service.now_us()
     with service.store.read() as session:
         pending = _pending_keys(session)
-        running, unscored, excluded = _pending(session, month, project, now_us, pending)
-        deleted = _deleted(session, month, project)
+        running, unscored, excluded = _pending(service, session, month, project, pending)
+        deleted = _deleted(service, session, month, project)
         unscored += _refused(session, month, project)
         sums, new = _sums(service, session, month, project, list(pending))
         # A month that its jobs have left goes on answering once it was reported.
@@ -87,7 +86,7 @@ def month_text(
     jobs = msgspec.json.decode(fields["totals"])["jobs"]
     if not (jobs or left_out or running or unscored or reported is not None):
         raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
-    complete = now_us >= _end_us(month) and not running and not unscored
+    complete = now_us >= service.month_span_us(month)[1] and not running and not unscored
     today = {
         "month": month,
         "project": project,
@@ -245,12 +244,12 @@ def _keep(service: Service, month: str, project: str | None, text: str) -> None:
 
 def months_with_data(service: Service) -> list[str]:
     """Every month (YYYY-MM) with a part of a job, newest first; of an unscored one its first."""
-    now = f"{service.now():%Y-%m}"
+    now = service.month_now()
     with service.store.read() as session:
         found = set(_months(session))
         began = session.execute(sa.select(Job.started_us, Job.state).where(is_pending())).all()
     for started_us, state in began:
-        first = f"{from_us(started_us):%Y-%m}"
+        first = service.month_of(from_us(started_us))
         month = now if state == "running" else first
         while month >= first:
             found.add(month)
@@ -270,21 +269,21 @@ def make_missing_reports(service: Service) -> None:
     """Make the reports of complete months that have data and no report yet."""
     fill_parts(service)
     now_us = service.now_us()
-    ended = [m for m in months_with_data(service) if _end_us(m) <= now_us]
+    ended = [m for m in months_with_data(service) if service.month_span_us(m)[1] <= now_us]
     with service.store.read() as session:
         made = set(
             session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
         )
         missing = [m for m in ended if m not in made]
         pending = _pending_keys(session)
-        complete = [m for m in missing if not any(_pending(session, m, None, now_us, pending)[:2])]
+        complete = [m for m in missing if not any(_pending(service, session, m, None, pending)[:2])]
     for month in complete:
         month_text(service, month)
 
 
 def sum_present_month(service: Service) -> None:
     """Bring the stored sums of the present month up to date, of each project and of all."""
-    month = f"{service.now():%Y-%m}"
+    month = service.month_now()
     wanted = sa.select(JobMonth.project).where(JobMonth.month == month).distinct()
     with service.store.read() as session:
         projects = list(session.scalars(wanted))
@@ -293,14 +292,18 @@ def sum_present_month(service: Service) -> None:
 
 
 def _pending(
-    session: Session, month: str, project: str | None, now_us: int, pending: Mapping[int, int]
+    service: Service,
+    session: Session,
+    month: str,
+    project: str | None,
+    pending: Mapping[int, int],
 ) -> tuple[list[Pending], list[Pending], list[ExcludedDoc]]:
     """Running and unscored jobs of the month, with the energy that has arrived; and the excluded.
 
     A running job is in every month from its start until now, an unscored one where it has energy
     or began. Intervals across an edge are divided by time.
     """
-    start_us, end_us = _start_us(month), _end_us(month)
+    now_us, (start_us, end_us) = service.now_us(), service.month_span_us(month)
     jobs: list[Job] = []
     joules: dict[int, dict[str, float]] = {}
     for keys in _portions([key for key, began_us in pending.items() if began_us < end_us]):
@@ -345,9 +348,10 @@ def _joules(
     return found
 
 
-def _deleted(session: Session, month: str, project: str | None) -> int:
+def _deleted(service: Service, session: Session, month: str, project: str | None) -> int:
     """How many jobs that started in the month were deleted."""
-    started = Deletion.started_us.between(_start_us(month), _end_us(month) - 1)
+    start_us, end_us = service.month_span_us(month)
+    started = Deletion.started_us.between(start_us, end_us - 1)
     wanted = sa.select(sa.func.count()).select_from(Deletion).where(started)
     if project is not None:
         wanted = wanted.where(Deletion.project == project)
@@ -363,14 +367,3 @@ def _newest(session: Session, month: str, project: str | None) -> str | None:
         .limit(1)
     )
     return session.scalar(wanted)
-
-
-def _start_us(month: str) -> int:
-    return to_us(datetime(int(month[:4]), int(month[5:7]), 1, tzinfo=UTC))
-
-
-def _end_us(month: str) -> int:
-    """End of the month [us since 1970], exclusive."""
-    year, number = int(month[:4]), int(month[5:7])
-    following = (year + 1, 1) if number == 12 else (year, number + 1)
-    return to_us(datetime(*following, 1, tzinfo=UTC))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -127,7 +128,7 @@ def score_records(
     except OverlayError as error:
         raise ScoreError(error.message, code=error.code) from None
     context = annual_context(catalog, service.config.lifetime_years, revision)
-    context = replace(context, intensity=StoredIntensity(service))
+    context = replace(context, intensity=StoredIntensity(service), zone=service.config.zone)
     try:
         return score(merge(records), replace(context, corrections=tuple(corrections)))
     except (QuantityError, OverflowError) as error:
@@ -164,8 +165,7 @@ def _store_revision(
         job = _locked(session, key)
         if job is None or (job.version, job.revision) != (seen.version, seen.revision):
             return False
-        unchanged: JobDoc = {**document, "revision": job.revision}
-        scored = unchanged if _is_stored(session, key, unchanged) else document
+        scored = _stored_alike(session, job, document) or document
         if scored is document:
             session.add(_revision(key, document, reason, service.now_us()))
         job.revision = scored["revision"]
@@ -194,13 +194,23 @@ def _overflow(error: Exception) -> ScoreError:
     return ScoreError(text, code="figures-overflow")
 
 
-def _is_stored(session: Session, key: int, document: JobDoc) -> bool:
-    """Whether the job has exactly this revision: the same inputs gave the same score."""
-    wanted = sa.select(Score.doc, Score.series).where(
-        Score.job == key, Score.revision == document["revision"]
-    )
-    stored = session.execute(wanted).one_or_none()
-    return stored is not None and tuple(stored) == split_job(document)
+def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None:
+    """The newest revision where it says the same, if by earlier versions; None where it differs."""
+    wanted = sa.select(Score).where(Score.job == job.id, Score.revision == job.revision)
+    stored = session.scalars(wanted).one_or_none()
+    if stored is None:
+        return None
+    versions = {
+        "engine_version": stored.engine_version,
+        "catalog_version": stored.catalog_version,
+    }
+    alike = {
+        **document,
+        "revision": stored.revision,
+        "method": {**document["method"], **versions},
+    }
+    found = cast(JobDoc, alike)
+    return found if (stored.doc, stored.series) == split_job(found) else None
 
 
 def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:

@@ -14,7 +14,6 @@ from gramwatt.service.usecases.budgets.budgets import (
     budget_of,
     budget_row,
     projects_with_budgets,
-    this_month,
 )
 
 LATE = timedelta(days=3)
@@ -26,7 +25,7 @@ def check_budgets(service: Service) -> None:
 
     An alert and its messages are written in one transaction, each at most once.
     """
-    months = {this_month(service), f"{service.now() - LATE:%Y-%m}"}
+    months = {service.month_now(), service.month_of(service.now() - LATE)}
     for project in projects_with_budgets(service):
         for month in sorted(months):
             budget = budget_of(service, project, month)

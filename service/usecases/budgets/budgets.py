@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import date
 from typing import Literal, TypedDict
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.base.days import DAY, day_of, month_span
 from gramwatt.sci.base.document import DayDoc, MonthDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
 from gramwatt.sci.base.units import g_from_kg, kg_from_g
@@ -129,7 +130,7 @@ def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
         audit.record(
             session, service, "budget-set", f"{new.project}, {when}: {new.limit_kg:g} kg", by
         )
-    return budget_row(service, budget, new.month or this_month(service))
+    return budget_row(service, budget, new.month or service.month_now())
 
 
 def remove_budget(service: Service, project: str, month: str | None, *, by: str) -> None:
@@ -170,14 +171,14 @@ def budgets_page(
     with service.store.read() as session:
         found = session.scalars(wanted).all()
     page, following = cut(found, limit, lambda budget: (budget.project, budget.month))
-    now = month or this_month(service)
+    now = month or service.month_now()
     rows = [budget_row(service, budget, budget.month or now) for budget in page]
     return {"budgets": rows, "next_cursor": following}
 
 
 def standing(service: Service, project: str) -> StandingAnswer:
     """The budget of a project for this month, as it stands now."""
-    budget = budget_of(service, project, month := this_month(service))
+    budget = budget_of(service, project, month := service.month_now())
     return {"budget": None if budget is None else budget_row(service, budget, month)}
 
 
@@ -192,11 +193,6 @@ def projects_with_budgets(service: Service) -> list[str]:
     """Every project with a budget, by name."""
     with service.store.read() as session:
         return sorted(set(session.scalars(sa.select(Budget.project))))
-
-
-def this_month(service: Service) -> str:
-    """The month it is, YYYY-MM, UTC."""
-    return f"{service.now():%Y-%m}"
 
 
 def _check(service: Service, new: NewBudget) -> None:
@@ -309,25 +305,25 @@ def _running(service: Service, project: str) -> list[list[DayDoc]]:
 
 def _forecast(service: Service, month: str, found: _Month) -> tuple[Quantity | None, str | None]:
     """What the month will emit [gCO2e], or why that is not known."""
-    now, start = service.now(), datetime.fromisoformat(f"{month}-01").replace(tzinfo=UTC)
-    end = (start + timedelta(days=32)).replace(day=1)
+    now, (start, end) = service.now(), month_span(month, service.config.zone)
     if now >= end:
         return None, "the month is over"
     if now < start:
         return None, "the month has not begun"
     if found.spent is None or found.unknown:
         return None, "a term of some job is not known"
-    first = start if found.began_before else _first_day(found.days, now)
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    today = day_of(now, service.config.zone)
+    begun = date.fromisoformat(f"{month}-01")
+    first = begun if found.began_before else _first_day(found.days, today)
     number = (today - first).days
-    days = [found.days.get(f"{first + timedelta(days=n):%Y-%m-%d}", 0.0) for n in range(number)]
+    days = [found.days.get((first + DAY * n).isoformat(), 0.0) for n in range(number)]
     if number < forecast.DAYS_LEAST:
         return None, f"too few days: {max(0, number)} whole days of {forecast.DAYS_LEAST}"
-    rest_days = (end - now) / timedelta(days=1)
+    rest_days = (end - now) / DAY
     return forecast.month_end(found.spent, days, rest_days), None
 
 
-def _first_day(days: dict[str, float], now: datetime) -> datetime:
-    """The day of the first emission; now where there is none."""
-    first = min((day for day, grams in days.items() if grams > 0), default=f"{now:%Y-%m-%d}")
-    return datetime.fromisoformat(first).replace(tzinfo=UTC)
+def _first_day(days: dict[str, float], today: date) -> date:
+    """The day of the first emission; today where there is none."""
+    emitting = [date.fromisoformat(day) for day, grams in days.items() if grams > 0]
+    return min(emitting, default=today)

@@ -36,7 +36,7 @@ def store_measures(service: Service) -> list[Measure]:
     up = Measure("gramwatt_database_up", "Whether the database answers.", (), {(): 1})
     try:
         with service.store.read() as session:
-            return [up, *_measures(session, service.now_us(), f"{service.now():%Y-%m}")]
+            return [up, *_measures(session, service.now_us(), service.month_now())]
     except SQLAlchemyError:
         return [up._replace(values={(): 0})]
 

@@ -1,0 +1,62 @@
+"""Scores follow the factors of today: the catalog, the engine, and the time zone of days."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import sqlalchemy as sa
+
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.score.method import ENGINE_VERSION
+from gramwatt.service.container import Service
+from gramwatt.service.store.factors import FactorBackfill
+from gramwatt.service.store.models import Job
+from gramwatt.service.usecases.score_job import score_job
+
+RESCORE_S = 60.0
+"""How long one run scores at most [s]; the next goes on."""
+REASON = "factors"
+
+_log = logging.getLogger("gramwatt.service")
+
+
+def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int:
+    """Score ended jobs again after the factors changed, each once; how many.
+
+    A score that they do not change makes no revision.
+    """
+    ends, today = time.monotonic() + budget_s, _factors(service)
+    with service.store.read() as session:
+        kept = session.get(FactorBackfill, 1)
+        before, until, last = (kept.done, kept.until, kept.job) if kept else ("", "", 0)
+        if before == today:
+            return 0
+        wanted = (
+            sa.select(Job.id)
+            .where(Job.id > (last if until == today else 0))
+            .where(Job.state != "running", Job.revision > 0, Job.intervals_deleted_us.is_(None))
+        )
+        keys = list(session.scalars(wanted.order_by(Job.id)))
+    for number, key in enumerate(keys):
+        if time.monotonic() >= ends:
+            return number
+        try:
+            score_job(service, key, REASON, force=True)
+        except GramwattError as error:
+            _log.warning("job %d cannot be scored with today's factors: %s", key, error.message)
+        _keep(service, FactorBackfill(id=1, done=before, until=today, job=key))
+    _keep(service, FactorBackfill(id=1, done=today, until=today, job=0))
+    return len(keys)
+
+
+def _factors(service: Service) -> str:
+    """What scores are made of beside a job's own lines and intensity over time."""
+    life = service.config.lifetime_years
+    parts = (ENGINE_VERSION, service.catalog.version, service.config.zone, life)
+    return " ".join(map(str, parts))
+
+
+def _keep(service: Service, row: FactorBackfill) -> None:
+    with service.store.write() as session:
+        session.merge(row)
