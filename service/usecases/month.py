@@ -76,16 +76,15 @@ def month_text(
         running, unscored, excluded = _pending(service, session, month, project, pending)
         deleted = _deleted(service, session, month, project)
         unscored += _refused(session, month, project)
-        sums, new = _sums(service, session, month, project, list(pending))
         # A month that its jobs have left goes on answering once it was reported.
         reported = _newest(session, month, project)
+        if reported is None and not (running or unscored or excluded):
+            _require_parts(session, month, project)
+        sums, new = _sums(service, session, month, project, list(pending))
     if new:
         _store_sums(service, new)
     fields = msgspec.json.decode(sums, type=dict[str, msgspec.Raw])
     left_out = [*msgspec.json.decode(fields["excluded"]), *excluded]
-    jobs = msgspec.json.decode(fields["totals"])["jobs"]
-    if not (jobs or left_out or running or unscored or reported is not None):
-        raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
     complete = now_us >= service.month_span_us(month)[1] and not running and not unscored
     today = {
         "month": month,
@@ -101,6 +100,12 @@ def month_text(
     if complete and text != reported:
         _keep(service, month, project, text)
     return text
+
+
+def _require_parts(session: Session, month: str, project: str | None) -> None:
+    """Raise NoDataError for a month that no scored or excluded job has a part of."""
+    if not versions(session, (month,), project):
+        raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
 
 
 def _fill(service: Service, wait_s: float | None) -> None:

@@ -1,5 +1,6 @@
 """Jobs of several nodes over HTTP: when they end, how, and what each node adds to the figures."""
 
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,6 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.operation.upkeep import close_silent
 from tests.journals import H100, START, Writer, body
 
@@ -368,16 +368,15 @@ def story(data):
 
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_any_order_and_split_of_arrival_gives_the_same_job(data, tmp_path_factory):
+def test_any_order_and_split_of_arrival_gives_the_same_job(data, tmp_path_factory, sqlite_tables):
     records = story(data)
     shuffled = data.draw(st.permutations(records))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(records)), max_size=6)))
     found = []
     for order, edges in ((records, []), (shuffled, cuts)):
         folder = tmp_path_factory.mktemp("store")
-        config = ServiceConfig(home=folder, database_url=sqlite_url(folder / "g.db"))
-        service = Service.open(config)
-        upgrade(service.store)
+        path = shutil.copy(sqlite_tables, folder)
+        service = Service.open(ServiceConfig(home=folder, database_url=sqlite_url(path)))
         client = create_app(service=service).test_client()
         for left, right in zip([0, *edges], [*edges, len(order)], strict=True):
             post(client, order[left:right])
