@@ -36,6 +36,9 @@ from gramwatt.sci.catalog.catalog import load_catalog
 ALL = "all"
 METERED = ("training", "recsys", "decode")
 """Fitted classes with rows of measured board power."""
+STUDENT = {1: 3.078 / 1.282, 2: 1.886 / 1.282}
+"""Student's over the normal quantile of 90 %, by parts less one, for parts that were not metered
+where two or three were: the many workloads on each are not as many witnesses of another part."""
 CROSSING_AIM = 0.98
 """Share held where single precision moves between parts with and without TF32. Half the error is
 the kind of model there, which no request tells, so that the range must hold the kinds."""
@@ -176,6 +179,8 @@ class Replay:
             found = self.energies(name)
             width = factor(pair.power_error for pair in found)
             ranges.append(Range(name, "power", "full", width, len(found)))
+            width **= STUDENT.get(len({pair.target for pair in found}) - 1, 1.0)
+            ranges.append(Range(name, "power", "full, new part", width, len(found)))
         for name in WALL_CLASSES:
             errors = [one.error for one in self.walls if one.workload_class == name]
             ranges.append(Range(name, "wall", "full", factor(errors), len(errors)))
@@ -270,6 +275,7 @@ class Replay:
                     claimed.append(pair.log_energy)
         return claims_of("llm-serving", measured, claimed)
 
+    @cached_property
     def shipped(self) -> list[Shipped]:
         """The verdicts as users get them, on measured energy."""
         return shipped(

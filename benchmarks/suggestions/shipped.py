@@ -8,7 +8,7 @@ sides, wall energy of whole systems as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -113,8 +113,8 @@ def verdicts(
 def _without(model: TimeModel, wall: float | None) -> Iterator[None]:
     """Answers by this time model and this x/÷ factor of wall energy."""
     with (
-        mock.patch.object(predict, "shipped_model", lambda: model),
-        mock.patch.object(host_power, "wall_factor", lambda name: wall),
+        mock.patch.object(predict, "shipped_model", return_value=model),
+        mock.patch.object(host_power, "wall_factor", return_value=wall),
     ):
         yield
 
@@ -207,3 +207,10 @@ def as_cells(one: Shipped) -> tuple[object, ...]:
         recall,
         f"{one.likely_right} of {one.likely}",
     )
+
+
+def right(found: Iterable[Shipped], source: str) -> str:
+    """Claims and true savings of a source, all classes together, in words."""
+    of_source = [one for one in found if one.source == source]
+    sums = [sum(getattr(one, name) for one in of_source) for name in ("savings", "claims", "right")]
+    return "{2} of {0} true savings are claimed, by {1} verdicts".format(*sums)

@@ -237,7 +237,7 @@ def _board_energy(
         names = ", ".join(dict.fromkeys(unknown))
         reasons.append(f"no published measurement of the power of {names} under load was found")
         return None
-    factor = power_factor(work.classified.name)
+    factor = power_factor(work.classified.name, now, target)
     if any(part.vendor not in METERED_VENDORS for part in (now, target)):
         factor *= UNMETERED
         reasons.append("no part of one vendor was metered under load: its range is wider")
@@ -256,7 +256,8 @@ def _measured_energy(work: Work, target: Hardware, time: Quantity, power: Quanti
 
     A job draws another share of full load on another part, as it does of rated power.
     """
-    factor = power_factor(work.classified.name)
+    parts = [part for part in (work.part, target) if part is not None]
+    factor = power_factor(work.classified.name, *parts)
     source = f"time ratio x ratio of powers at full load; {power.source}; x/÷ {factor:.2f}"
     share = within(_above_idle(work, target, power.value) / power.value, factor, source)
     inputs = {"time": time, "power": power, "share": share}

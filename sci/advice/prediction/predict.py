@@ -22,7 +22,7 @@ from gramwatt.sci.advice.prediction.measurements import (
     table,
     title,
 )
-from gramwatt.sci.advice.prediction.ratio_range import within
+from gramwatt.sci.advice.prediction.ratio_range import either, within
 from gramwatt.sci.advice.prediction.serving import direct, serving_rows
 from gramwatt.sci.advice.prediction.specs import RATES, Specs, specs_of
 from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
@@ -109,15 +109,17 @@ def power_exponent(name: WorkloadClass | None) -> float:
     return MEMORY_BOUND_POWER if name in ("decode", "llm-serving") else 1.0
 
 
-def power_factor(name: WorkloadClass | None) -> float:
+def power_factor(name: WorkloadClass | None, *parts: Hardware) -> float:
     """x/÷ factor of board power that follows from rated powers by `power_exponent`.
 
-    Of its own class where that was measured, else of training. Small jobs take that of recommender
-    training, which runs at as small a share of rated power.
+    Of its own class where that was measured, else of training; wider for parts that were not
+    metered where few were. Small jobs take that of recommender training, which runs at as small a
+    share of rated power.
     """
-    measured = "recsys" if name == "small" else name
+    name = "recsys" if name == "small" else name
+    known = "full" if all((name, part.id) in _metered() for part in parts) else "full, new part"
     factors = _factors()
-    return factors.get((measured or "", "power", "full"), factors["training", "power", "full"])
+    return factors.get((name or "", "power", known), factors["training", "power", known])
 
 
 def wall_factor(name: WorkloadClass | None) -> float | None:
@@ -212,7 +214,7 @@ def _modelled(
     in_table = min(count for _, count in counts) >= FAMILIES_MEASURED
     factor = _range_factor(setting, specs_now, specs_target, in_table=in_table)
     if setting.precision is not None:  # the range of an unknown one holds all rates already
-        factor = math.exp(math.hypot(math.log(factor), (max(ratios) - min(ratios)) / 2))
+        factor = either(factor, ratios)
     if any(part.vendor not in _vendors()[name] for part in (now, target)):
         factor *= UNKNOWN_VENDOR
     source = f"{MODEL_SOURCE}, class {name}, 80 % within x/÷ {factor:.2f}"
@@ -232,7 +234,7 @@ def _benchmarked(
     """By the measured rates of both parts, with the range of parts outside the public table."""
     logs = measured.log_times
     factor = _range_factor(setting, specs_of(now), specs_of(target), in_table=False)
-    factor = math.exp(math.hypot(math.log(factor), (max(logs) - min(logs)) / 2))
+    factor = either(factor, logs)
     source = f"{'; '.join(measured.sources)}; 80 % within x/÷ {factor:.2f}"
     return Prediction(
         time=within(math.exp(sum(logs) / len(logs)), factor, source),
@@ -321,6 +323,16 @@ def _families() -> Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]:
         }
         for name, parts in found.items()
     }
+
+
+@cache
+def _metered() -> frozenset[tuple[str | None, str]]:
+    """Class and part of the rows with measured power of the board."""
+    return frozenset(
+        (row.workload_class, row.hardware)
+        for row in measurements()
+        if row.energy_scope == "board" and row.power_w
+    )
 
 
 @cache

@@ -8,10 +8,14 @@ roots of sums of squares. The corners of all inputs at once would say nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gramwatt.sci.base.quantity import Quantity, join_sources, weakest
+
+ONE_SIDED = 0.842 / 1.282
+"""Normal quantile of 80 % over that of 90 %: beyond the outer one of two ratios that lie far apart
+only one end of its range can be missed."""
 
 Values = Mapping[str, float]
 Formula = Callable[[Values], float]
@@ -46,6 +50,12 @@ def parted(product: Quantity, factor: Quantity) -> Quantity:
 def within(value: float, factor: float, source: str) -> Quantity:
     """A ratio with a range of x/÷ `factor`."""
     return Quantity(value, value / factor, value * factor, "1", "estimated", source)
+
+
+def either(factor: float, logs: Sequence[float]) -> float:
+    """The x/÷ factor around the mean of ratios of which one holds, each known to x/÷ `factor`."""
+    half = (max(logs) - min(logs)) / 2
+    return max(factor, math.exp(half + ONE_SIDED * math.log(factor)))
 
 
 def widened(ratio: Quantity, factor: float) -> Quantity:

@@ -15,6 +15,7 @@ RATES: Mapping[str, str] = {
     **dict.fromkeys(("fp16", "bf16", "mixed", "q4", "int4"), "half"),
     **dict.fromkeys(("fp8", "int8", "fp4"), "eighth"),
     **dict.fromkeys(("tf32", "fp32", "unstated"), "single"),
+    "fp32-cores": "plain",
 }
 """Which peak rate a precision runs at. Four-bit weights compute in half precision; FP4 results are
 few and count with the 8-bit rate. FP32 of measurements counts with TF32 where the part has it, as

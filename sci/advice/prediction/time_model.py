@@ -114,7 +114,7 @@ class TimeModel:
             return None
         level = slope * math.log(peak)
         level += self.terms[Term("bandwidth", name)] * math.log(part.bandwidth_gbs)
-        known = rate if len(setting.rates) == 1 else None
+        known = None if setting.precision is None else rate
         stack = setting.stack if setting.known == "full" else None
         return level + sum(
             self.terms.get(term, 0.0) for term in departures(name, stack, known, part.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,14 +12,14 @@ from gramwatt.sci.advice.prediction.measurements import measurements, title
 from gramwatt.sci.advice.prediction.specs import Specs, all_specs
 from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
 from gramwatt.sci.advice.request import CLASSES
-from tests.sci.advice.requests import CATALOG, H100, fits
+from tests.sci.advice.requests import CATALOG, H100, fits, judged
 
 SPECS = all_specs(CATALOG)
 SETTINGS = st.builds(
     Setting,
     st.sampled_from(sorted(FITTED_CLASSES)),
     st.sampled_from((None, "pytorch", "tuned", "llama.cpp")),
-    st.sampled_from((None, "fp16", "bf16", "tf32", "int8", "q4")),
+    st.sampled_from((None, "fp16", "bf16", "tf32", "fp32", "int8", "q4")),
 )
 PARTS = st.sampled_from(sorted(SPECS)).map(SPECS.__getitem__)
 MODEL = shipped_model()
@@ -43,6 +45,24 @@ def test_a_part_with_more_of_everything_is_never_predicted_slower(setting, tflop
     assert MODEL.log_time_ratio(setting, lesser, greater) <= 1e-12
 
 
+# Milliseconds of a forward pass in FP32 without TF32 (NeuSight): BERT-large, 16 x 512 tokens.
+FP32_MS = {
+    "nvidia-v100-pcie-32": 518.3,
+    "nvidia-a100-pcie-40": 396.5,
+    "nvidia-h100-sxm5-80": 136.8,
+    "nvidia-l4": 855.4,
+    "nvidia-t4": 1485.2,
+    "nvidia-p100-pcie-16": 904.7,
+}
+
+
+@pytest.mark.parametrize(("now", "target"), list(permutations(FP32_MS, 2)))
+def test_fp32_holds_what_was_measured_without_tf32(now, target):
+    asked = {"framework": "pytorch", "precision": "fp32", "workload_class": "batch-inference"}
+    time = judged(target, hardware=now, hours=1, zone="DE", **asked)["time_ratio"]
+    assert time["low"] <= FP32_MS[target] / FP32_MS[now] <= time["high"]
+
+
 @settings(max_examples=40)
 @given(st.floats(1e8, 1e12), st.floats(1.01, 10), st.sampled_from(("inference", "training")))
 def test_a_larger_model_never_fits_where_a_smaller_does_not(size, more, kind):
@@ -58,4 +78,4 @@ def test_measurements_hold_what_their_columns_say():
         assert row.units_per_s > 0
         assert row.use in ("time", "power", "none")
     ids = [row.id for row in measurements()]
-    assert len(ids) == len(set(ids)) == 1056 + 265
+    assert len(ids) == len(set(ids)) == 1056 + 265 + 98
