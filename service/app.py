@@ -13,6 +13,7 @@ from gramwatt.service import logs
 from gramwatt.service.api import (
     access,
     budgets,
+    comparisons,
     compat,
     estimates,
     health,
@@ -42,6 +43,7 @@ from gramwatt.service.usecases.rendering import render_in_child
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
     reports.routes,
+    comparisons.routes,
     estimates.routes,
     suggestions.routes,
     schedules.routes,

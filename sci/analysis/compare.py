@@ -8,13 +8,13 @@ The standard compares a baseline by the same methodology, with only the action d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.base.document import ConversionDoc, JobDoc, figure
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.grid.spread import at_equal_grid
 from gramwatt.sci.score.functional_unit import per_unit
 
@@ -22,6 +22,7 @@ _Term = Literal["energy", "intensity", "pue", "embodied", "units"]
 _Factors = Mapping[_Term, float]
 TERMS: tuple[_Term, ...] = get_args(_Term)
 """What a score is made of: E, I, PUE, M and R."""
+OPERATIONAL: tuple[_Term, ...] = ("energy", "intensity", "pue")
 SAME = {
     "standard": "the standard",
     "engine_version": "the engine's version",
@@ -64,16 +65,11 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
     has no score in the unit.
     """
     chosen = unit or before["sci"][0]["unit"]
-    sides = [_side(document, chosen) for document in (before, after)]
-    differences = _differences(before, after)
-    if differences:
-        raise ScoreError(
-            f"not comparable: {'; '.join(differences)} differ; score both in the same way",
-            code="not-comparable",
-        )
+    sides = [side_of(document, chosen) for document in (before, after)]
+    require_comparable(before, after)
     first, second = at_equal_grid(*(side.g_per_unit for side in sides))
     ratio = second.over(first, "1")
-    effects = _effects(*(side.factors() for side in sides))
+    effects = effects_of(*sides)
     return {
         "unit": chosen,
         "before": sides[0].to_doc(),
@@ -82,8 +78,18 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
         "ratio": ratio.to_doc(),
         "verdict": verdict(ratio),
         "effects_g_per_unit": {term: effects[term] for term in TERMS},
-        "moved": _moved(effects),
+        "moved": moved_most(effects),
     }
+
+
+def require_comparable(before: JobDoc, after: JobDoc) -> None:
+    """Raise ScoreError that lists every difference of method."""
+    differences = _differences(before, after)
+    if differences:
+        raise ScoreError(
+            f"not comparable: {'; '.join(differences)} differ; score both in the same way",
+            code="not-comparable",
+        )
 
 
 def verdict(ratio: Quantity) -> str:
@@ -126,35 +132,26 @@ def _factor(row: ConversionDoc) -> tuple[str, str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """One document with its R and C per R in the unit compared."""
+class Side:
+    """One job, or several runs together, with R, C per R and the terms in the unit compared."""
 
-    document: JobDoc
+    job_id: str
+    revision: int
     count: float
     g_per_unit: Quantity
+    factors: _Factors
 
     def to_doc(self) -> ComparedDoc:
+        """The side as JSON."""
         return {
-            "job_id": self.document["job_id"],
-            "revision": self.document["revision"],
+            "job_id": self.job_id,
+            "revision": self.revision,
             "count": self.count,
             "g_per_unit": self.g_per_unit.to_doc(),
         }
 
-    def factors(self) -> _Factors:
-        energy, embodied = self.document["energy_kwh"], self.document["embodied_g"]
-        assert energy is not None  # a score has both terms
-        assert embodied is not None
-        return {
-            "energy": energy["value"],
-            "intensity": self.document["method"]["intensity_g_per_kwh"]["value"],
-            "pue": self.document["method"]["pue"]["value"],
-            "embodied": embodied["value"],
-            "units": self.count,
-        }
 
-
-def _side(document: JobDoc, unit: str) -> _Side:
+def side_of(document: JobDoc, unit: str) -> Side:
     """The document in this unit; raises ScoreError when it has no score in it."""
     row = next((row for row in document["sci"] if row["unit"] == unit), None)
     if row is None:
@@ -164,7 +161,39 @@ def _side(document: JobDoc, unit: str) -> _Side:
         )
     if row["g_per_unit"] is None:
         raise ScoreError(f"job {document['job_id']!r} has no score", code="not-comparable")
-    return _Side(document, row["count"], _score(document, row["count"], unit))
+    energy, embodied = document["energy_kwh"], document["embodied_g"]
+    assert energy is not None  # a score has both terms
+    assert embodied is not None
+    factors: _Factors = {
+        "energy": energy["value"],
+        "intensity": document["method"]["intensity_g_per_kwh"]["value"],
+        "pue": document["method"]["pue"]["value"],
+        "embodied": embodied["value"],
+        "units": row["count"],
+    }
+    score = _score(document, row["count"], unit)
+    return Side(document["job_id"], document["revision"], row["count"], score, factors)
+
+
+def together(runs: Sequence[Side]) -> Side:
+    """Several runs as one: sum(C) / sum(R), with I and PUE as their sums have them."""
+    if len(runs) == 1:
+        return runs[0]
+    count = sum(run.count for run in runs)
+    whole = total(run.g_per_unit.scaled(run.count, "gCO2e") for run in runs)
+    assert whole is not None  # there are runs
+    energy = sum(run.factors["energy"] for run in runs)
+    joined = sum(run.factors["energy"] * run.factors["intensity"] for run in runs)
+    operational = sum(math.prod(run.factors[term] for term in OPERATIONAL) for run in runs)
+    factors: _Factors = {
+        "energy": energy,
+        "intensity": joined / energy if energy else 0.0,
+        "pue": operational / joined if joined else 1.0,
+        "embodied": sum(run.factors["embodied"] for run in runs),
+        "units": count,
+    }
+    unit = runs[0].g_per_unit.unit.removeprefix("gCO2e/")
+    return Side(runs[0].job_id, runs[0].revision, count, per_unit(whole, count, unit), factors)
 
 
 def _score(document: JobDoc, count: float, unit: str) -> Quantity:
@@ -175,10 +204,10 @@ def _score(document: JobDoc, count: float, unit: str) -> Quantity:
     return per_unit(operational + embodied, count, unit)
 
 
-def _effects(before: _Factors, after: _Factors) -> dict[str, float]:
-    """Effect of each term [g/unit], and of R on each half, which sum to the change."""
-    operational = _half(before, after, ("energy", "intensity", "pue"))
-    embodied = _half(before, after, ("embodied",))
+def effects_of(before: Side, after: Side) -> dict[str, float]:
+    """Effect of each term [g/unit], and of R on each half; those of `TERMS` sum to the change."""
+    operational = _half(before.factors, after.factors, OPERATIONAL)
+    embodied = _half(before.factors, after.factors, ("embodied",))
     return {
         **operational,
         **embodied,
@@ -206,7 +235,7 @@ def _half(before: _Factors, after: _Factors, terms: tuple[_Term, ...]) -> dict[s
     return effects
 
 
-def _moved(effects: Mapping[str, float]) -> str | None:
+def moved_most(effects: Mapping[str, float]) -> str | None:
     """The term with the largest effect per unit; more work takes more energy and hardware time."""
     per_unit = {
         "energy per unit": effects["energy"] + effects["units_operational"],

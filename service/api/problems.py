@@ -46,6 +46,7 @@ CODES: dict[str, tuple[int, str]] = {
     "conflict": (409, "The request does not fit the state of what it names."),
     "intervals-deleted": (409, "The job's intervals were deleted after the days they are kept."),
     "not-scorable": (409, "The job's records do not make a score yet."),
+    "not-comparable": (409, "The jobs were scored in different ways, or not in the unit."),
     "changed": (412, "The job is not the one of the If-Match header; get it again."),
     "body-too-large": (413, "The body is above the limit; send it in parts."),
     "unsupported-media-type": (415, "The body's Content-Type or encoding is not accepted."),

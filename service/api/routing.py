@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 from flask import Flask, Response, request
@@ -189,7 +189,8 @@ def _parameters(model: type[BaseModel]) -> dict[str, str | list[str]]:
         raise invalid("query", "is not UTF-8", "encoding") from None
     given: dict[str, str | list[str]] = {}
     for name, values in request.args.lists():
-        if name in model.model_fields and model.model_fields[name].default_factory is list:
+        field = model.model_fields.get(name)
+        if field is not None and get_origin(field.annotation) is list:
             given[name] = values
         elif len(values) > 1:
             raise invalid(f"query.{name}", "given more than once", "repeated")

@@ -8,6 +8,7 @@ import typer
 
 from gramwatt.service.cli import (
     budgets,
+    compare,
     corrections,
     database,
     export,
@@ -34,6 +35,8 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(planning.intensity)
     app.command()(jobs.jobs)
     app.command()(jobs.job)
+    app.command()(compare.compare)
+    app.command("assert")(compare.assert_)
     app.command()(corrections.rm)
     reports = typer.Typer(no_args_is_help=True, help="Write a report of a job or a month.")
     reports.command("job")(report.report_job)

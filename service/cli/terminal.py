@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from textwrap import TextWrapper
 
 from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.corrections import value_of
 from gramwatt.sci.analysis.compare import ComparisonDoc
+from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.base.document import CorrectionDoc, JobDoc, ModelDoc, WindowDoc
 from gramwatt.sci.base.formatting import (
     UNKNOWN,
@@ -122,6 +124,36 @@ def comparison_lines(found: ComparisonDoc) -> list[str]:
     ]
     rows.append(("What moved most", found["moved"] or "nothing"))
     return _aligned(rows)
+
+
+def runs_lines(found: RunsComparisonDoc) -> list[str]:
+    """Runs of two sides: each side, the ratio, the verdict in words, and each term's effect."""
+    unit, per = found["unit"], f"gCO2e/{found['unit']}"
+    rows = [
+        *_runs_rows("Before", found["before"], unit),
+        *_runs_rows("After", found["after"], unit),
+    ]
+    rows += [("Verdict", found["text"]), ("Ratio", _with_range(found["ratio"]))]
+    if found["repetition_ratio"] is not None:
+        rows.append(("  measurement", span_text(found["measurement_ratio"]) or "exact"))
+        rows.append(("  repetition", span_text(found["repetition_ratio"]) or "exact"))
+    rows.append(("Change", f"{found['change_g_per_unit']:+.3g} {per}"))
+    effects = found["effects_g_per_unit"]
+    least = 1e-9 * max(map(abs, effects.values()))  # less is the rounding of sums
+    rows += [
+        (f"  by {term}", f"{effect if abs(effect) > least else 0.0:+.3g} {per}")
+        for term, effect in effects.items()
+    ]
+    return _aligned(rows, shutil.get_terminal_size().columns)
+
+
+def _runs_rows(name: str, side: RunsDoc, unit: str) -> list[tuple[str, str]]:
+    runs = side["runs"]
+    what = f"job {runs[0]['job_id']}"
+    if len(runs) > 1:
+        what = f"{len(runs)} runs, {side['scatter'] or 0:.1%} apart (standard deviation)"
+    figure = f"{text(side['g_per_unit'])}, R = {count_text(side['count'])} {unit}"
+    return [(name, figure), ("", what)]
 
 
 def _aligned(rows: Sequence[tuple[str, str]], width: int | None = None) -> list[str]:

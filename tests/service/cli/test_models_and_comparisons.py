@@ -93,3 +93,51 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(jobs, arguments, cod
     done, out, err = gramwatt("job", *arguments)
     assert (done, out) == (code, "")
     assert said in err
+
+
+def test_repeated_runs_against_each_other_as_command_and_route(jobs):
+    code, out, err = gramwatt("compare", "job-a,job-b", "job-d", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [run["job_id"] for run in found["before"]["runs"]] == ["job-a", "job-b"]
+    # 2 x 30 images at 600 W for 3 minutes against 30 at 100 W; both halves have the same hardware.
+    assert (found["before"]["count"], found["after"]["count"]) == (60, 30)
+    assert sum(found["effects_g_per_unit"].values()) == pytest.approx(found["change_g_per_unit"])
+    assert (found["verdict"], found["moved"]) == ("lower", "energy per unit")
+    client = create_app(from_environment()).test_client()
+    route = "/v1/comparisons?before=job-a&before=job-b&after=job-d"
+    assert client.get(route).json == found
+    refused = client.get("/v1/comparisons?before=job-a&after=job-e")
+    assert (refused.status_code, refused.json["code"]) == (409, "not-comparable")
+    assert client.get("/v1/comparisons?before=job-a").status_code == 422
+    assert client.get("/v1/comparisons?before=job-a&after=job-z").json["code"] == "unknown-job"
+    text = gramwatt("compare", "job-a,job-b", "job-d")[1]
+    assert "2 runs, 0.0% apart" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("job-d", "--against", "job-a", "--max-increase", "5%"), 0, "passed: Carbon per unit is"),
+        (("job-a", "--against", "job-b"), 0, "passed: No reliable difference"),
+        (("job-a", "--against", "job-d", "--max-increase", "5%"), 1, "failed: Carbon per unit is"),
+        (("job-a", "--against", "job-d", "--max-increase", "1e5"), 0, "passed: Carbon per unit is"),
+        (("job-e", "--against", "job-a"), 1, "has no 'image'; it has picture"),
+        (("job-a",), 2, "--against REF"),
+        (("job-a", "--against", "job-d", "--max-increase", "much"), 2, "such as 5%"),
+        (("job-a", "--against", "job-d", "--max-increase", "-1"), 2, "such as 5%"),
+        (("job-a", "--against", ","), 2, "names no job"),
+    ],
+)
+def test_an_assertion_fails_only_where_the_increase_is_above_the_limit_for_certain(
+    jobs, arguments, code, said
+):
+    done, out, err = gramwatt("assert", *arguments)
+    assert done == code
+    assert said in out + err
+
+
+def test_an_assertion_is_about_the_newest_job_unless_another_is_named(jobs):
+    named = gramwatt("assert", "last", "--against", "job-a", "--json")
+    assert gramwatt("assert", "--against", "job-a", "--json") == named

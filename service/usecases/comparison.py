@@ -1,0 +1,21 @@
+"""Runs of two versions of a job against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gramwatt.sci.analysis.repeated import RunsComparisonDoc, compare_runs
+from gramwatt.service.container import Service
+from gramwatt.service.usecases.jobs import job_document
+
+
+def comparison(
+    service: Service, before: Sequence[str], after: Sequence[str], unit: str | None
+) -> RunsComparisonDoc:
+    """The jobs of `after` against those of `before`, with their newest scores.
+
+    Raises UnknownJobError, DeletedJobError, or ScoreError (`not-comparable`, or why a job has no
+    score).
+    """
+    sides = [[job_document(service, job_id).document for job_id in ids] for ids in (before, after)]
+    return compare_runs(sides[0], sides[1], unit)
