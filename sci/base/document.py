@@ -153,6 +153,22 @@ class StepsDoc(TypedDict):
     devices: list[DeviceStepsDoc]
 
 
+class IntensityUsedDoc(TypedDict):
+    """Intensity of one zone, quality and source over [start, end), as the score used it.
+
+    `points` is how many, `energy_j` what was joined with them, `g_per_kwh` their mean by that.
+    """
+
+    zone: str
+    start: str
+    end: str
+    quality: str
+    points: int
+    energy_j: float
+    g_per_kwh: float
+    source: str
+
+
 class SourceDoc(TypedDict):
     """An input of the score: what it is, and the figure with its range and source."""
 
@@ -284,6 +300,7 @@ class JobDoc(JobHead):
     method: MethodDoc
     series: list[SeriesPoint]
     steps: StepsDoc
+    intensity: list[IntensityUsedDoc]
     embodied_terms: list[EmbodiedTermDoc]
     lifetime_sensitivity: list[SensitivityDoc]
     memo: MemoDoc | None

@@ -23,6 +23,9 @@ OWN = ", in the hours "
 HOURLY_SPREAD = 0.1
 """Relative range of an hour's value as published: revisions moved annual means by 0 to 13 %
 (Electricity Maps, hourly files of 16 zones in 2023 and 2024 against later annual values)."""
+DERIVED_SPREAD = 0.3
+"""Relative range of an hour that is derived from generation by fuel: the factor of gas alone spans
+410 to 650 of 490 gCO2e/kWh (IPCC AR5, Annex III), and imports are left out."""
 WITHOUT_DATA = (0.65, 1.35)
 """Where the file was removed: hourly accounting differs from annual accounting by up to 30 to 35 %
 (Miller, Novan and Jenn 2022)."""

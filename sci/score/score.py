@@ -28,7 +28,7 @@ from gramwatt.sci.score.method import inputs, method, overlay_notices
 from gramwatt.sci.score.operational import DeviceEnergy, Site, join
 from gramwatt.sci.score.quality import conformance, quality
 from gramwatt.sci.score.supplementary import lifetime_sensitivity, market_based
-from gramwatt.sci.score.timeseries import days, series, steps
+from gramwatt.sci.score.timeseries import days, intensity_used, series, steps
 from gramwatt.sci.score.windows import grouped, window_notices, windows
 
 __all__ = ["ScoreContext", "score"]
@@ -71,6 +71,7 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
         "method": method(scored, figures, [row.unit for row in units]),
         "series": series(job, None if scored.place.nodes else scored.energy.track),
         "steps": steps(scored),
+        "intensity": intensity_used(scored.energy),
         "embodied_terms": [share.to_doc() for share in scored.embodied.shares],
         "lifetime_sensitivity": lifetime_sensitivity(scored.embodied, scored.operational_g, units),
         "memo": contract,

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
+from itertools import groupby
 
 from gramwatt.sci.base.days import by_day, day_of, shares
-from gramwatt.sci.base.document import DayDoc, DeviceStepsDoc, SeriesPoint, StepsDoc
+from gramwatt.sci.base.document import (
+    DayDoc,
+    DeviceStepsDoc,
+    IntensityUsedDoc,
+    SeriesPoint,
+    StepsDoc,
+)
 from gramwatt.sci.base.quantity import KINDS, Quantity, total
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
@@ -15,6 +22,7 @@ from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import format_time
 from gramwatt.sci.score.context import ScoredJob, doc
+from gramwatt.sci.score.operational import JobEnergy
 
 CHART_STEPS_S = (10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
 MAX_CHART_POINTS = 240
@@ -118,6 +126,37 @@ def _steps_crossed(
     while left < end:
         yield index, (min(end, left + step) - max(start, left)) / (end - start)
         index, left = index + 1, left + step
+
+
+def intensity_used(energy: JobEnergy) -> list[IntensityUsedDoc]:
+    """The intensity that energy was joined with, by zone, quality and source, in order of time.
+
+    Points that follow each other and are alike in these are one row.
+    """
+    used = ((energy.points[index], joules) for index, joules in sorted(energy.by_point.items()))
+    rows: list[IntensityUsedDoc] = []
+    for _, group in groupby(used, key=lambda pair: _provenance(pair[0])):
+        pairs = list(group)
+        joules = sum(of_point for _, of_point in pairs)
+        grams = sum(point.intensity.value * of_point for point, of_point in pairs)
+        first, last = pairs[0][0], pairs[-1][0]
+        rows.append(
+            {
+                "zone": first.zone,
+                "start": format_time(first.start),
+                "end": format_time(last.end),
+                "quality": first.quality,
+                "points": len(pairs),
+                "energy_j": joules,
+                "g_per_kwh": grams / joules if joules else first.intensity.value,
+                "source": first.intensity.source,
+            }
+        )
+    return rows
+
+
+def _provenance(point: IntensityPoint) -> tuple[str, str, str]:
+    return point.zone, point.quality, point.intensity.source
 
 
 def days(scored: ScoredJob) -> list[DayDoc]:

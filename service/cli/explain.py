@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypedDict
 
-from gramwatt.sci.base.document import DeviceDoc, EmbodiedTermDoc, JobDoc, SourceDoc
+from gramwatt.sci.base.document import (
+    DeviceDoc,
+    EmbodiedTermDoc,
+    IntensityUsedDoc,
+    JobDoc,
+    SourceDoc,
+)
 from gramwatt.sci.base.formatting import UNKNOWN, plain, text
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.units import J_PER_KWH
 
 
 class Explanation(TypedDict):
@@ -18,6 +25,7 @@ class Explanation(TypedDict):
     formula: str
     figures: dict[str, QuantityDoc | None]
     inputs: list[SourceDoc]
+    intensity: list[IntensityUsedDoc]
     notices: list[NoticeDoc]
     standard: str
     engine_version: str
@@ -44,6 +52,7 @@ DEVICE_FORMULAS = {
     "embodied_g": "M of a device = TE x TiR/EL x RR/ToR",
 }
 PREFIX = "devices."
+GRID_FIELDS = ("operational_g", "intensity_g_per_kwh")
 INPUTS: dict[str, tuple[str, ...]] = {
     "energy_kwh": ("energy of ",),
     "intensity_g_per_kwh": ("carbon intensity",),
@@ -80,6 +89,7 @@ def explain(document: JobDoc, field: str) -> Explanation:
         "formula": formula,
         "figures": figures,
         "inputs": _inputs(document, field),
+        "intensity": document["intensity"] if field in GRID_FIELDS else [],
         "notices": [n for n in document["notices"] if _concerns(n, field)],
         "standard": method["standard"],
         "engine_version": method["engine_version"],
@@ -97,6 +107,9 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     yield from (f"  {name:<32} {_cell(figure)}" for name, figure in answer["figures"].items())
     yield from ("", "Inputs:")
     yield from (f"  {row['what']:<32} {_cell(row['figure'])}" for row in answer["inputs"])
+    if answer["intensity"]:
+        yield from ("", "Intensity, as used:")
+        yield from map(_used, answer["intensity"])
     if answer["notices"]:
         yield from ("", "Notices:")
         yield from (f"  {n['code']}: {n['message']}" for n in answer["notices"])
@@ -104,6 +117,15 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     yield (
         f"Engine {answer['engine_version']}, catalog {answer['catalog_version']}, "
         f"{answer['standard']}"
+    )
+
+
+def _used(row: IntensityUsedDoc) -> str:
+    span = f"{row['start'][:16].replace('T', ' ')} to {row['end'][:16].replace('T', ' ')} UTC"
+    kwh = row["energy_j"] / J_PER_KWH
+    return (
+        f"  {row['zone']}  {span}  {row['quality']}  {row['g_per_kwh']:.4g} g/kWh  "
+        f"{kwh:.3g} kWh  {row['source']}"
     )
 
 

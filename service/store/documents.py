@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from gramwatt.sci.base.document import JobDoc, JobHead
 
-_OVER_TIME = ("series", "steps")
+_OVER_TIME = ("series", "steps", "intensity")
 """What is long in a job document and read only by the job's own report and exports."""
 
 _HEAD_FIELDS = tuple(JobHead.__annotations__)
@@ -31,6 +31,7 @@ _LISTS = (
     "devices",
     "notices",
     "series",
+    "intensity",
     "embodied_terms",
     "lifetime_sensitivity",
     "windows",
@@ -50,7 +51,8 @@ def to_text(document: object) -> str:
 def split_job(document: JobDoc) -> tuple[str, str]:
     """A job document as two texts: without what changes over time, and that part alone."""
     rest = {name: value for name, value in document.items() if name not in _OVER_TIME}
-    return to_text(rest), to_text({"series": document["series"], "steps": document["steps"]})
+    over_time = {name: value for name, value in document.items() if name in _OVER_TIME}
+    return to_text(rest), to_text(over_time)
 
 
 def read_job(text: str, series: str = "{}") -> JobDoc:

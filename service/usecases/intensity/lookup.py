@@ -8,12 +8,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Kind, Quantity
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
-from gramwatt.sci.grid.spread import HOURLY_SPREAD
+from gramwatt.sci.grid.spread import DERIVED_SPREAD, HOURLY_SPREAD
 from gramwatt.sci.grid.zones import UNIT, AnnualIntensity
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.intensity.points import DAY_S, DayOfPoints, SeriesName, days_of
+from gramwatt.service.usecases.intensity.points import (
+    DAY_S,
+    FINAL,
+    DayOfPoints,
+    SeriesName,
+    days_of,
+)
 
 FINEST = timedelta(minutes=5)
 """Every step is a whole number of these."""
@@ -43,7 +49,7 @@ class StoredIntensity:
         for left, right, value, quality, series in _values(days, start, end):
             if at < left:
                 found += self._annual.points(zone, at, left)
-            figure = Quantity.around(value, HOURLY_SPREAD, UNIT, "declared", _source(series))
+            figure = _figure(value, quality, series)
             found.append(
                 IntensityPoint(key, left, right, figure, quality, series.signal, series.basis)
             )
@@ -51,9 +57,21 @@ class StoredIntensity:
         return found if at >= end and found else [*found, *self._annual.points(zone, at, end)]
 
 
-def _source(series: SeriesName) -> str:
-    """One text for a whole series: its points share the error of their method."""
-    return f"{series.provider} values of {series.zone}, {series.signal}, {series.basis}"
+def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
+    """The figure of a point; those of a series have one source, and so share their error.
+
+    What a file says is declared by who imported it, what a provider published a catalog's figure.
+    """
+    derived = series.scope == "production" and series.basis == "lifecycle"
+    kind: Kind = "derived" if derived else "catalog" if series.licence else "declared"
+    if quality not in FINAL:
+        kind = "estimated"
+    parts = [series.zone, series.signal, series.basis]
+    parts += [f"{series.scope}-based"] if series.scope else []
+    parts += ["from generation by fuel, imports left out"] if derived else []
+    licence = f" ({series.licence})" if series.licence else ""
+    source = f"{series.provider} values of {', '.join(parts)}{licence}"
+    return Quantity.around(value, DERIVED_SPREAD if derived else HOURLY_SPREAD, UNIT, kind, source)
 
 
 def _values(days: Sequence[DayOfPoints], start: datetime, end: datetime) -> Iterator[_Value]:

@@ -296,3 +296,38 @@ def test_points_are_the_same_on_both_databases(service):
     values = [p["intensity_g_per_kwh"]["value"] for p in found["points"]]
     assert values == [0.1 + 0.2, 60.0]
     assert "uk" in json.dumps(found)
+
+
+def test_what_was_used_for_each_hour_is_listed(light, clock, local):
+    clock.now = START + 2 * HOUR
+    live = with_chain(light, local, "entsoe", "electricity-maps")
+    answers = {"/api": shaped("entsoe", [200.0])}
+    maps = shaped("electricity-maps", [300.0, 310.0], estimated=(1,))
+    local.answer = lambda path, *_: (200, {}, answers.get(path, maps))
+    ingest(live, "job-1", lines(job()))
+    refresh(live)
+    rescore(live)
+    annual = live.catalog.zone("DE").intensity.value
+    rows = scored(live)["intensity"]
+    shown = [(row["start"][11:16], row["end"][11:16], row["quality"]) for row in rows]
+    assert shown == [
+        ("10:30", "11:00", "measured"),
+        ("11:00", "12:00", "estimated"),
+        ("12:00", "12:30", "annual"),
+    ]
+    # 1 kWh an hour.
+    assert [row["energy_j"] for row in rows] == pytest.approx([1.8e6, 3.6e6, 1.8e6])
+    assert [row["g_per_kwh"] for row in rows] == pytest.approx([200, 310, annual])
+    assert rows[0]["source"].startswith(
+        "entsoe values of DE, average, lifecycle, production-based, from generation by fuel, "
+        "imports left out (ENTSO-E's terms"
+    )
+    assert rows[1]["source"] == (
+        "electricity-maps values of DE, average, lifecycle, consumption-based "
+        "(by contract with Electricity Maps)"
+    )
+    from gramwatt.service.cli.explain import explain
+    from gramwatt.service.usecases.jobs import job_document
+
+    text = explain(job_document(live, "job-1").document, "intensity_g_per_kwh")["text"]
+    assert "DE  2026-01-05 11:00 to 2026-01-05 12:00 UTC  estimated  310 g/kWh  1 kWh" in text
