@@ -43,6 +43,10 @@ WORLD = (
     "figures below are not an SCI score: name the zone or cloud region to get one."
 )
 PROVISIONAL = "The job had not ended when this was made: every figure is provisional."
+NOT_FINAL = (
+    "Provisional: grid intensity of the job's hours is partly estimated or annual, and is asked for "
+    "again until 7 days after its end. A score that changes is a new revision."
+)
 SYNTHETIC = (
     "Readings of this job come from a synthetic or replayed meter, not from hardware. The figures "
     "below are not an SCI score."
@@ -124,9 +128,11 @@ def _subtitle(document: JobDoc) -> str:
     state = document["state"]
     if document["exit_code"]:
         state = f"{state} with exit code {document['exit_code']}"
+    status = "provisional" if document["provisional"] else "final"
     return (
         f"Job {document['job_id']} in project {_short(document['project'])}, {state}; started "
-        f"{_moment(document['started_at'])}, took {duration(document['duration_s'])}."
+        f"{_moment(document['started_at'])}, took {duration(document['duration_s'])}. "
+        f"Revision {document['revision']}, {status}."
     )
 
 
@@ -139,7 +145,8 @@ def _warnings(document: JobDoc) -> list[Block]:
     if document["zone"] is None:
         blocks.append(NoticeBlock("warning", "zone-unknown", WORLD))
     if document["provisional"]:
-        blocks.append(NoticeBlock("warning", "", PROVISIONAL))
+        text = PROVISIONAL if document["state"] == "running" else NOT_FINAL
+        blocks.append(NoticeBlock("warning", "", text))
     if any(notice["code"] == "meter-synthetic" for notice in document["notices"]):
         blocks.append(NoticeBlock("warning", "meter-synthetic", SYNTHETIC))
     if document["excluded"] is not None:

@@ -33,6 +33,7 @@ PUE_MAX = 5.0
 class Config:
     """Every setting of one job with its origin; `notices` lists what was wrong and ignored.
 
+    `cloud_metadata` allows to ask the cloud for the region where no place is given,
     `units` are the declared functional units, `spool_limit_mb` the most the spool may hold [MB],
     `lifetime_years` the devices' expected life EL [years], None for the engine's default,
     `overlay` the file of the user's own catalog entries, None for overlay.toml in `home` if any.
@@ -44,6 +45,7 @@ class Config:
     units: tuple[str, ...] = ()
     region: str | None = None
     zone: str | None = None
+    cloud_metadata: bool = False
     pue: float | None = None
     model_id: str | None = None
     server: str | None = None
@@ -289,6 +291,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "unit": _units,
     "region": _text,
     "zone": _text,
+    "cloud_metadata": flag,
     "pue": _pue,
     "model_id": _text,
     "server": _url,

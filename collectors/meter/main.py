@@ -13,6 +13,7 @@ import os
 import selectors
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -283,9 +284,23 @@ def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[
 
 def _config(start: dict[str, Any]) -> Config:
     try:
-        return consistent(resolve(start.get("args") or {}, dict(os.environ), _cwd()))
+        environ = dict(os.environ)
+        return _placed(consistent(resolve(start.get("args") or {}, environ, _cwd())), environ)
     except Exception:  # a setting must not cost the job its measurement
         return Config()
+
+
+def _placed(config: Config, environ: dict[str, str]) -> Config:
+    """The configuration with the cloud's region, where no place is given and the user allows it."""
+    if config.zone or config.region or not config.cloud_metadata:
+        return config
+    from gramwatt.collectors.common.cloud import cloud_region
+
+    region = cloud_region(environ)
+    if region is None:
+        return config
+    tags = {"region_source": "cloud metadata", **config.tags}
+    return replace(config, region=region, tags=tags)
 
 
 def _cwd() -> Path | None:

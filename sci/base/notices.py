@@ -43,6 +43,7 @@ CODES: dict[str, str] = {
     "records-refused": "Stored lines state what no device can do; they are left out.",
     "identity-conflict": "Two lines with the same identity disagree.",
     "place-conflict": "A node's zone is stated in two ways or not at all.",
+    "zone-alternative": "Sources put the cloud region into different grid zones.",
     "zones-several": "Nodes of the job are in different zones, each counted in its own.",
     "pue-several": "Nodes of the job have different PUE, each counted with its own.",
     "no-reliable-gain": "Waiting or moving has no gain that can be relied on.",

@@ -87,6 +87,7 @@ def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
     notices: list[Notice] = []
     found = _known_region(asked.region, catalog, notices)
     key = _known_zone(asked.zone, found, catalog, notices)
+    notices += _alternative(found, catalog) if found and not asked.zone else []
     faults: tuple[str, ...] = ()
     if key is None:
         notices.append(Notice("zone-unknown", CODES["zone-unknown"], "operational_g"))
@@ -96,6 +97,16 @@ def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
         notices.append(Notice("pue-undeclared", CODES["pue-undeclared"], "operational_g"))
     supply: Supply = catalog.zone(key).supply if key else "grid"
     return Place(key, found, figure, tuple(notices), faults, deviations, supply)
+
+
+def _alternative(region: Region, catalog: Catalog) -> list[Notice]:
+    """Both zones of a region that sources put into different ones, with their annual values."""
+    if region.zone_other is None:
+        return []
+    rows = [catalog.zone(key) for key in (region.zone, region.zone_other)]
+    used, other = (f"{row.zone} ({row.intensity.value:.0f} gCO2e/kWh a year)" for row in rows)
+    text = f"{region.id} lies in {used}, by another source in {other}: {rows[0].zone} is used."
+    return [Notice("zone-alternative", text, "operational_g")]
 
 
 def _contradiction(zone: str | None, place: Place, catalog: Catalog) -> str | None:

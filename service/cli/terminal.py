@@ -178,8 +178,8 @@ def _warnings(document: JobDoc) -> list[tuple[str, str]]:
 def _state(document: JobDoc) -> str:
     code = document["exit_code"]
     ended = f", exit code {code}" if code is not None else ""
-    provisional = ", provisional" if document["provisional"] else ""
-    return f"{document['state']}{ended}, revision {document['revision']}{provisional}"
+    status = "provisional" if document["provisional"] else "final"
+    return f"{document['state']}{ended}, revision {document['revision']}, {status}"
 
 
 def _with_range(figure: QuantityDoc | None) -> str:

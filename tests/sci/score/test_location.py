@@ -254,3 +254,25 @@ def test_the_meters_own_remark_suffices_to_make_it_no_sci():
     doc = scored({"zone": "FR", "pue": 1.1, "notices": (said,)})
     assert doc["conformance"] == "not-sci"
     assert codes(doc).count("meter-synthetic") == 1
+
+
+def test_both_zones_of_a_region_are_shown_where_sources_differ():
+    """us-west-2: PACW by Electricity Maps, BPAT by the Green Software Foundation's table."""
+    doc = scored({"region": "aws:us-west-2", "zone": None, "pue": 1.1})
+    (notice,) = [n for n in doc["notices"] if n["code"] == "zone-alternative"]
+    used, other = (f"{intensity(zone):.0f}" for zone in ("US-NW-PACW", "US-NW-BPAT"))
+    assert notice["message"] == (
+        f"aws:us-west-2 lies in US-NW-PACW ({used} gCO2e/kWh a year), by another source in "
+        f"US-NW-BPAT ({other} gCO2e/kWh a year): US-NW-PACW is used."
+    )
+    assert doc["zone"] == "US-NW-PACW"
+    declared = scored({"region": "aws:us-west-2", "zone": "US-NW-BPAT", "pue": 1.1})
+    assert "zone-alternative" not in codes(declared)
+    assert "zone-alternative" not in codes(scored({"region": "aws:us-east-1", "zone": None}))
+
+
+@pytest.mark.parametrize(
+    "region", [region.id for region in CATALOG.all_regions() if region.zone_other]
+)
+def test_every_other_zone_is_known(region):
+    assert "zone-alternative" in codes(scored({"region": region, "zone": None}))
