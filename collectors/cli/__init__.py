@@ -1,4 +1,4 @@
-"""The command `gramwatt`: run, sync, doctor, config, catalog, estimate and suggest.
+"""The command `gramwatt`: run, top, sync, doctor, config, catalog, estimate and suggest.
 
 `app.build_app` makes the app with `run`, `sync`, `config` and `doctor`; `catalog.add_catalog`,
 `estimate.add_estimate`, `suggest.add_suggest` and the service add theirs. `run.measure` runs the

@@ -1,4 +1,4 @@
-"""The commands `run`, `sync`, `config` and `doctor`; other packages add theirs to the same app."""
+"""The commands `run`, `sync`, `config` and `doctor`; others add theirs to the same app."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from gramwatt.collectors.cli.exit_codes import FAILED, SIGNAL_BASE, USAGE, not_started
 from gramwatt.collectors.cli.names import command_name
+from gramwatt.collectors.cli.top import top
 from gramwatt.collectors.client.client import quiet
 from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message
@@ -46,7 +47,7 @@ PASS_ON = {
 }
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 ORDER = (
-    *("run", "jobs", "job", "rm", "report", "export", "import"),
+    *("run", "top", "jobs", "job", "compare", "assert", "rm", "report", "export", "import"),
     *("estimate", "suggest", "plan", "intensity", "budget", "calibrate", "catalog"),
     *("doctor", "config", "demo", "sync"),
     *("serve", "login", "key", "scheduler", "db"),
@@ -86,6 +87,7 @@ def build_app(store: Callable[[], Store | None]) -> typer.Typer:
     _add_sync(app, store)
     app.command(name="config")(show_config)
     app.command()(doctor)
+    app.command()(top)
     return app
 
 

@@ -64,9 +64,8 @@ def assert_(
     if as_json:
         print_json({"passed": not failed, "max_increase": limit, "comparison": found})
     else:
-        print(
-            f"{'failed' if failed else 'passed'}: {found['text']} Allowed: up to {100 * limit:g} % more."
-        )
+        word = "failed" if failed else "passed"
+        print(f"{word}: {found['text']} Allowed: up to {100 * limit:g}% more.")
     if failed:
         raise typer.Exit(1)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gramwatt.collectors.journal.sync import Store
 
-COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor"})
+COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
-    {"jobs", "job", "rm", "report", "export", "import", "plan", "budget", "demo"}
+    {"jobs", "job", "compare", "assert", "rm", "report", "export", "import", "plan", "budget", "demo"}
     | {"serve", "login", "key", "scheduler", "db"}
 )
 

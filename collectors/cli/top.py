@@ -1,0 +1,187 @@
+"""The command `gramwatt top`: what the running jobs of this machine draw and emit now."""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gramwatt.collectors.journal.live import LiveJob
+
+NONE = "No job runs on this machine. Run one under the meter: gramwatt run -- python train.py"
+KEYS = "q quits"
+TITLES = ("Time", "Power", "CO2e/h", "Units/s", "Use")
+STALE_S = 120.0
+"""A newest reading older than this is said to be [s]: meters write every 10 s."""
+
+
+def top(
+    interval: Annotated[
+        float, typer.Option(min=1, max=3600, help="Seconds between two readings.")
+    ] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Show power, gCO2e per hour and units per second of the running jobs.
+
+    Read from the journals that the meters of this machine write, whether
+    they are sent to a server or not. q or Ctrl-C ends it; in a pipe it
+    prints one table.
+    """
+    if as_json:
+        print(json.dumps({"jobs": [_document(job) for job in _jobs()]}, indent=2, allow_nan=False))
+        return
+    with suppress(KeyboardInterrupt):
+        if once or not sys.stdout.isatty():
+            from rich.console import Console
+
+            Console().print(_table(_jobs()))
+        else:
+            _follow(interval)
+
+
+def _jobs() -> list[LiveJob]:
+    from gramwatt.collectors.common.config import resolve
+    from gramwatt.collectors.journal.live import live_jobs
+    from gramwatt.collectors.journal.spool import usable_home
+
+    config = resolve()
+    return live_jobs(usable_home(config.home), config, datetime.now(UTC))
+
+
+def _follow(interval_s: float) -> None:
+    """Show the table again and again until q is typed."""
+    from rich.live import Live
+
+    with _typed() as typed, Live(_table(_jobs()), screen=True, auto_refresh=False) as live:
+        while not typed(interval_s):
+            live.update(_table(_jobs()), refresh=True)
+
+
+@contextmanager
+def _typed() -> Iterator[Any]:
+    """A function that waits so many seconds [s] and says whether q was typed."""
+    if not sys.stdin.isatty():
+        yield lambda wait_s: bool(time.sleep(wait_s))
+        return
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        yield lambda wait_s: _quits(descriptor, wait_s)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _quits(descriptor: int, wait_s: float) -> bool:
+    import os
+
+    end = time.monotonic() + wait_s
+    while (left_s := end - time.monotonic()) > 0:
+        if select.select([descriptor], [], [], left_s)[0]:
+            typed = os.read(descriptor, 64)
+            if not typed or b"q" in typed.lower():
+                return True
+    return False
+
+
+def _table(jobs: Sequence[LiveJob]) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    if not jobs:
+        return Text(NONE)
+    rows = [_cells(job) for job in jobs] + ([_sums(jobs)] if len(jobs) > 1 else [])
+    # What a name is cut to is left to rich; the figures are never cut.
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
+    table.add_column("Job", no_wrap=True, overflow="ellipsis", ratio=1)
+    for n, title in enumerate(TITLES, start=1):
+        least = max(len(title), *(len(row[n]) for row in rows))
+        table.add_column(title, justify="right", no_wrap=True, min_width=least)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    notes = [Text(line) for line in _notes(jobs)]
+    return Group(table, *notes)
+
+
+def _cells(job: LiveJob) -> list[str]:
+    from gramwatt.sci.base.formatting import ascii_units, number, percent, value_text
+
+    name = " ".join("".join(c if c.isprintable() else " " for c in job.name).split())
+    rate = "-"
+    if job.units_per_s is not None:
+        rate = ascii_units(f"{number(job.units_per_s, 3)} {(job.unit or '')[:12]}")
+    return [
+        f"{name or job.job_id}{'' if job.sci else '*'}",
+        _length(job.duration_s),
+        ascii_units(value_text(job.power_w.to_doc())) if job.power_w else "-",
+        _carbon(job),
+        rate,
+        ascii_units(percent(job.utilisation)) if job.utilisation is not None else "-",
+    ]
+
+
+def _carbon(job: LiveJob) -> str:
+    """The rate with its range in g/h, or in kg/h where that is shorter."""
+    from gramwatt.sci.base.formatting import ascii_units, text
+
+    if job.g_per_h is None:
+        return "-"
+    return ascii_units(text(job.g_per_h.to_doc())).replace(" CO2e/h", "")
+
+
+def _sums(jobs: Sequence[LiveJob]) -> list[str]:
+    """Power and carbon of all jobs, where those of each are known."""
+    from gramwatt.sci.base.formatting import ascii_units, text, value_text
+    from gramwatt.sci.base.quantity import total
+
+    known_w = [job.power_w for job in jobs if job.power_w]
+    known_g = [job.g_per_h for job in jobs if job.g_per_h]
+    power = total(known_w) if len(known_w) == len(jobs) else None
+    grams = total(known_g) if len(known_g) == len(jobs) else None
+    return [
+        f"all {len(jobs)}",
+        "",
+        ascii_units(value_text(power.to_doc())) if power else "-",
+        ascii_units(text(grams.to_doc())).replace(" CO2e/h", "") if grams else "-",
+        "",
+        "",
+    ]
+
+
+def _notes(jobs: Sequence[LiveJob]) -> list[str]:
+    lines = []
+    if any(not job.sci for job in jobs):
+        lines.append("* no SCI: no grid zone is known, or a meter is synthetic")
+    old = [job.age_s for job in jobs if job.age_s is not None and job.age_s > STALE_S]
+    if old:
+        lines.append(f"the oldest of the newest readings is {_length(max(old))} old")
+    lines.append(f"{datetime.now(UTC):%H:%M:%S} UTC; {KEYS}")
+    return lines
+
+
+def _length(seconds: float) -> str:
+    from gramwatt.sci.base.formatting import ascii_units, duration
+
+    return ascii_units(duration(max(0.0, float(round(seconds)))))
+
+
+def _document(job: LiveJob) -> dict[str, Any]:
+    found = job._asdict()
+    for name in ("power_w", "g_per_h"):
+        found[name] = found[name].to_doc() if found[name] else None
+    return found

@@ -1,0 +1,141 @@
+"""Running jobs of this machine, read from their open journals: power, carbon rate, work rate."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from gramwatt.collectors.common.catalogs import user_catalog
+from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.sci.base.document import JobDoc, figure
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.units import h_from_s
+from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.records import CountRecord, readable
+from gramwatt.sci.score.context import annual_context
+from gramwatt.sci.score.score import score
+
+RECENT = timedelta(minutes=6)
+"""A device whose newest reading is older than the job's by more than the longest interval, 5 min,
+draws no power now."""
+WATTS_PER_KW = 1000.0
+
+
+class LiveJob(NamedTuple):
+    """A running job: power [W] of its newest readings, carbon [gCO2e/h] and work [units/s] of now.
+
+    What is not known is None. `age_s` is how old the newest reading is [s].
+    """
+
+    job_id: str
+    name: str
+    duration_s: float
+    age_s: float | None
+    power_w: Quantity | None
+    g_per_h: Quantity | None
+    unit: str | None
+    units_per_s: float | None
+    utilisation: float | None
+    sci: bool
+
+
+def live_jobs(home: Path, config: Config, now: datetime) -> list[LiveJob]:
+    """The jobs whose meters write in this home, wherever they send it; the newest first."""
+    folders: dict[str, list[SpoolFolder]] = defaultdict(list)
+    for folder in spool.folders(home):
+        if folder.is_live():
+            folders[folder.job_id].append(folder)
+    found = [_live_job(job_id, parts, config, now) for job_id, parts in folders.items()]
+    return sorted((one for one in found if one), key=lambda one: one.duration_s)
+
+
+def _live_job(
+    job_id: str, folders: Sequence[SpoolFolder], config: Config, now: datetime
+) -> LiveJob | None:
+    """The job; None while its journal has no whole line that says what it is."""
+    lines = chain.from_iterable(folder.lines() for folder in folders)
+    try:
+        job = merge(readable(lines))
+        document = score(job, annual_context(user_catalog(config), config.lifetime_years))
+    except GramwattError:
+        return None
+    read = [device.intervals[-1].end for device in job.devices if device.intervals]
+    power_w = _power(job, document, max(read)) if read else None
+    unit, rate = _work(job.counts, now)
+    return LiveJob(
+        job_id,
+        document["name"],
+        (now - job.started_at).total_seconds(),
+        (now - max(read)).total_seconds() if read else None,
+        power_w,
+        _carbon(document, power_w),
+        unit,
+        rate,
+        _utilisation(job, max(read)) if read else None,
+        document["conformance"] != "not-sci",
+    )
+
+
+def _power(job: MergedJob, document: JobDoc, newest: datetime) -> Quantity | None:
+    """Mean power over each device's newest interval [W], as uncertain as the job's energy."""
+    energy = document["energy_kwh"]
+    last = [d.intervals[-1] for d in job.devices if d.intervals]
+    lengths = [(one, (one.end - one.start).total_seconds()) for one in last]
+    watts = math.fsum(
+        one.energy_j / length_s
+        for one, length_s in lengths
+        if length_s and newest - one.end <= RECENT
+    )
+    if energy is None or not energy["value"]:
+        return None
+    whole = Quantity(watts, watts, watts, "W", energy["kind"], energy["source"])
+    return whole.ranged(energy["low"] / energy["value"], energy["high"] / energy["value"])
+
+
+def _carbon(document: JobDoc, power_w: Quantity | None) -> Quantity | None:
+    """The power now times I and PUE, and the embodied carbon of an hour [gCO2e/h]."""
+    embodied, duration_s = figure(document, "embodied_g"), document["duration_s"]
+    if power_w is None or embodied is None or not duration_s:
+        return None
+    method = document["method"]
+    per_h = "gCO2e/h"
+    intensity = Quantity.from_doc(method["intensity_g_per_kwh"])
+    pue = Quantity.from_doc(method["pue"])
+    used = power_w.scaled(1 / WATTS_PER_KW, "kW").times(intensity, per_h).times(pue, per_h)
+    return used + embodied.scaled(1 / h_from_s(duration_s), per_h)
+
+
+def _work(counts: Sequence[CountRecord], now: datetime) -> tuple[str | None, float | None]:
+    """The unit counted most lately, and its amount per second over the past minutes [1/s].
+
+    None while it has been counted once and at one moment only.
+    """
+    if not counts:
+        return None, None
+    last = max(counts, key=lambda count: count.at)
+    recent = [c for c in counts if c.unit == last.unit and now - c.at <= RECENT]
+    if not recent:
+        return last.unit, 0.0
+    begins = min(count.since or count.at for count in recent)
+    length_s = (last.at - begins).total_seconds()
+    amount = math.fsum(count.amount for count in recent)
+    return last.unit, amount / length_s if length_s > 0 else None
+
+
+def _utilisation(job: MergedJob, newest: datetime) -> float | None:
+    """Mean utilisation of the accelerators over their newest intervals; None without one."""
+    last = [d.intervals[-1] for d in job.devices if d.intervals]
+    used = [
+        one.utilisation_mean
+        for one in last
+        if one.utilisation_mean is not None and newest - one.end <= RECENT
+    ]
+    return math.fsum(used) / len(used) if used else None
