@@ -46,6 +46,7 @@ def revision_change(before: JobDoc, after: JobDoc) -> RevisionChangeDoc:
         *_knowledge(before, after),
         *_versions(before, after),
         *_figures(before, after),
+        *_different("status", _status(before), _status(after)),
     ]
     change = _total_change(before["total_g"], after["total_g"])
     head = _total_text(before["total_g"], after["total_g"], change)
@@ -92,10 +93,12 @@ def _declared(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
         yield from _different("zone", before["zone"], after["zone"])
 
 
+def _status(document: JobDoc) -> str:
+    return "provisional" if document["provisional"] else "final"
+
+
 def _knowledge(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
     """How well the grid's intensity is known: what most energy gained, and what it lost."""
-    statuses = ("provisional" if side["provisional"] else "final" for side in (before, after))
-    yield from _different("status", *statuses)
     old, new = (side["data_quality"]["intensity"] for side in (before, after))
     gained = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in (*old, *new)}
     if gained and max(gained.values()) > LEAST_SHARE and before["zone"] == after["zone"]:

@@ -96,8 +96,9 @@ def in_steps(
 ) -> Values:
     """The readings within [start, end) as values in steps, in whatever order they come.
 
-    Of several for one step the last counts, as providers append what they revised. Raises
-    AnswerError for a value or a time that cannot be.
+    A step that ends later is left out: what is said of it before it is over may change. Of several
+    for one step the last counts, as providers append what they revised. Raises AnswerError for a
+    value or a time that cannot be.
     """
     if step_s <= 0 or step_s % FIVE_MINUTES_S or DAY_S % step_s:
         raise AnswerError(f"steps of {step_s} s are no whole number of 5 minutes, or of a day's")
@@ -106,7 +107,7 @@ def in_steps(
     for reading in readings:
         if (reading.start.timestamp()) % step_s:
             raise AnswerError(f"{reading.start} does not begin a step of {step_s} s")
-        if not start - step < reading.start < end:
+        if not start - step < reading.start <= end - step:
             continue
         if reading.value is None:
             found.pop(reading.start, None)

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.service.container import Service
-from gramwatt.service.providers.chain import is_live
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.intensity.points import FINAL
 
@@ -31,6 +30,10 @@ def when_better_known(service: Service, document: JobDoc, *, first: bool) -> int
     if ended is None or not set(shares) - set(FINAL):
         return None
     settings = service.config.intensity
+    if not any(settings.chains.values()):
+        return None
+    from gramwatt.service.providers.chain import is_live  # loads an HTTP client
+
     zones = (service.catalog.zone(zone).zone for zone in document["method"]["zones"])
     if not any(is_live(settings, zone) for zone in zones):
         return None

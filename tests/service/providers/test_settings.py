@@ -23,7 +23,7 @@ def test_without_a_setting_nobody_is_asked():
 def test_every_provider_with_a_key_is_asked_and_those_without_one_where_they_are_named():
     keys = {"EIA_KEY": "a", "ENTSOE_KEY": "b", "ELECTRICITY_MAPS_KEY": "c", "WATTTIME_KEY": "d"}
     assert chain(**keys) == ["electricity-maps", "entsoe", "watttime"]
-    assert chain("US-TEX-ERCO", **keys) == ["electricity-maps", "eia", "watttime"]
+    assert chain("US-TEX-ERCO", **keys) == ["electricity-maps", "eia"]
     assert chain("GB", INTENSITY="uk") == ["uk"]
     assert chain("DK-DK1", INTENSITY="energinet,uk") == ["energinet"]
 

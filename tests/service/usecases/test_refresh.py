@@ -174,7 +174,7 @@ def test_a_job_that_comes_in_late_is_asked_about_once(light, clock, local):
 
 
 def test_the_chain_decides_and_the_next_one_fills_what_the_first_leaves_out(light, clock, local):
-    clock.now = START + 2 * HOUR
+    clock.now = START + 3 * HOUR
     live = with_chain(light, local, "entsoe", "electricity-maps")
     entsoe, maps = shaped("entsoe", [200.0]), shaped("electricity-maps", [300.0, 310.0, 320.0])
 
@@ -194,7 +194,7 @@ def test_the_chain_decides_and_the_next_one_fills_what_the_first_leaves_out(ligh
 
 
 def test_a_provider_that_fails_is_passed_over(light, clock, local):
-    clock.now = START + 2 * HOUR
+    clock.now = START + 3 * HOUR
     live = with_chain(light, local, "entsoe", "electricity-maps")
     maps = shaped("electricity-maps", [300.0, 310.0, 320.0])
     local.answer = lambda path, *_: (500, {}, b"") if path == "/api" else (200, {}, maps)
@@ -299,7 +299,7 @@ def test_points_are_the_same_on_both_databases(service):
 
 
 def test_what_was_used_for_each_hour_is_listed(light, clock, local):
-    clock.now = START + 2 * HOUR
+    clock.now = START + 3 * HOUR
     live = with_chain(light, local, "entsoe", "electricity-maps")
     answers = {"/api": shaped("entsoe", [200.0])}
     maps = shaped("electricity-maps", [300.0, 310.0], estimated=(1,))
