@@ -22,6 +22,8 @@ WIDTH, HEIGHT, BAR_HEIGHT = 700, 230, 26
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _LEGEND = {"orient": "top", "direction": "horizontal", "symbolType": "square", "symbolSize": 90}
+ESTIMATED_OPACITY = 0.45
+"""What a model says, beside what was read or published."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -78,7 +80,7 @@ def columns(
 
 
 def ranked(rows: Rows) -> dict[str, Any]:
-    """Horizontal bars of shares: `rows` hold `name`, `share` (0 to 1) and `label`."""
+    """Horizontal bars of shares: `rows` hold `name`, `share` (0 to 1), `label` and `estimated`."""
     names = [row["name"] for row in rows]
     share = {
         "field": "share",
@@ -94,7 +96,11 @@ def ranked(rows: Rows) -> dict[str, Any]:
         "sort": names,
         "axis": {"domain": False, "ticks": False, "labelPadding": 8, "minExtent": 170},
     }
-    bar = {"mark": {"type": "bar", "color": PALETTE[0], "height": 13}}
+    light = {"condition": {"test": "datum.estimated", "value": ESTIMATED_OPACITY}, "value": 1}
+    bar = {
+        "mark": {"type": "bar", "color": PALETTE[0], "height": 13},
+        "encoding": {"fillOpacity": light},
+    }
     text = {"align": "left", "dx": 5, "type": "text"}
     label = {"mark": text, "encoding": {"text": {"field": "label", "type": "nominal"}}}
     return {

@@ -6,13 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gramwatt.reports.charts import FAINT, INK, PALETTE, WIDTH, Rows
+from gramwatt.reports.charts import ESTIMATED_OPACITY, FAINT, INK, PALETTE, WIDTH, Rows
 
 ROW_HEIGHT = 46
 """Height of a row of the waterfall [px]."""
 POWER_HEIGHT, LINE_HEIGHT = 130, 55
 """Heights of the panels over time [px]."""
-ESTIMATED_OPACITY = 0.45
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _ROOM = 1.5
 """The axis of the waterfall over its widest range, so that there is room for the figures."""

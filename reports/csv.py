@@ -8,9 +8,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from typing import cast
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.base.document import JobHead, MonthDoc, MonthTotals, QualityDoc
+from gramwatt.sci.base.month_rows import AdviceRow, FollowedRow
 from gramwatt.sci.base.quantity import QuantityDoc
 
 HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")
@@ -45,6 +47,8 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
         yield "day", day["day"], "embodied_g", day["embodied_g"]
     for job in document["top_jobs"]:
         yield from _terms("job", job["job_id"], job)
+    yield from _beside(document)
+    yield from _accounts(document)
     for saving in document["suggestions"]:
         what = f"{saving['job_id']}/{saving['action']}"
         what += f"/{saving['target']}" if saving["target"] else ""
@@ -60,6 +64,71 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
         yield "excluded", left_out["job_id"], left_out["reason"], 1.0
     yield "deleted", document["month"], "jobs", float(document["deleted"])
     yield from _quality(document["data_quality"])
+
+
+def _beside(document: MonthDoc) -> Iterable[Row]:
+    """The change by effect, the trend, budgets, models and grouped advice."""
+    month = document["month"]
+    for name, figure in (document["change_parts"] or {}).items():
+        yield "change", month, name, cast(QuantityDoc, figure)
+    for row in document["trend"]:
+        yield "trend", row["month"], "jobs", float(row["jobs"])
+        yield "trend", row["month"], "complete", float(row["complete"])
+        yield "trend", row["month"], "method_break", float(row["method_break"])
+        for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+            yield "trend", row["month"], term, row[term]
+    for budget in document["budgets"]:
+        yield "budget", budget["project"], "limit_kg", budget["limit_kg"]
+        yield "budget", budget["project"], "spent_kg", budget["spent_kg"]
+        yield "budget", budget["project"], "spent_share", budget["spent_share"]
+    for model in document["models"]:
+        name = f"{model['model_id']}/{model['persona']}"
+        yield "model", name, "jobs", float(model["jobs"])
+        yield "model", name, "jobs_unfinished", float(model["unfinished"])
+        yield "model", name, "energy_kwh", model["energy_kwh"]
+        yield "model", name, "total_g", model["total_g"]
+        yield "model", name, "unfinished_g", model["unfinished_g"]
+    for advice in document["advice"]:
+        name = "/".join([advice["hardware"], advice["work"], _action(advice)])
+        yield "advice", name, "jobs", float(advice["jobs"])
+        yield "advice", name, "saved_g", advice["saved_g"]
+        yield "advice", name, "carbon_ratio", advice["carbon_ratio"]
+    for followed in document["followed"]:
+        name = "/".join([followed["hardware"], followed["work"], _action(followed)])
+        for count in ("jobs_before", "jobs_now", "target_before", "target_now"):
+            yield "followed", name, count, float(followed[count])
+
+
+def _accounts(document: MonthDoc) -> Iterable[Row]:
+    """Components, both boundaries, the market-based memo, ledger, chargeback and work."""
+    month = document["month"]
+    for row in document["components"]:
+        yield "component", f"{row['part']}/{row['component']}", "g", row["g"]
+    for name, figure in (document["boundary"] or {}).items():
+        yield "boundary", month, name, cast(QuantityDoc | None, figure)
+    memo = document["market_based"]
+    if memo is not None:
+        yield "memo", month, "jobs", float(memo["jobs"])
+        yield "memo", month, "market_g", memo["market_g"]
+        yield "memo", month, "location_g", memo["location_g"]
+    for ledger in document["ledger"]:
+        yield "ledger", ledger["outcome"], "jobs", float(ledger["jobs"])
+        yield "ledger", ledger["outcome"], "energy_kwh", ledger["energy_kwh"]
+        yield "ledger", ledger["outcome"], "total_g", ledger["total_g"]
+    for charge in document["chargeback"]:
+        name = f"{charge['project']}/{charge['owner'] or ''}"
+        yield "chargeback", name, "jobs", float(charge["jobs"])
+        for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+            yield "chargeback", name, term, charge[term]
+    for work in document["work"]:
+        name = f"{work['hardware']}/{work['work']}"
+        yield "work", name, "jobs", float(work["jobs"])
+        yield "work", name, "energy_kwh", work["energy_kwh"]
+        yield "work", name, "total_g", work["total_g"]
+
+
+def _action(row: AdviceRow | FollowedRow) -> str:
+    return f"{row['action']}/{row['target']}" if row["target"] else row["action"]
 
 
 def _pending(document: MonthDoc) -> Iterable[Row]:

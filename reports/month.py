@@ -1,17 +1,15 @@
-"""The report of one month: totals, change, projects, models, jobs and statement."""
+"""The report of one month: page one tells what happened, the sections below hold the evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gramwatt import __version__
 from gramwatt.reports.model import (
     Block,
     Cell,
     Column,
     Document,
-    Facts,
     Figure,
     Figures,
     Heading,
@@ -21,10 +19,8 @@ from gramwatt.reports.model import (
     Table,
     Text,
 )
-from gramwatt.reports.sections.advice import saving_blocks
 from gramwatt.reports.sections.change import against, change_table
 from gramwatt.reports.sections.common import (
-    DECLARED,
     STATUS,
     cell,
     job_cell,
@@ -35,15 +31,33 @@ from gramwatt.reports.sections.common import (
     terms,
 )
 from gramwatt.reports.sections.daily import day_blocks, month_name
+from gramwatt.reports.sections.month.accounts import (
+    boundary_section,
+    component_section,
+    ledger_section,
+    market_section,
+)
+from gramwatt.reports.sections.month.advice import advice_section, first_advice
+from gramwatt.reports.sections.month.change import change_parts, story
+from gramwatt.reports.sections.month.disclosures import disclosure_section, statement_section
+from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.base.document import JobHead, ModelRow, MonthDoc, ProjectRow
-from gramwatt.sci.base.formatting import count_text, duration
+from gramwatt.sci.base.formatting import count_text, duration, number, percent, text, value_text
+from gramwatt.sci.base.month_rows import BudgetUse
 from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.units import g_from_kg
 
-FIRST_PROJECTS = 8
-"""Rows of the project table that fit on the first page."""
 STATES = ("completed", "failed", "killed", "lost", "running")
 """States of jobs, in the order of their rows."""
+FIRST_BUDGETS = 4
+"""Rows of the budgets on the first page."""
+BUDGET_STATUS = {
+    "within": "within the budget",
+    "exceeded": "over the budget",
+    "unclear": "cannot be told: the range holds the limit, or a term is not known",
+}
 
 
 def build(document: MonthDoc) -> Document:
@@ -51,15 +65,15 @@ def build(document: MonthDoc) -> Document:
     scope = f"Project {document['project']}" if document["project"] else "All projects"
     jobs = document["totals"]["jobs"]
     what = f"{document['month']}, {document['project'] or 'all projects'}"
+    if document["revision"] is not None:
+        what += f", revision {document['revision']}"
     stamp = reference(document, what)
-    blocks: list[Block] = [
-        *_warnings(document),
-        *_summary(document),
-        *not_summed_blocks(document),
-    ]
+    blocks: list[Block] = [*_warnings(document), *_first_page(document)]
     if jobs:
         blocks += [PageBreak(), *_details(document)]
-    blocks += _statement(stamp)
+    else:
+        blocks += not_summed_blocks(document)
+    blocks += statement_section(document, stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
         f"{scope}; {_jobs(document)}; times are UTC.",
@@ -76,20 +90,27 @@ def _jobs(document: MonthDoc) -> str:
 
 
 def _details(document: MonthDoc) -> list[Block]:
-    projects = document["projects"]
-    all_projects: list[Block] = []
-    if len(projects) > FIRST_PROJECTS:
-        all_projects = [Heading("SCI by project"), _projects(projects, "All projects and units")]
     return [
-        *all_projects,
+        Heading("Against the previous month"),
+        change_table(document),
+        *not_summed_blocks(document),
+        *boundary_section(document),
+        *component_section(document),
+        *market_section(document),
+        Heading("SCI by project"),
+        _projects(document["projects"], "SCI by project and unit"),
         *_models(document["models"]),
         *_top_jobs(document["top_jobs"]),
-        *saving_blocks(document["suggestions"]),
-        *day_blocks(document["month"], document["days"]),
+        *ledger_section(document),
         *_outcomes(document),
+        *trend_table(document),
+        *day_blocks(document["month"], document["days"]),
+        *_all_budgets(document["budgets"]),
+        *advice_section(document),
         *quality_blocks(document["data_quality"]),
         *_notices(document),
         *_method(document),
+        *disclosure_section(document),
     ]
 
 
@@ -113,30 +134,102 @@ def _warnings(document: MonthDoc) -> list[Block]:
     return blocks
 
 
-def _summary(document: MonthDoc) -> list[Block]:
-    totals = document["totals"]
-    if not totals["jobs"]:
+def _first_page(document: MonthDoc) -> list[Block]:
+    """Totals, trend, what changed, budgets and what to do."""
+    if not document["totals"]["jobs"]:
         return [Heading("Summary"), Text("No job of this month is scored.")]
-    quality = document["data_quality"]["grade"]
-    grade = Figure("Data quality", f"grade {quality}", note="A best, D worst")
-    figures = terms(totals)
-    before = document["previous"]
-    if before is not None:
-        note = against(totals["total_g"], before["total_g"], document["changes"]["total_g"])
-        figures["total_g"] = replace(figures["total_g"], note=note)
     return [
         Heading("Summary"),
-        Figures((*figures.values(), grade)),
-        change_table(document),
-        _projects(_largest(document["projects"]), "SCI by project and unit"),
+        *_restated(document),
+        *story(document),
+        Figures(_figures(document)),
+        *trend_chart(document),
+        *_change(document),
+        *_budgets(document["budgets"][:FIRST_BUDGETS], "Against budget"),
+        *first_advice(document),
     ]
 
 
-def _largest(rows: Sequence[ProjectRow]) -> list[ProjectRow]:
-    def grams(row: ProjectRow) -> float:
-        return row["total_g"]["value"] if row["total_g"] else 0.0
+def _restated(document: MonthDoc) -> list[Block]:
+    before = document["revised"]
+    if before is None:
+        return []
+    said = (
+        f"This report replaces revision {before['revision']}, which had {before['jobs']} jobs and "
+        f"{text(before['total_g'])}: late lines or new scores changed it."
+    )
+    return [NoticeBlock("info", "", said)]
 
-    return sorted(rows, key=grams, reverse=True)[:FIRST_PROJECTS]
+
+def _figures(document: MonthDoc) -> tuple[Figure, ...]:
+    totals, before = document["totals"], document["previous"]
+    figures = terms(totals)
+    if before is not None:
+        note = against(totals["total_g"], before["total_g"], document["changes"]["total_g"])
+        figures["total_g"] = replace(figures["total_g"], note=note)
+    grade = document["data_quality"]["grade"]
+    measured = document["data_quality"]["energy"].get("measured", 0.0)
+    quality = Figure(
+        "Data quality",
+        f"grade {grade}",
+        span=f"{percent(measured)} of energy measured",
+        note=_provisional(document),
+    )
+    return (*figures.values(), quality)
+
+
+def _provisional(document: MonthDoc) -> str:
+    """The share of the month's energy that is in no sum yet."""
+    waiting = [document[name]["energy_kwh"] for name in ("jobs_running", "jobs_unscored")]
+    jobs = document["jobs_running"]["jobs"] + document["jobs_unscored"]["jobs"]
+    if not jobs:
+        return "nothing provisional" if document["complete"] else "the month is not over"
+    energy = document["totals"]["energy_kwh"]
+    known = sum(figure["value"] for figure in waiting if figure)
+    whole = known + (energy["value"] if energy else 0.0)
+    share = f"{percent(known / whole)} of energy" if whole else f"{jobs} jobs"
+    return f"{share} provisional, in no sum"
+
+
+def _change(document: MonthDoc) -> list[Block]:
+    if document["previous"] is None:
+        return [Text("There is no previous month to compare with.")]
+    return [Heading("What changed", 2), *change_parts(document["change_parts"])]
+
+
+def _all_budgets(rows: Sequence[BudgetUse]) -> list[Block]:
+    return _budgets(rows, "Budgets") if len(rows) > FIRST_BUDGETS else []
+
+
+def _budgets(rows: Sequence[BudgetUse], title: str) -> list[Block]:
+    if not rows:
+        return []
+    columns = (
+        Column("Project", weight=1.6),
+        Column("Budget", "right"),
+        Column("Spent", "right", 1.2),
+        Column("Share", "right", 0.7),
+        Column("Status", weight=1.8),
+    )
+    lines = tuple(
+        (
+            row["project"],
+            f"{number(row['limit_kg'], 4)} kg CO2e",
+            cell(_grams(row["spent_kg"])),
+            percent(row["spent_share"]) if row["spent_share"] is not None else "",
+            BUDGET_STATUS[row["status"]],
+        )
+        for row in rows
+    )
+    return [Heading(title, 2), Table("Budgets of the month", columns, lines)]
+
+
+def _grams(figure: QuantityDoc | None) -> QuantityDoc | None:
+    """A figure in kg as one in g, which is printed with the prefix that suits it."""
+    if figure is None:
+        return None
+    value, low, high = (g_from_kg(figure[end]) for end in ("value", "low", "high"))
+    return {**figure, "value": value, "low": low, "high": high, "unit": "gCO2e"}
 
 
 def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
@@ -176,18 +269,18 @@ def _models(rows: Sequence[ModelRow]) -> list[Block]:
         Column("Model", weight=2),
         Column("Side"),
         Column("Runs", "right", 0.6),
-        Column("Not finished", "right", 0.8),
         Column("Energy", "right", 1.2),
         Column("Carbon", "right", 1.3),
+        Column("Of it not finished", "right", 1.3),
     )
     lines = tuple(
         (
             row["model_id"],
             row["persona"],
             str(row["jobs"]),
-            str(row["unfinished"]),
             cell(row["energy_kwh"]),
             cell(row["total_g"]),
+            _unfinished(row),
         )
         for row in rows
     )
@@ -196,6 +289,13 @@ def _models(rows: Sequence[ModelRow]) -> list[Block]:
         "using it (consumer) are never added. `gramwatt jobs --model ID` sums over all months."
     )
     return [Heading("Models"), Table("Runs by model, in this month", columns, lines, note)]
+
+
+def _unfinished(row: ModelRow) -> Cell:
+    if not row["unfinished"]:
+        return "no run"
+    runs = f"{row['unfinished']} {'run' if row['unfinished'] == 1 else 'runs'}"
+    return Pair(value_text(row["unfinished_g"]), runs)
 
 
 def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:
@@ -210,7 +310,7 @@ def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:
     lines: tuple[tuple[Cell, ...], ...] = tuple(
         (
             job_cell(job),
-            job["project"],
+            Pair(job["project"], job["tags"].get("user", "")),
             job["state"],
             duration(job["duration_s"]),
             cell(job["energy_kwh"]),
@@ -270,14 +370,3 @@ def _method(document: MonthDoc) -> list[Block]:
     rows = tuple((source,) for source in document["sources"])
     table = Table("Sources of the figures", (Column("Source"),), rows)
     return [*blocks, Text(note), Heading("Sources"), table]
-
-
-def _statement(stamp: str) -> list[Block]:
-    facts = (
-        ("Prepared by", f"gramwatt {__version__}, from its meters' journals"),
-        ("Report", stamp),
-        ("Scores", DECLARED),
-        ("Assurance", "none: not assured by a third party"),
-        ("Accounting", "location-based; no offsets, credits or contracts are counted"),
-    )
-    return [Heading("Statement"), Facts(facts)]

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
+from gramwatt.sci.base.month_rows import StatementDoc
 
 Form = Literal["text", "json"]
 """How the service logs: warnings for people, or every request as a JSON line."""
@@ -79,6 +80,40 @@ class IntensitySettings:
         return self.chains.get("", ()) if found is None else found
 
 
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """An address `https://host/bucket/prefix`, and the key that may write there."""
+
+    url: str
+    key_id: str
+    secret: str = field(repr=False)
+    region: str = "us-east-1"
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSettings:
+    """Who answers for monthly reports, and where they go: docs/reports.md describes the variables.
+
+    `folder`, `mail_to` and `s3` are where finished reports are delivered to.
+    """
+
+    organisation: str | None = None
+    accountable: str | None = None
+    contact: str | None = None
+    folder: Path | None = None
+    mail_to: tuple[str, ...] = ()
+    s3: S3Access | None = None
+
+    def statement(self) -> StatementDoc:
+        """Who answers for the report."""
+        return {
+            "organisation": self.organisation,
+            "accountable": self.accountable,
+            "contact": self.contact,
+        }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcConfig:
     """The OpenID Connect provider of the pages, and which of its groups may do what."""
@@ -129,6 +164,7 @@ class ServiceConfig:
     log: Form = "text"
     alerts: AlertSettings = AlertSettings()
     intensity: IntensitySettings = IntensitySettings()
+    reports: ReportSettings = ReportSettings()
     clock: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     @property
@@ -173,7 +209,31 @@ def from_environment(
             smtp_url=env.get("GRAMWATT_SMTP_URL", ""),
             mail_from=env.get("GRAMWATT_MAIL_FROM", "gramwatt@localhost"),
         ),
+        reports=ReportSettings(
+            organisation=env.get("GRAMWATT_ORGANISATION") or None,
+            accountable=env.get("GRAMWATT_ACCOUNTABLE") or None,
+            contact=env.get("GRAMWATT_CONTACT") or None,
+            folder=Path(folder) if (folder := env.get("GRAMWATT_REPORT_DIR")) else None,
+            mail_to=tuple(_words(env, "GRAMWATT_REPORT_EMAIL")),
+            s3=_s3(env),
+        ),
     )
+
+
+def _s3(env: Mapping[str, str]) -> S3Access | None:
+    url = env.get("GRAMWATT_REPORT_S3_URL", "")
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or not parts.path.strip("/"):
+        raise ConfigError(f"GRAMWATT_REPORT_S3_URL={url!r} must be https://host/bucket/prefix")
+    key_id, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
+    if not (key_id and secret):
+        raise ConfigError(
+            "GRAMWATT_REPORT_S3_URL needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    region = env.get("AWS_REGION") or "us-east-1"
+    return S3Access(url, key_id, secret, region, env.get("AWS_SESSION_TOKEN", ""))
 
 
 def _log_form(env: Mapping[str, str]) -> Form:

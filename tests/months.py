@@ -48,6 +48,7 @@ from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.sci.score.sci_for_ai import persona
+from tests.month_accounts import Accounts
 
 TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)
@@ -112,10 +113,10 @@ def month_document(
         "totals": _totals(members, sums),
         "previous": _totals(before, sums_before) if before else None,
         "changes": _changes(sums, sums_before),
+        **ACCOUNTS.fields(month, members, before, ended and not running and not unscored, advise),
         "projects": _projects(members),
         "models": _models(members),
         "top_jobs": _top(members),
-        "suggestions": advise(documents) if advise else [],
         "days": _calendar(members),
         "data_quality": _quality(members),
         "conformance": dict(Counter(job["conformance"] for job in documents)),
@@ -298,6 +299,7 @@ def _models(members: Iterable[_Member]) -> list[ModelRow]:
             "unfinished": sum(member.job["state"] in UNFINISHED for member in group),
             "energy_kwh": doc(sums.energy_kwh),
             "total_g": doc(sums.total_g),
+            "unfinished_g": ACCOUNTS.unfinished_g(group),
         }
         rows.append(row)
     return rows
@@ -389,6 +391,9 @@ def _notice_counts(documents: Iterable[JobDoc]) -> dict[str, int]:
     """How many jobs have each notice, by code."""
     codes = Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
     return dict(sorted(codes.items()))
+
+
+ACCOUNTS = Accounts(_Sums.of, lambda m: _totals(m, _Sums.of(m)), _count, _quality)
 
 
 def alike(found, wanted, path=""):

@@ -1,4 +1,4 @@
-"""Suggestions: what would emit less for the same work, for a job and for a month.
+"""Suggestions: what would emit less for the same work as a job.
 
 The service passes in the advice made with its own catalog and measurements; without it, the section
 is made from the document and the packaged catalog.
@@ -6,13 +6,11 @@ is made from the document and the packaged catalog.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
-from gramwatt.reports.sections.common import cell, job_cell
+from gramwatt.reports.sections.common import cell
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
-from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_job, report_lines, software_of
-from gramwatt.sci.base.document import JobDoc, SavingDoc
+from gramwatt.sci.advice.jobs import for_job, report_lines, software_of
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.formatting import text
 from gramwatt.sci.base.quantity import QuantityDoc
@@ -23,10 +21,6 @@ COLUMNS = (
     Column("Carbon, new over present", "right"),
     Column("Saves", "right"),
     Column("Why", weight=3.0),
-)
-MONTH_NOTE = (
-    f"Out of the {JOBS_EXAMINED} jobs with the most carbon; figures are those of whole jobs. A "
-    "saving is named only where the whole range of the carbon ratio lies below 1."
 )
 NOTHING = "No change is known that would certainly emit less."
 PLACE = (
@@ -59,25 +53,6 @@ def saving_sentence(advice: AdviceDoc | None) -> str:
         return NOTHING
     what, saved = _action(first["action"], first["target"]), text(first["saved_g"])
     return f"What would help most: {what[:1].lower()}{what[1:]}, which saves {saved}."
-
-
-def saving_blocks(savings: Sequence[SavingDoc]) -> list[Block]:
-    """The largest certain saving of each job of a month; empty without any."""
-    if not savings:
-        return []
-    rows = tuple(
-        (
-            job_cell(row),
-            _action(row["action"], row["target"]),
-            _ratio(row["carbon_ratio"]),
-            cell(row["saved_g"]),
-            row["reason"],
-        )
-        for row in savings
-    )
-    columns = (Column("Job", weight=1.6), *COLUMNS)
-    table = Table("The largest certain savings, one a job", columns, rows, MONTH_NOTE)
-    return [Heading("What would help most"), table]
 
 
 def packaged_advice(document: JobDoc) -> AdviceDoc | None:

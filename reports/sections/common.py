@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from gramwatt import __version__
 from gramwatt.reports.charts import data_table, ranked
@@ -56,6 +56,8 @@ GRADES = {
     "C": "every term known, at least half of the energy read from a meter",
     "D": "mostly modelled, or a term not known",
 }
+MODELLED = {"derived", "estimated", "forecast", "profile", "tier C", "tier D"}
+"""Kinds of energy, of intensity and of embodied carbon that come from a model."""
 UNREAD = "No energy of the job was read, so its energy is not known."
 PARTLY_READ = (
     "The energy of some devices was not read, so that of the job is not known; shares of energy "
@@ -164,19 +166,31 @@ def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
     blocks += [] if whole else [Text(PARTLY_READ if quality["energy"] else UNREAD)]
     if not rows:
         return blocks
-    caption = "How the energy, the intensity and the embodied carbon are known"
+    caption = "How the energy, the intensity and the embodied carbon are known; light: by a model"
     bars = [(f"{what}: {part}", share, percent(share)) for what, part, share in rows]
+    light = [f"{what}: {part}" for what, part, _ in rows if part in MODELLED]
     table = data_table(
         caption,
         ("What", "Kind", "Share"),
         [(what, part, percent(share)) for what, part, share in rows],
     )
-    return [*blocks, share_chart(caption, bars, table), Text(TIERS)]
+    return [*blocks, share_chart(caption, bars, table, light), Text(TIERS)]
 
 
-def share_chart(caption: str, bars: Sequence[tuple[str, float, str]], data: Table) -> Block:
-    """A chart of shares; each bar is a name, a share (0 to 1) and its label."""
-    rows = [{"name": name, "share": share, "label": label} for name, share, label in bars]
+def share_chart(
+    caption: str,
+    bars: Sequence[tuple[str, float, str]],
+    data: Table,
+    light: Collection[str] = (),
+) -> Block:
+    """A chart of shares; each bar is a name, a share (0 to 1) and its label.
+
+    Those of the names in `light` are estimates, and drawn so.
+    """
+    rows = [
+        {"name": name, "share": share, "label": label, "estimated": name in light}
+        for name, share, label in bars
+    ]
     shares = ", ".join(f"{name} {label}" for name, _, label in bars)
     return Chart(caption, f"Bars of shares: {shares}.", ranked(rows), data)
 

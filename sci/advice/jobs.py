@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from statistics import NormalDist
@@ -14,6 +15,7 @@ from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import (
     OwnRow,
     accelerators_of,
+    class_of,
     mean_power_w,
     only_part,
     tagged,
@@ -26,10 +28,12 @@ from gramwatt.sci.advice.request import (
     parse_suggest_request,
 )
 from gramwatt.sci.analysis.compare import is_synthetic
+from gramwatt.sci.analysis.divisions import hardware_of
 from gramwatt.sci.base.document import JobDoc, SavingDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
+from gramwatt.sci.base.month_rows import AdviceRow
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.base.request_fields import TEXT_MOST
 from gramwatt.sci.base.units import gib_from_bytes, h_from_s
 from gramwatt.sci.catalog.catalog import Catalog
@@ -38,8 +42,20 @@ TOP = 3
 """Suggestions shown in reports."""
 JOBS_EXAMINED = 20
 """Jobs of a month that are examined, those with the most carbon: each takes some 20 ms."""
-SAVINGS_MOST = 10
-"""Savings of a month's document."""
+ONE_WORK_MOST = 5
+EXAMPLES = 3
+"""Jobs named for each row of grouped advice."""
+LEVELS = ("high", "medium", "low")
+CONFIDENCE = {
+    "direct": "high",
+    "calibrated": "high",
+    "class-model": "medium",
+    "rule": "low",
+    "none": "low",
+}
+"""Confidence by what a prediction rests on: measurements of both parts, a model, or a rule."""
+Work = tuple[str, str]
+"""Hardware and class of work (`work_of`)."""
 RUNS_LEAST, DAYS_LEAST, DAYS_PER_YEAR = 3, 7.0, 365.0
 """Runs and days from which on a job counts as one that is repeated (a choice)."""
 PRECISION_ALIASES = {
@@ -129,23 +145,95 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
     return parse_suggest_request(asked)
 
 
+def examined(jobs: Sequence[tuple[float, str, str]], most: int) -> list[int]:
+    """Which jobs of a month to examine, at most so many: places of (carbon [g], id, work).
+
+    They are those with the most carbon, but at most `ONE_WORK_MOST` of one work on one hardware
+    as long as there is other work.
+    """
+    order = sorted(range(len(jobs)), key=lambda n: (-jobs[n][0], jobs[n][1]))
+    taken: Counter[str] = Counter()
+    chosen: list[int] = []
+    for place in order:
+        work = jobs[place][2]
+        taken[work] += 1
+        if taken[work] <= ONE_WORK_MOST:
+            chosen.append(place)
+    left = set(chosen)
+    chosen += [place for place in order if place not in left]
+    return chosen[:most]
+
+
+def work_of(document: JobDoc) -> tuple[str, str]:
+    """The hardware of a job and its class of work, else its kind."""
+    return hardware_of(document), class_of(document) or document["kind"]
+
+
 def for_month(
     documents: Iterable[JobDoc],
     catalog: Catalog,
     own: Sequence[OwnRow] = (),
     devices: Sequence[DeviceRow] = (),
 ) -> list[SavingDoc]:
-    """The largest certain savings of a month's jobs, one a job, at most ten, best first.
+    """The largest certain savings of a month's jobs, one a job, best first.
 
-    The `JOBS_EXAMINED` jobs with the most carbon are examined; a job that only a synthetic meter
-    saw is not.
+    `JOBS_EXAMINED` jobs are `examined`; a job that only a synthetic meter saw is not.
     """
     real = [document for document in documents if not is_synthetic(document)]
-    real.sort(key=lambda job: (-_grams(job), job["job_id"]))
-    best = (_saving(document, catalog, own, devices) for document in real[:JOBS_EXAMINED])
+    rows = [(_grams(job), job["job_id"], " on ".join(work_of(job))) for job in real]
+    best = (_saving(real[place], catalog, own, devices) for place in examined(rows, JOBS_EXAMINED))
     savings = [saving for saving in best if saving is not None]
     savings.sort(key=lambda saving: (-saving["saved_g"]["value"], saving["job_id"]))
-    return savings[:SAVINGS_MOST]
+    return savings
+
+
+def grouped(
+    savings: Sequence[SavingDoc], parts: Mapping[str, float], jobs_of_work: Mapping[Work, int]
+) -> list[AdviceRow]:
+    """Savings by hardware, class of work and action, those that save most in the month first.
+
+    `parts` is the share of each job's carbon that lies in the month; `jobs_of_work` counts all jobs
+    of each work on each hardware.
+    """
+    groups: dict[tuple[Any, ...], list[SavingDoc]] = defaultdict(list)
+    for saving in savings:
+        key = (saving["hardware"], saving["work"], saving["action"], saving["target"])
+        groups[key].append(saving)
+    rows = [_advice_row(members, parts, jobs_of_work) for members in groups.values()]
+    return sorted(rows, key=lambda row: (-row["saved_g"]["value"], row["hardware"], row["work"]))
+
+
+def _advice_row(
+    members: Sequence[SavingDoc], parts: Mapping[str, float], jobs_of_work: Mapping[Work, int]
+) -> AdviceRow:
+    first = members[0]
+    saved = total(
+        Quantity.from_doc(one["saved_g"]).scaled(parts.get(one["job_id"], 1.0)) for one in members
+    )
+    assert saved is not None  # a group has members
+    ratios = [one["carbon_ratio"] for one in members if one["carbon_ratio"] is not None]
+    return {
+        "hardware": first["hardware"],
+        "work": first["work"],
+        "action": first["action"],
+        "target": first["target"],
+        "jobs": len(members),
+        "jobs_of_work": jobs_of_work.get((first["hardware"], first["work"]), len(members)),
+        "saved_g": saved.to_doc(),
+        "carbon_ratio": _spanning(ratios),
+        "confidence": max((CONFIDENCE[one["basis"]] for one in members), key=LEVELS.index),
+        "reason": first["reason"],
+        "examples": [one["job_id"] for one in members[:EXAMPLES]],
+    }
+
+
+def _spanning(ratios: Sequence[QuantityDoc]) -> QuantityDoc | None:
+    """The middle ratio, with a range that holds those of all."""
+    if not ratios:
+        return None
+    middle = sorted(ratios, key=lambda ratio: ratio["value"])[len(ratios) // 2]
+    low, high = min(r["low"] for r in ratios), max(r["high"] for r in ratios)
+    return {**middle, "low": low, "high": high}
 
 
 def _grams(document: JobDoc) -> float:
@@ -160,6 +248,7 @@ def _saving(
         answer = for_job(document, catalog, own, devices)
     except GramwattError:
         return None
+    hardware, work = work_of(document)
     for one in certain(answer):
         if one["saved_g"] is not None:
             return {
@@ -171,6 +260,9 @@ def _saving(
                 "saved_g": one["saved_g"],
                 "carbon_ratio": one["carbon_ratio"],
                 "reason": one["reasons"][0] if one["reasons"] else one["operating_point"],
+                "basis": one["basis"],
+                "hardware": hardware,
+                "work": work,
             }
     return None
 

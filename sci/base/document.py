@@ -10,6 +10,21 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, NotRequired, TypedDict
 
+from gramwatt.sci.base.month_rows import (
+    AdviceRow,
+    BoundaryDoc,
+    BudgetUse,
+    ChangeDoc,
+    ChargeRow,
+    ComponentRow,
+    FollowedRow,
+    LedgerRow,
+    MarketDoc,
+    RevisedDoc,
+    StatementDoc,
+    TrendRow,
+    WorkRow,
+)
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
@@ -343,7 +358,10 @@ class ProjectRow(TypedDict):
 
 
 class ModelRow(TypedDict):
-    """One model's jobs in a month, by persona; `unfinished` failed, were killed or lost."""
+    """One model's jobs in a month, by persona; `unfinished` failed, were killed or lost.
+
+    `unfinished_g` is their part of `total_g`; null where there are none, or it is not known.
+    """
 
     model_id: str
     persona: str
@@ -351,6 +369,7 @@ class ModelRow(TypedDict):
     unfinished: int
     energy_kwh: QuantityDoc | None
     total_g: QuantityDoc | None
+    unfinished_g: QuantityDoc | None
 
 
 class ModelPartDoc(TypedDict):
@@ -380,9 +399,10 @@ class ModelDoc(TypedDict):
 
 
 class SavingDoc(TypedDict):
-    """The suggestion that saves most for one job: the action, its target and the reason.
+    """The suggestion that saves most for one job, of a class of work on one kind of hardware.
 
-    `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job.
+    `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job. `basis` is what
+    the prediction rests on.
     """
 
     job_id: str
@@ -393,6 +413,9 @@ class SavingDoc(TypedDict):
     saved_g: QuantityDoc
     carbon_ratio: QuantityDoc | None
     reason: str
+    basis: str
+    hardware: str
+    work: str
 
 
 class PendingJobRow(TypedDict):
@@ -430,18 +453,35 @@ class MonthDoc(TypedDict):
     `changes` are the terms of the totals over those of the previous month, each with the range of
     that ratio, in which what both months share cancels.
 
-    It is `complete` once the month is over and no job of it runs or lacks a score. The figures and
-    R of `top_jobs` are of their part in the month.
+    It is `complete` once the month is over and no job of it runs or lacks a score; it is then kept,
+    and has a `revision`, which late lines and new scores raise. The figures and R of `top_jobs` are
+    of their part in the month. `components`, `ledger` and `chargeback` sum to the totals.
+    `examined_jobs` are those that `advice` and `suggestions` come from.
     """
 
     month: str
     project: str | None
+    revision: int | None
+    revised: RevisedDoc | None
     complete: bool
     jobs_running: PendingDoc
     jobs_unscored: PendingDoc
     totals: MonthTotals
     previous: MonthTotals | None
     changes: dict[str, QuantityDoc | None]
+    change_parts: ChangeDoc | None
+    trend: list[TrendRow]
+    budgets: list[BudgetUse]
+    components: list[ComponentRow]
+    boundary: BoundaryDoc | None
+    market_based: MarketDoc | None
+    ledger: list[LedgerRow]
+    idle_not_seen_kwh: QuantityDoc | None
+    chargeback: list[ChargeRow]
+    work: list[WorkRow]
+    advice: list[AdviceRow]
+    examined_jobs: int
+    followed: list[FollowedRow]
     projects: list[ProjectRow]
     models: list[ModelRow]
     top_jobs: list[JobHead]
@@ -456,7 +496,9 @@ class MonthDoc(TypedDict):
     excluded: list[ExcludedDoc]
     deleted: int
     method: MethodDoc | None
+    methods: list[list[str]]
     sources: list[str]
+    statement: StatementDoc
 
 
 def figure(job: JobHead, term: Term) -> Quantity | None:

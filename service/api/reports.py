@@ -21,6 +21,7 @@ from gramwatt.service.api.support import (
     RevisionQuery,
     service,
 )
+from gramwatt.service.store.documents import read_month
 from gramwatt.service.usecases import rendering
 from gramwatt.service.usecases.jobs import document_version, job_document
 from gramwatt.service.usecases.month import month_text
@@ -56,6 +57,14 @@ class JobFile(JobPath):
     form: JobFormat = Field(description="The format.")
 
 
+class MonthQuery(ProjectQuery):
+    """Which report of a month is wanted."""
+
+    revision: int | None = Field(
+        None, ge=1, le=1_000_000, description="A kept revision; without it, the month as it is."
+    )
+
+
 class MonthFile(MonthPath):
     """A month's report as a file."""
 
@@ -86,15 +95,18 @@ def job_report_file(path: JobFile, query: ReportQuery) -> Response:
 
 
 @routes.get("/v1/reports/monthly/<month>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
-def monthly_report(path: MonthPath, query: ProjectQuery) -> Response:
-    """The report of a month, in the format that the Accept header asks for."""
-    return month_response(path.month, query.project, _by_accept(MONTH_FORMATS))
+def monthly_report(path: MonthPath, query: MonthQuery) -> Response:
+    """The report of a month, in the format that the Accept header asks for.
+
+    The report of a complete month is kept as a revision, and that of a revision never changes.
+    """
+    return month_response(path.month, query.project, _by_accept(MONTH_FORMATS), query.revision)
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
-def monthly_report_file(path: MonthFile, query: ProjectQuery) -> Response:
+def monthly_report_file(path: MonthFile, query: MonthQuery) -> Response:
     """The report of a month, in the format of the extension."""
-    return month_response(path.month, query.project, path.form)
+    return month_response(path.month, query.project, path.form, query.revision)
 
 
 def job_response(
@@ -127,16 +139,18 @@ def _job_json(job_id: str, revision: int | None) -> Response:
     )
 
 
-def month_response(month: str, project: str | None, form: MonthFormat) -> Response:
+def month_response(
+    month: str, project: str | None, form: MonthFormat, revision: int | None = None
+) -> Response:
     """The report of a month in one format, with its ETag."""
-    text = month_text(service(), month, project, wait_s=MONTH_WAIT_S)
+    text = month_text(service(), month, project, revision=revision, wait_s=MONTH_WAIT_S)
     return _with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
 
 
 def _month(text: str, form: MonthFormat) -> bytes:
     if form == "json":
         return rendering.indented(text)
-    return rendering.render_month(json.loads(text), form)
+    return rendering.render_month(read_month(text), form)
 
 
 def _by_accept(forms: Sequence[Format]) -> Format:

@@ -52,6 +52,9 @@ def report_month(
     project: Project = None,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
+    revision: Annotated[
+        int | None, typer.Option(min=1, help="A kept revision; without it, the month as it is.")
+    ] = None,
 ) -> None:
     """Write the report of a month; prints the files' names."""
     from gramwatt.reports.sections.not_summed import incomplete
@@ -63,7 +66,7 @@ def report_month(
     chosen = _chosen(formats, rendering.MONTH_FORMATS)
     with current_service() as service:
         try:
-            document = month_report(service, month, project)
+            document = month_report(service, month, project, revision=revision)
         except NoDataError as error:
             stop(1, str(error))
     for sentence in incomplete(document):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,7 @@ class Parts:
     """
 
     keys: list[int]
+    ids: list[str]
     traits: list[dict[str, Any]]
     trait: Ints
     ended: Ints
@@ -103,6 +104,26 @@ class Parts:
     labels: list[tuple[str, str]]
     units: list[str]
     keys_of_quality: list[tuple[str, str]]
+
+
+def grouped(
+    parts: Parts, of_trait: Callable[[dict[str, Any]], Hashable | None]
+) -> tuple[list[Any], Ints, Ints]:
+    """The groups in order, and the jobs that are in one with their cells."""
+    named = [of_trait(trait) for trait in parts.traits]
+    groups = sorted({name for name in named if name is not None})  # type: ignore[type-var]
+    number: dict[Any, int] = {name: n for n, name in enumerate(groups)}
+    cell = np.array([number.get(name, -1) for name in named], np.int64)[parts.trait]
+    jobs = np.flatnonzero(cell >= 0)
+    return groups, jobs, cell[jobs]
+
+
+def values(parts: Parts, term: int) -> Floats:
+    """A term of each job in the month; NaN where it is not known."""
+    found = np.full(len(parts.keys), np.nan)
+    rows = np.flatnonzero((parts.term == term) & (parts.day <= 0))
+    found[parts.job[rows]] = parts.figures.value[rows]
+    return found
 
 
 class _Texts:
@@ -235,6 +256,7 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
     flags = head[:, [_ENDED, _KNOWN, _DAYS]].astype(np.int64)
     return Parts(
         keys=[who.keys[n] for n in order],
+        ids=[who.ids[n] for n in order],
         traits=texts.traits,
         trait=trait,
         ended=flags[:, 0],

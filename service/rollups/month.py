@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gramwatt.sci.advice.jobs import examined
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
 from gramwatt.sci.base.document import (
@@ -21,8 +22,10 @@ from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.quality import quality, worst_status
-from gramwatt.service.rollups.arrays import read_parts
+from gramwatt.service.rollups.accounts import Accounts
+from gramwatt.service.rollups.arrays import grouped, read_parts, values
 from gramwatt.service.rollups.part import BLOCKS, PartRow
+from gramwatt.service.rollups.split import split
 from gramwatt.service.rollups.sums import Floats, Ints, by
 from gramwatt.service.rollups.totals import Totals, by_day, by_job, change
 
@@ -47,6 +50,8 @@ class MonthSums:
             "totals": self.totals(),
             "previous": before.totals() if before.last() else None,
             "changes": changes,
+            "change_parts": split(self._parts, before._parts) if before.last() else None,
+            **Accounts(self._parts, self._whole).fields(),
             "projects": self._projects(),
             "models": self._models(),
             "days": self._days(),
@@ -56,6 +61,7 @@ class MonthSums:
             "by_state": self._by_state(),
             "notices": self._notices(),
             "notice_counts": self._notice_counts(),
+            "methods": self.methods(),
             "sources": sorted({s for trait in self._parts.traits for s in trait["sources"]}),
         }
 
@@ -65,17 +71,25 @@ class MonthSums:
 
     def top(self) -> list[int]:
         """Keys of the jobs with the most carbon in the month, most first."""
-        operational, embodied = self._values(1), self._values(2)
+        operational, embodied = values(self._parts, 1), values(self._parts, 2)
         grams = np.nan_to_num(operational + embodied)
         return [self._parts.keys[n] for n in np.argsort(-grams, kind="stable")[:TOP]]
 
     def largest(self, most: int) -> list[int]:
-        """Keys of so many jobs with the most carbon in all, but of a synthetic meter."""
+        """Keys of so many jobs to examine (`sci.advice.jobs`), none of a synthetic meter."""
         parts = self._parts
         real = self._by_trait(lambda trait: not trait["synthetic"])[parts.trait]
         jobs = np.flatnonzero(real)
-        order = np.argsort(-parts.grams[jobs], kind="stable")[:most]
-        return [parts.keys[n] for n in jobs[order]]
+        ids = [parts.ids[n] for n in jobs]
+        works = [f"{trait['hardware']} on {trait['work']}" for trait in parts.traits]
+        rows = zip(
+            parts.grams[jobs].tolist(), ids, (works[n] for n in parts.trait[jobs]), strict=True
+        )
+        return [parts.keys[jobs[place]] for place in examined(list(rows), most)]
+
+    def methods(self) -> list[list[str]]:
+        """The methods that the jobs are scored by."""
+        return [list(m) for m in sorted({tuple(trait["method"]) for trait in self._parts.traits})]
 
     def last(self) -> list[int]:
         """The key of the job that started last; none where there is no job."""
@@ -88,14 +102,6 @@ class MonthSums:
     def _by_trait(self, value: Callable[[dict[str, Any]], Any]) -> Ints:
         return np.array([value(trait) for trait in self._parts.traits], np.int64)
 
-    def _values(self, term: int) -> Floats:
-        """A term of each job in the month; NaN where it is not known."""
-        parts = self._parts
-        values = np.full(len(parts.keys), np.nan)
-        rows = np.flatnonzero((parts.term == term) & (parts.day <= 0))
-        values[parts.job[rows]] = parts.figures.value[rows]
-        return values
-
     def _totals(self, totals: Totals, cell: int, jobs: Ints) -> MonthTotals:
         return {
             "jobs": len(jobs),
@@ -107,30 +113,22 @@ class MonthSums:
             "total_g": totals.total_g.doc(cell),
         }
 
-    def _grouped(
-        self, of_trait: Callable[[dict[str, Any]], Hashable | None]
-    ) -> tuple[list[Any], Ints, Ints]:
-        """The groups in order, and the jobs that are in one with their cells."""
-        named = [of_trait(trait) for trait in self._parts.traits]
-        groups = sorted({name for name in named if name is not None})  # type: ignore[type-var]
-        number: dict[Any, int] = {name: n for n, name in enumerate(groups)}
-        cell = np.array([number.get(name, -1) for name in named], np.int64)[self._parts.trait]
-        jobs = np.flatnonzero(cell >= 0)
-        return groups, jobs, cell[jobs]
-
     def _by_state(self) -> dict[str, MonthTotals]:
         """Totals of the jobs that ended in each state: what failed and killed jobs used counts."""
-        states, jobs, cell = self._grouped(lambda trait: trait["state"])
+        states, jobs, cell = grouped(self._parts, lambda trait: trait["state"])
         totals = by_job(self._parts, jobs, cell, len(states))
         return {s: self._totals(totals, n, jobs[cell == n]) for n, s in enumerate(states)}
 
     def _models(self) -> list[ModelRow]:
         """Every model's runs; those that make it and those that use it are separate rows."""
-        models, jobs, cell = self._grouped(
-            lambda trait: (trait["model_id"], trait["persona"]) if trait["model_id"] else None
+        models, jobs, cell = grouped(
+            self._parts,
+            lambda trait: (trait["model_id"], trait["persona"]) if trait["model_id"] else None,
         )
         totals = by_job(self._parts, jobs, cell, len(models))
         ended = self._by_trait(lambda trait: trait["state"] in UNFINISHED)[self._parts.trait[jobs]]
+        lost = ended == 1
+        without_result = by_job(self._parts, jobs[lost], cell[lost], len(models)).total_g
         counted, unfinished = (
             by(cell, np.ones(len(cell)), len(models)),
             by(cell, ended, len(models)),
@@ -143,6 +141,7 @@ class MonthSums:
                 "unfinished": int(unfinished[n]),
                 "energy_kwh": totals.energy_kwh.doc(n),
                 "total_g": totals.total_g.doc(n),
+                "unfinished_g": without_result.doc(n),
             }
             for n, (model_id, whose) in enumerate(models)
         ]
@@ -212,8 +211,10 @@ class MonthSums:
         """Shares over the month: those of each job, weighted by its energy or embodied carbon."""
         parts, rows = self._parts, self._parts.quality
         amounts: dict[str, dict[str, float]] = {block: {} for block in BLOCKS}
-        weights = {term: np.nan_to_num(self._values(term)) for term in set(_WEIGHTS.values())}
+        weights = {term: np.nan_to_num(values(parts, term)) for term in set(_WEIGHTS.values())}
         for number, (block, key) in enumerate(parts.keys_of_quality):
+            if block not in _WEIGHTS:
+                continue
             mine = rows.what == number
             weighted = rows.amount[mine] * weights[_WEIGHTS[block]][rows.job[mine]]
             amounts[block][key] = float(weighted.sum())

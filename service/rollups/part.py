@@ -8,7 +8,8 @@
 - figures: day of the month (0: the whole month; below 0: the month's only day), term, label,
   uncertainty, value, low, high;
 - interplay: three cumulants of each uncertainty;
-- effects: uncertainty, low, high; counts: day, unit, amount; quality: key, share;
+- effects: uncertainty, low, high; counts: day, unit, amount;
+- quality: key, share, of the quality of its data and of its divisions (`analysis/divisions.py`);
 - for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
 
 Labels (kind and source of a figure), units and keys of quality are numbered in `texts`.
@@ -20,13 +21,15 @@ import json
 import math
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from gramwatt.sci.advice.prediction.calibration import class_of
 from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.model_totals import OTHER
+from gramwatt.sci.analysis.divisions import divisions, hardware_of, method_of
+from gramwatt.sci.analysis.model_totals import OTHER, SWEEP
 from gramwatt.sci.analysis.month import TERMS, Part, months_of
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import QuantityError
@@ -131,8 +134,11 @@ class _Writer:
             for unit, amount in day["counts"].items():
                 counts += [number, self._units.of(unit), amount]
         quality: list[float] = []
-        for block in BLOCKS:
-            shares: dict[str, float] = self._job["data_quality"][block]  # type: ignore[literal-required]
+        known: Mapping[str, Any] = self._job["data_quality"]
+        shares_of: dict[str, Mapping[str, float]] = {block: known[block] for block in BLOCKS}
+        # The quality of a job's data and the division of its terms have keys of their own.
+        shares_of |= {f"{name} by": shares for name, shares in divisions(self._job).items()}
+        for block, shares in shares_of.items():
             for key, share in shares.items():
                 quality += [self._keys.of((block, key)), share]
         whole = self._job["total_g"]
@@ -180,6 +186,12 @@ class _Writer:
             "persona": persona(job["kind"]) or OTHER,
             "conformance": job["conformance"],
             "synthetic": is_synthetic(job),
+            "kind": job["kind"],
+            "owner": job["tags"].get("user", ""),
+            "hardware": hardware_of(job),
+            "work": class_of(job) or job["kind"],
+            "sweep": SWEEP in job["tags"],
+            "method": method_of(job),
             "scored": [row["unit"] for row in job["sci"]],
             "units": list(self._units.found),
             "labels": list(self._labels.found),

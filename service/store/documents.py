@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.sci.base.document import JobDoc, JobHead, MonthDoc
+from gramwatt.sci.base.month_rows import StatementDoc
 
 _OVER_TIME = ("series", "steps", "intensity")
 """What is long in a job document and read only by the job's own report and exports."""
@@ -39,6 +40,25 @@ _LISTS = (
     "corrections",
 )
 _UNKNOWN = ("memo", "model_id", "framework", "precision")
+_MONTH_LISTS = (
+    "trend",
+    "budgets",
+    "components",
+    "ledger",
+    "chargeback",
+    "work",
+    "advice",
+    "followed",
+    "methods",
+)
+_MONTH_UNKNOWN = (
+    "revision",
+    "revised",
+    "change_parts",
+    "boundary",
+    "market_based",
+    "idle_not_seen_kwh",
+)
 _WINDOW = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 _DEVICE = ("hardware", "energy_j", "embodied_g", "mean_utilisation", "peak_memory_b", "max_power_w")
 
@@ -68,6 +88,16 @@ def head_text(document: JobDoc) -> str:
 def read_head(text: str) -> JobHead:
     """The head of a job as lists show it."""
     return _complete_head(json.loads(text))
+
+
+def read_month(text: str) -> MonthDoc:
+    """The document of a month in today's shape; what a former release did not know is empty."""
+    document = json.loads(text)
+    added: dict[str, Any] = {name: [] for name in _MONTH_LISTS} | dict.fromkeys(_MONTH_UNKNOWN)
+    added |= {"examined_jobs": 0, "statement": dict.fromkeys(StatementDoc.__annotations__)}
+    whole = {**added, **document}
+    whole["models"] = [{"unfinished_g": None, **row} for row in whole["models"]]
+    return cast(MonthDoc, whole)
 
 
 def _complete_job(document: dict[str, Any]) -> JobDoc:

@@ -285,7 +285,10 @@ class MonthVersion(Base):
 
 
 class MonthSum(Base):
-    """The sums of a month and project, which hold as long as what they were `made_of` does."""
+    """The sums of a month and project, which hold as long as what they were `made_of` does.
+
+    `brief` is what reports of later months say of this one.
+    """
 
     __tablename__ = "month_sums"
 
@@ -293,6 +296,7 @@ class MonthSum(Base):
     project: Mapped[Label] = mapped_column(primary_key=True)
     made_of: Mapped[Document]
     doc: Mapped[Document]
+    brief: Mapped[Document] = mapped_column(server_default="{}")
 
 
 class Correction(Base):

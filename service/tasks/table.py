@@ -12,6 +12,7 @@ from datetime import timedelta
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.budgets.alerts import check_budgets
 from gramwatt.service.usecases.budgets.outbox import deliver
+from gramwatt.service.usecases.delivery.reports import announce
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
@@ -38,6 +39,11 @@ def period(every_s: float) -> str:
         if every_s >= size and every_s % size == 0:
             return f"{every_s / size:g} {unit}"
     return f"{every_s:g} s"
+
+
+def _monthly_reports(service: Service) -> None:
+    for month in make_missing_reports(service):
+        announce(service, month)
 
 
 TASKS: Mapping[str, Task] = {
@@ -70,8 +76,8 @@ TASKS: Mapping[str, Task] = {
     ),
     "monthly-reports": Task(
         timedelta(hours=1),
-        make_missing_reports,
-        "make the reports of ended months, missed ones too",
+        _monthly_reports,
+        "make and deliver the reports of ended months, missed ones too",
     ),
     "present-month": Task(
         timedelta(minutes=5), sum_present_month, "sum the present month by project, for metrics"

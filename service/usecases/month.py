@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,21 +14,20 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt import __version__
-from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_month
 from gramwatt.sci.analysis.month import (
     Pending,
     excluded_row,
-    months_of,
     pending_doc,
     previous_month,
 )
-from gramwatt.sci.base.document import ExcludedDoc, JobDoc, MonthDoc
+from gramwatt.sci.base.document import ExcludedDoc, MonthDoc
+from gramwatt.sci.base.month_rows import BudgetUse
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.filling import fill_parts, is_missing
-from gramwatt.service.rollups.keeping import ALL, read_rows, versions
+from gramwatt.service.rollups.keeping import ALL, versions
 from gramwatt.service.rollups.part import EXCLUDED, REFUSED
 from gramwatt.service.store.database import upsert
-from gramwatt.service.store.documents import read_head, read_job, to_text
+from gramwatt.service.store.documents import read_head, read_month, to_text
 from gramwatt.service.store.models import (
     Deletion,
     Device,
@@ -36,76 +36,205 @@ from gramwatt.service.store.models import (
     JobMonth,
     MonthlyReport,
     MonthSum,
-    Score,
     is_pending,
 )
 from gramwatt.service.store.timestamps import from_us
 from gramwatt.service.usecases.access.projects import one_project
 from gramwatt.service.usecases.errors import NoDataError, StillSummingError
-from gramwatt.service.usecases.suggest import calibration_rows, device_rows
+from gramwatt.service.usecases.months.beside import (
+    Fields,
+    brief,
+    budget_uses,
+    followed,
+    months_before,
+    revised,
+    trend,
+)
+from gramwatt.service.usecases.months.kept import keep, keep_instead, kept, newest
+from gramwatt.service.usecases.months.summed import summed
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM."""
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500
+LATE_MONTHS = 3
+"""Ended months whose reports are made again by themselves when late data change them."""
 
 
 def month_report(
-    service: Service, month: str, project: str | None = None, *, wait_s: float | None = None
+    service: Service,
+    month: str,
+    project: str | None = None,
+    *,
+    revision: int | None = None,
+    wait_s: float | None = None,
 ) -> MonthDoc:
-    """The report of a month; raises NoDataError. That of a complete month is kept as a new row.
+    """The report of a month; raises NoDataError. That of a complete month is kept as a revision.
 
     Jobs of an earlier release are added to the months first. Raises StillSummingError where that
     takes longer than `wait_s`; without it, this waits. A caller who is bound to projects has the
     report of one of them.
     """
-    document: MonthDoc = json.loads(month_text(service, month, project, wait_s=wait_s))
-    return document
+    text = month_text(service, month, project, revision=revision, wait_s=wait_s)
+    return read_month(text)
 
 
 def month_text(
-    service: Service, month: str, project: str | None = None, *, wait_s: float | None = None
+    service: Service,
+    month: str,
+    project: str | None = None,
+    *,
+    revision: int | None = None,
+    wait_s: float | None = None,
 ) -> str:
-    """The same as compact JSON: stored sums are passed on as they are, without reading them."""
+    """The same as compact JSON: stored sums are passed on as they are, without reading them.
+
+    With `revision`, the report that was kept under that number; raises NoDataError for none.
+    """
     project = one_project(service, project, month)
     service = service.for_every_project()
+    if revision is not None:
+        return kept(service, month, project, revision)
     _fill(service, wait_s)
-    now_us = service.now_us()
     with service.store.read() as session:
-        pending = _pending_keys(session)
-        running, unscored, excluded = _pending(service, session, month, project, pending)
-        deleted = _deleted(service, session, month, project)
-        unscored += _refused(session, month, project)
-        # A month that its jobs have left goes on answering once it was reported.
-        reported = _newest(session, month, project)
-        if reported is None and not (running or unscored or excluded):
-            _require_parts(session, month, project)
-        sums, new = _sums(service, session, month, project, list(pending))
-    if new:
-        _store_sums(service, new)
-    fields = msgspec.json.decode(sums, type=dict[str, msgspec.Raw])
-    left_out = [*msgspec.json.decode(fields["excluded"]), *excluded]
-    complete = now_us >= service.month_span_us(month)[1] and not running and not unscored
-    today = {
-        "month": month,
-        "project": project,
-        "complete": complete,
-        "jobs_running": pending_doc(running),
-        "jobs_unscored": pending_doc(unscored),
-        "excluded": left_out,
-        "deleted": deleted,
-    }
-    fields |= {name: msgspec.Raw(to_text(value).encode()) for name, value in today.items()}
-    text = msgspec.json.encode({name: fields[name] for name in MonthDoc.__annotations__}).decode()
-    if complete and text != reported:
-        _keep(service, month, project, text)
+        found = _found(service, session, month, project, months_before(month))
+    _store_sums(service, found.new)
+    fields = {**found.fields, **_raw(_beside(service, found))}
+    reported = found.reported
+    if not found.complete:
+        return _written(fields, None, "null")
+    before = _fields(reported) if reported else {}
+    text = _written(fields, found.revision, bytes(before.get("revised", b"null")).decode())
+    if text == reported:
+        return text
+    if reported is not None and _says_the_same(reported, text):
+        keep_instead(service, month, project, text)
+        return text
+    text = _written(fields, found.revision + 1, revised(found.revision, before))
+    keep(service, month, project, text)
     return text
+
+
+def _says_the_same(reported: str, text: str) -> bool:
+    """Whether a report of another release says the same, in the fields that both know."""
+    kept, now = json.loads(reported), json.loads(text)
+    return all(kept[name] == now[name] for name in kept.keys() & now.keys())
+
+
+def month_sums(service: Service, month: str, project: str | None = None) -> dict[str, Any] | None:
+    """`totals`, `previous`, `days` and `jobs_unscored` of a month; None where it has no job.
+
+    They are those of the report, without what that says of other months.
+    """
+    service = service.for_every_project()
+    _fill(service, None)
+    try:
+        with service.store.read() as session:
+            found = _found(service, session, month, project, ())
+    except NoDataError:
+        return None
+    _store_sums(service, found.new)
+    read = {
+        name: msgspec.json.decode(found.fields[name]) for name in ("totals", "previous", "days")
+    }
+    return {**read, "jobs_unscored": pending_doc(found.unscored)}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the store has of a month: its sums, those of months before, and jobs in no sum."""
+
+    month: str
+    project: str | None
+    fields: Fields
+    sums: Mapping[str, Fields]
+    new: Sequence[dict[str, str]]
+    running: Sequence[Pending]
+    unscored: Sequence[Pending]
+    excluded: Sequence[ExcludedDoc]
+    deleted: int
+    reported: str | None
+    revision: int
+    complete: bool
+    open_months: Sequence[str]
+    budgets: Sequence[BudgetUse]
+
+
+def _found(
+    service: Service, session: Session, month: str, project: str | None, others: Sequence[str]
+) -> _Found:
+    now_us = service.now_us()
+    pending = _pending_keys(session)
+    running, unscored, excluded = _pending(service, session, month, project, pending)
+    # A month that its jobs have left goes on answering once it was reported.
+    reported, revision = newest(session, month, project)
+    if reported is None and not (running or unscored or excluded):
+        _require_parts(session, month, project)
+    text, row = _sums(service, session, month, project, list(pending))
+    fields, new = _fields(text), [row] if row else []
+    refused = msgspec.json.decode(fields["refused"])
+    unscored += [Pending(job_id, name, of, {}) for job_id, name, of in refused]
+    sums: dict[str, Fields] = {month: fields}
+    if others:
+        older, rows = _briefs(service, session, others, project, list(pending))
+        sums, new = {**older, **sums}, [*new, *rows]
+    complete = now_us >= service.month_span_us(month)[1] and not running and not unscored
+    first_us = min(pending.values(), default=now_us)
+    open_months = [one for one in sums if one != month and first_us < service.month_span_us(one)[1]]
+    return _Found(
+        month=month,
+        project=project,
+        fields=fields,
+        sums=sums,
+        new=new,
+        running=running,
+        unscored=unscored,
+        excluded=[*msgspec.json.decode(fields["excluded"]), *excluded],
+        deleted=_deleted(service, session, month, project),
+        reported=reported,
+        revision=revision,
+        complete=complete,
+        open_months=open_months if complete else [*open_months, month],
+        budgets=budget_uses(session, month, project, fields) if others else [],
+    )
 
 
 def _require_parts(session: Session, month: str, project: str | None) -> None:
     """Raise NoDataError for a month that no scored or excluded job has a part of."""
     if not versions(session, (month,), project):
         raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
+
+
+def _beside(service: Service, found: _Found) -> dict[str, Any]:
+    """Fields of the document that are not sums over its scored jobs."""
+    return {
+        "month": found.month,
+        "project": found.project,
+        "complete": found.complete,
+        "trend": trend(found.sums, found.open_months),
+        "budgets": found.budgets,
+        "followed": followed(found.sums.get(previous_month(found.month)), found.fields),
+        "statement": service.config.reports.statement(),
+        "jobs_running": pending_doc(found.running),
+        "jobs_unscored": pending_doc(found.unscored),
+        "excluded": found.excluded,
+        "deleted": found.deleted,
+    }
+
+
+def _fields(text: str) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+
+
+def _raw(fields: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
+    return {name: msgspec.Raw(to_text(value).encode()) for name, value in fields.items()}
+
+
+def _written(fields: Fields, revision: int | None, revised: str) -> str:
+    """The document as compact JSON, with its fields in their order."""
+    own = {"revision": to_text(revision), "revised": revised}
+    whole = {**fields, **{name: msgspec.Raw(text.encode()) for name, text in own.items()}}
+    return msgspec.json.encode({name: whole[name] for name in MonthDoc.__annotations__}).decode()
 
 
 def _fill(service: Service, wait_s: float | None) -> None:
@@ -129,22 +258,64 @@ def _sums(
     months = (month, previous_month(month))
     left_out = _left_out(session, months, pending)
     known = versions(session, months, project)
-    made_of = json.dumps([known, left_out, __version__, service.catalog.version], sort_keys=True)
+    made_of = _made_of(service, known, left_out)
     stored = session.get(MonthSum, (month, project or ALL))
     if stored is not None and stored.made_of == made_of:
         return stored.doc, None
-    sums = to_text(_summed(service, session, months, project, left_out))
+    fields = summed(service, session, months, project, left_out)
+    refused, excluded = _refused(session, month, project), _excluded(session, month, project)
+    sums = to_text({**fields, "refused": refused, "excluded": excluded})
     if month not in known:
         return sums, None
     row = {"month": month, "project": project or ALL, "made_of": made_of, "doc": sums}
-    return sums, row
+    return sums, {**row, "brief": brief(fields)}
 
 
-def _store_sums(service: Service, row: dict[str, str]) -> None:
-    wanted = (MonthSum.month == row["month"], MonthSum.project == row["project"])
+def _made_of(service: Service, known: Mapping[str, int], left_out: Mapping[str, list[int]]) -> str:
+    return json.dumps([known, left_out, __version__, service.catalog.version], sort_keys=True)
+
+
+def _briefs(
+    service: Service,
+    session: Session,
+    months: Sequence[str],
+    project: str | None,
+    pending: Sequence[int],
+) -> tuple[dict[str, Fields], list[dict[str, str]]]:
+    """What is kept of other months, of each that has a job; and new sums to store."""
+    around = sorted({*months, *map(previous_month, months)})
+    known, left_out = versions(session, around, project), _left_out(session, around, pending)
+    wanted = sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief).where(
+        MonthSum.month.in_(months), MonthSum.project == (project or ALL)
+    )
+    stored = {month: (made_of, text) for month, made_of, text in session.execute(wanted)}
+    found: dict[str, Fields] = {}
+    new = []
+    for month in (month for month in months if month in known):
+        both = (month, previous_month(month))
+        made_of = _made_of(
+            service,
+            {one: known[one] for one in both if one in known},
+            {one: left_out[one] for one in both if one in left_out},
+        )
+        old, text = stored.get(month, ("", ""))
+        if old != made_of:
+            _, row = _sums(service, session, month, project, pending)
+            assert row is not None  # what is stored does not hold
+            text = row["brief"]
+            new.append(row)
+        found[month] = _fields(text)
+    return found, new
+
+
+def _store_sums(service: Service, rows: Sequence[dict[str, str]]) -> None:
+    if not rows:
+        return
     with service.store.write() as session:
-        upsert(session, MonthSum, [row])
-        session.execute(sa.update(MonthSum).where(*wanted).values(row))
+        upsert(session, MonthSum, rows)
+        for row in rows:
+            wanted = (MonthSum.month == row["month"], MonthSum.project == row["project"])
+            session.execute(sa.update(MonthSum).where(*wanted).values(row))
 
 
 def _pending_keys(session: Session) -> dict[int, int]:
@@ -179,43 +350,6 @@ def _left_out(
     return found
 
 
-def _summed(
-    service: Service,
-    session: Session,
-    months: tuple[str, str],
-    project: str | None,
-    left_out: Mapping[str, list[int]],
-) -> dict[str, Any]:
-    """The fields of a month's document that are made of its scored jobs."""
-    from gramwatt.service.rollups.month import MonthSums
-
-    month, before = (
-        MonthSums(one, read_rows(session, one, project, left_out.get(one, ()))) for one in months
-    )
-    documents = _documents(session, {*month.top(), *month.largest(JOBS_EXAMINED), *month.last()})
-    examined = [documents[key] for key in month.largest(JOBS_EXAMINED) if key in documents]
-    top = [months_of(documents[key]).get(months[0]) for key in month.top() if key in documents]
-    return {
-        **month.fields(before),
-        "top_jobs": [part.head() for part in top if part is not None],
-        "suggestions": for_month(
-            examined, service.catalog, calibration_rows(service), device_rows(service)
-        ),
-        "method": next((documents[k]["method"] for k in month.last() if k in documents), None),
-        "excluded": _excluded(session, months[0], project),
-    }
-
-
-def _documents(session: Session, keys: Collection[int]) -> dict[int, JobDoc]:
-    """The newest documents of these jobs, without what changes over time."""
-    wanted = (
-        sa.select(Score.job, Score.doc)
-        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-        .where(Job.id.in_(keys))
-    )
-    return {key: read_job(text) for key, text in session.execute(wanted)}
-
-
 def _marked(session: Session, month: str, project: str | None, use: str) -> Sequence[Job]:
     """The jobs whose part of the month is marked so, in order of their start."""
     wanted = (
@@ -234,17 +368,10 @@ def _excluded(session: Session, month: str, project: str | None) -> list[Exclude
     return [excluded_row(read_head(job.head)) for job in jobs]
 
 
-def _refused(session: Session, month: str, project: str | None) -> list[Pending]:
-    """Jobs whose figures no sum can hold: named, without energy, until they are excluded."""
+def _refused(session: Session, month: str, project: str | None) -> list[tuple[str, str, str]]:
+    """Id, name and project of jobs whose figures no sum can hold, until they are excluded."""
     jobs = _marked(session, month, project, REFUSED)
-    return [Pending(job.job_id, read_head(job.head)["name"], job.project, {}) for job in jobs]
-
-
-def _keep(service: Service, month: str, project: str | None, text: str) -> None:
-    """Keep the report of a complete month, which is another than the one kept last."""
-    row = {"month": month, "project": project or ALL, "made_us": service.now_us(), "doc": text}
-    with service.store.write() as session:
-        upsert(session, MonthlyReport, [row])
+    return [(job.job_id, read_head(job.head)["name"], job.project) for job in jobs]
 
 
 def months_with_data(service: Service) -> list[str]:
@@ -270,8 +397,11 @@ def _months(session: Session) -> Iterator[str]:
         month = session.scalar(sa.select(sa.func.min(JobMonth.month)).where(JobMonth.month > month))
 
 
-def make_missing_reports(service: Service) -> None:
-    """Make the reports of complete months that have data and no report yet."""
+def make_missing_reports(service: Service) -> list[str]:
+    """Make the reports of complete months without one, and anew where late data changed the last.
+
+    Returns the months that ended last, the newest first.
+    """
     fill_parts(service)
     now_us = service.now_us()
     ended = [m for m in months_with_data(service) if service.month_span_us(m)[1] <= now_us]
@@ -279,11 +409,12 @@ def make_missing_reports(service: Service) -> None:
         made = set(
             session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
         )
-        missing = [m for m in ended if m not in made]
+        missing = [m for m in ended if m not in made or m in ended[:LATE_MONTHS]]
         pending = _pending_keys(session)
         complete = [m for m in missing if not any(_pending(service, session, m, None, pending)[:2])]
     for month in complete:
         month_text(service, month)
+    return ended[:LATE_MONTHS]
 
 
 def sum_present_month(service: Service) -> None:
@@ -293,7 +424,7 @@ def sum_present_month(service: Service) -> None:
     with service.store.read() as session:
         projects = list(session.scalars(wanted))
     for project in (*projects, None) if projects else ():
-        month_text(service, month, project)
+        month_sums(service, month, project)
 
 
 def _pending(
@@ -361,14 +492,3 @@ def _deleted(service: Service, session: Session, month: str, project: str | None
     if project is not None:
         wanted = wanted.where(Deletion.project == project)
     return session.scalar(wanted) or 0
-
-
-def _newest(session: Session, month: str, project: str | None) -> str | None:
-    """The report of the month that was kept last."""
-    wanted = (
-        sa.select(MonthlyReport.doc)
-        .where(MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
-        .order_by(MonthlyReport.made_us.desc())
-        .limit(1)
-    )
-    return session.scalar(wanted)

@@ -62,8 +62,24 @@ def test_the_months_savings_are_in_the_table():
     ends = {"value": 0.5, "low": 0.4, "high": 0.6, "unit": "1", "kind": "estimated", "source": "x"}
     saving = {"job_id": "a", "name": "n", "project": "p", "action": "share", "target": None}
     saving |= {"saved_g": {**ends, "unit": "gCO2e"}, "carbon_ratio": ends, "reason": "y"}
+    saving |= {"basis": "rule", "hardware": "nvidia-l4", "work": "training"}
     text = month_csv(month_of([steady_job()], advise=lambda _: [saving]))
     assert values(text, "suggestion", "a/share") == {"saved_g": "0.5", "carbon_ratio": "0.5"}
+    grouped = values(text, "advice", "nvidia-l4/training/share")
+    assert grouped == {"jobs": "1.0", "saved_g": "0.5", "carbon_ratio": "0.5"}
+
+
+def test_every_account_of_the_table_adds_up_to_the_total():
+    document = full_month()
+    text = month_csv(document)
+    whole = document["totals"]["total_g"]["value"]
+    for section, figure in (("component", "g"), ("ledger", "total_g"), ("chargeback", "total_g")):
+        rows = [row for row in lines(text) if row["section"] == section]
+        summed = sum(float(row["value"]) for row in rows if row["figure"] == figure)
+        assert summed == pytest.approx(whole, rel=1e-9), section
+    effects = values(text, "change")
+    change = float(effects.pop("change_g"))
+    assert sum(map(float, effects.values())) == pytest.approx(change, rel=1e-9)
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
@@ -77,6 +93,7 @@ def test_csv_texts_never_become_formulas(text):
 def test_hostile_texts_stay_in_their_field(text):
     made = month_csv(month_of([hostile_job(text)]))
     sections = {"total", "project", "day", "job", "state", "conformance", "notice", "quality"}
-    sections.add("deleted")
+    sections |= {"deleted", "trend", "component", "boundary", "ledger", "chargeback", "work"}
+    sections.add("model")
     assert {row["section"] for row in lines(made)} == sections
     assert made.encode("utf-8")

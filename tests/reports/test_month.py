@@ -1,19 +1,35 @@
 """What the monthly report says, before any renderer."""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gramwatt.reports import month
 from gramwatt.reports.model import Chart, Facts, Figures, PageBreak, Pair
 from gramwatt.reports.sections.change import NO_DIFFERENCE, against, change
-from gramwatt.sci.base.formatting import UNKNOWN
+from gramwatt.reports.sections.month.change import adding_up
+from gramwatt.sci.base.formatting import UNKNOWN, value_text
 from tests.blocks import blocks, cells, headings, plain, table, words
 from tests.documents import full_month, month_of, steady_job, unread_job, varied_job
 
 SECTIONS = [
     "Summary",
+    "What changed",
+    "What to do",
+    "Against the previous month",
+    "Boundary",
+    "Components of the score",
+    "Location-based and market-based",
+    "SCI by project",
     "Jobs with the most carbon",
-    "Day by day",
+    "Waste ledger",
+    "Chargeback",
     "How the jobs ended and how they score",
+    "Trend",
+    "Day by day",
+    "Suggestions",
     "Data quality",
     "Notices",
     "Method and boundary",
@@ -21,6 +37,7 @@ SECTIONS = [
     "Outside the boundary",
     "Ranges and digits",
     "Sources",
+    "Reporting frameworks",
     "Statement",
 ]
 
@@ -45,14 +62,111 @@ def test_a_month_has_every_section_in_order(full):
     assert headings(month.build(full)) == SECTIONS
 
 
-def test_the_first_page_has_figures_change_and_scores(full):
+def test_the_first_page_tells_the_story(full):
+    """Totals, the trend, what changed and what to do; the rest is behind it."""
     built = month.build(full)
     first = built.blocks[: [isinstance(b, PageBreak) for b in built.blocks].index(True)]
     names = [type(block).__name__ for block in first]
-    assert names == ["Heading", "Figures", "Table", "Table"]
-    lead = first[1].items[-2]
-    assert (lead.label, lead.lead) == ("Total carbon (O + M)", True)
-    assert lead.note.endswith("against the previous month")
+    said = ["Heading", "Text", "Figures", "Chart", "Heading", "Table", "Heading", "Text"]
+    assert names == said
+    assert first[1].text.startswith("Carbon against April 2026: +")
+    assert " More work added " in first[1].text
+    figures = first[2].items
+    assert [one.label for one in figures if one.lead] == ["Total carbon (O + M)"]
+    assert figures[3].note.endswith("against the previous month")
+    assert figures[-1].value == f"grade {full['data_quality']['grade']}"
+    assert figures[-1].note == "nothing provisional"
+
+
+def test_the_printed_effects_add_up_to_the_printed_change(full):
+    """To the last printed digit, which rounding each effect alone would not give."""
+    parts = table(month.build(full), "What the change is made of")
+    assert [column.title for column in parts.columns] == [
+        *("Volume", "Efficiency", "Grid", "Hardware", "Method", "Change")
+    ]
+    printed = [cell.text.replace("\N{MINUS SIGN}", "-") for cell in parts.rows[0]]
+    *effects, change = (round(1000 * float(plain(text).replace(" ", ""))) for text in printed)
+    assert sum(effects) == change
+    assert parts.caption == "What the change is made of, in kg\u00a0CO2e"
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6), st.integers(0, 3))
+def test_rounded_effects_add_up_and_stay_within_one_step(values, places):
+    whole, step = math.fsum(values), 10.0**-places
+    found = adding_up(values, whole, places)
+    assert abs(sum(found) - round(whole / step) * step) < step / 2
+    assert all(abs(a - b) <= step * 1.001 for a, b in zip(found, values, strict=True))
+
+
+def test_the_trend_has_a_column_for_each_month_with_its_range(full):
+    [chart] = [b for b in blocks(month.build(full), Chart) if "by month" in b.caption]
+    names = chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert names == ["Dec 25", "Jan 26", "Feb 26", "Mar 26", "Apr 26", "May 26"]
+    ranges = chart.spec["layer"][1]["data"]["values"]
+    assert [row["name"] for row in ranges] == ["Apr 26", "May 26"]
+    total_g = full["totals"]["total_g"]
+    assert ranges[1]["high"] * 1000 == pytest.approx(total_g["high"])
+    assert all(row["final"] for row in chart.spec["layer"][0]["data"]["values"])
+    assert "May 2026" in cells(table(month.build(full), "The last twelve months").rows[1])[0]
+
+
+def test_a_month_that_may_change_is_drawn_unlike_one_that_cannot():
+    [chart] = [
+        block
+        for block in blocks(month.build(month_of([steady_job()], ended=False)), Chart)
+        if "by month" in block.caption
+    ]
+    assert "dashed bars are months that may still change" in chart.caption
+    assert not any(row["final"] for row in chart.spec["layer"][0]["data"]["values"])
+
+
+def test_ledger_chargeback_and_components_print_their_sum(full):
+    built, whole = month.build(full), plain(cells_of_total(full))
+    captions = ("Carbon by outcome", "By project and owner", "Component scores")
+    for caption in captions:
+        last = [plain(text) for text in cells(table(built, caption).rows[-1])]
+        assert last[0] == "Total"
+        assert whole in last, caption
+        assert last[-1] == "100 %"
+
+
+def cells_of_total(document):
+    return value_text(document["totals"]["total_g"])
+
+
+def test_a_contract_is_a_memo_and_in_no_sum(full):
+    tags = {"contract_g_per_kwh": "12", "contract_source": "statement of the supplier"}
+    document = month_of([steady_job("a"), steady_job("b", tags=tags)])
+    memo = table(month.build(document), "Scope 2 by both methods")
+    assert [cells(row)[0] for row in memo.rows] == [
+        "All jobs, location-based (in the scores)",
+        "1 jobs with a contract, location-based",
+        "1 jobs with a contract, market-based",
+    ]
+    # 4 x 500 W and 200 W over two hours are 4.4 kWh; with PUE 1.1 at 12 g/kWh that is 58.08 g.
+    assert document["market_based"]["market_g"]["value"] == pytest.approx(58.08)
+    assert "no market-based figure" in words(month.build(full))
+
+
+def test_legal_mappings_are_dated_and_no_advice(full):
+    rows = table(month.build(full), "Where the figures belong")
+    assert "not legal advice" in rows.note
+    assert all(row[0].below.startswith("as of 20") for row in rows.rows)
+    named = " ".join(row[0].text for row in rows.rows)
+    for framework in ("GHG Protocol", "ESRS E1", "AI Act", "ISO/IEC 21031"):
+        assert framework in named
+
+
+def test_the_statement_names_who_answers_or_that_nobody_does(full):
+    rows = dict(blocks(month.build(full), Facts)[-1].rows)
+    assert rows["Accountable"] == "nobody named: set GRAMWATT_ACCOUNTABLE"
+    said = {"organisation": "Example GmbH", "accountable": "Dana", "contact": "dana@example.com"}
+    revised = {"revision": 1, "jobs": 23, "total_g": full["totals"]["total_g"]}
+    named = {**full, "statement": said, "revision": 2, "revised": revised}
+    rows = dict(blocks(month.build(named), Facts)[-1].rows)
+    assert (rows["Organisation"], rows["Accountable"]) == ("Example GmbH", "Dana")
+    assert rows["Revision"].startswith("2; revision 1 had 23 jobs and ")
+    assert "This report replaces revision 1" in words(month.build(named))
 
 
 def test_a_month_adds_its_jobs_and_names_the_dearest_first():
@@ -62,14 +176,6 @@ def test_a_month_adds_its_jobs_and_names_the_dearest_first():
     [row] = table(built, "SCI by project and unit").rows
     assert cells(row)[:3] == ["vision", "2", "2 562 334"]
     assert row[2].below == "image"
-
-
-def test_many_projects_are_cut_on_the_first_page_and_whole_behind_it():
-    jobs = [steady_job(f"j{n}", project=f"p{n}", hours=1, watts=100 + n) for n in range(11)]
-    built = month.build(month_of(jobs))
-    first = table(built, "SCI by project and unit")
-    assert [cells(row)[0] for row in first.rows] == [f"p{n}" for n in range(10, 2, -1)]
-    assert len(table(built, "All projects and units").rows) == 11
 
 
 def test_what_failed_and_killed_jobs_used_is_shown(full):
@@ -161,8 +267,14 @@ def test_models_have_a_table_with_their_unfinished_runs():
     jobs[1]["state"] = "failed"
     jobs[2]["kind"] = "inference"
     built = month.build(month_of(jobs))
-    rows = [cells(row)[:4] for row in table(built, "Runs by model").rows]
-    assert rows == [["m-1", "consumer", "1", "0"], ["m-1", "provider", "2", "1"]]
+    rows = table(built, "Runs by model").rows
+    assert [cells(row)[:3] for row in rows] == [["m-1", "consumer", "1"], ["m-1", "provider", "2"]]
+    assert [str(row[5]) for row in rows] == ["no run", str(Pair(plain_half(built), "1 run"))]
+
+
+def plain_half(built):
+    """Half the carbon of the two alike runs of the provider."""
+    return str(table(built, "Jobs, energy and carbon").rows[1][3].text)
 
 
 def saving(job_id="b", target="nvidia-l4"):
@@ -176,18 +288,37 @@ def saving(job_id="b", target="nvidia-l4"):
         "saved_g": figure(1200, 1000, 1400),
         "carbon_ratio": ratio,
         "reason": "measured on both parts",
+        "basis": "direct",
+        "hardware": "nvidia-h100-sxm5-80",
+        "work": "training",
     }
 
 
-def test_what_would_help_most_is_a_table_of_certain_savings():
-    document = month_of([steady_job()], advise=lambda jobs: [saving(), saving("c", None)])
+def test_what_to_do_is_grouped_by_hardware_work_and_action():
+    """Three jobs with one swap are one row, with their sum and how sure it is."""
+    jobs = [steady_job(name) for name in ("b", "c", "d", "e")]
+    found = [saving("b"), saving("c"), saving("d"), {**saving("e", None), "action": "power-cap"}]
+    document = month_of(jobs, advise=lambda jobs: found)
     built = month.build(document)
-    assert "What would help most" in headings(built)
-    first, second = (cells(row) for row in table(built, "The largest certain savings").rows)
-    assert first[0] == "train"
-    assert first[1:3] == ["Change hardware to nvidia-l4", "0.40"]
-    assert (plain(first[3]), first[4]) == ("1.2 kg CO2e", "measured on both parts")
-    assert second[1] == "Change hardware"
+    for caption in ("The actions that save most", "Actions by hardware and work"):
+        swap, cap = table(built, caption).rows
+        assert [plain(text) for text in cells(swap)[:3]] == [
+            *("nvidia-h100-sxm5-80", "Move to nvidia-l4", "3")
+        ]
+        assert swap[2].below == "of 4"
+        # 3 x 1 200 g; the three share one source, so their ranges add up: 3 000 to 4 200 g.
+        assert (plain(swap[3].text), plain(swap[3].below)) == ("3.6 kg CO2e", "3.0 to 4.2")
+        assert swap[4] == "high"
+        assert cells(cap)[1] == "Cap the power"
+    assert "What would help most" not in headings(built)
+
+
+def test_what_became_of_last_months_suggestions_is_said(full):
+    row = {"hardware": "a100", "work": "training", "action": "change-hardware", "target": "l4"}
+    row |= {"jobs_before": 5, "jobs_now": 1, "target_before": 0, "target_now": 4}
+    built = month.build({**full, "followed": [{**row, "outcome": "partly"}]})
+    [line] = table(built, "What became of last month").rows
+    assert cells(line) == ["Move to l4", "5, 1", "0, 4", "partly followed"]
 
 
 def test_the_adviser_sees_the_jobs_of_the_month_and_project_only():

@@ -167,6 +167,23 @@ def test_hostile_texts_stay_texts(text):
         assert dense(clean(text)) in dense(pdf_text(data))
 
 
+def test_hostile_names_stay_texts_in_a_month():
+    """Names, projects, owners and models of every kind, in one month."""
+    jobs = [{**hostile_job(text), "job_id": f"j{n}"} for n, text in enumerate(HOSTILE)]
+    jobs = [{**job, "tags": {"user": text}} for job, text in zip(jobs, HOSTILE, strict=True)]
+    made = month.build(month_of(jobs))
+    elements = Elements(html.render(made))
+    assert {tag for tag, _ in elements.found} <= ELEMENTS
+    assert not [k for _, attrs in elements.found for k in attrs if k.startswith("on")]
+    data = pdf.render(made)
+    printed = dense(pdf_text(data))
+    assert b"pdfuaid:part" in PdfReader(BytesIO(data)).trailer["/Root"]["/Metadata"].get_data()
+    for text in HOSTILE:
+        assert dense(clean(text)) in dense(elements.text)
+        if all(character.isascii() for character in text):
+            assert dense(clean(text)) in printed
+
+
 def test_a_word_wider_than_its_place_breaks_in_print():
     """A run of 400 letters stays on the page in title and cells, and is copied as it was."""
     word = "w" * 400

@@ -102,7 +102,7 @@ def own_row(document: JobDoc) -> OwnRow | None:
     return OwnRow(
         job_id=document["job_id"],
         workload=workload_of(document),
-        workload_class=_class_of(document),
+        workload_class=class_of(document),
         hardware=name,
         count=len(devices),
         unit=counted[0]["unit"],
@@ -144,7 +144,7 @@ def tagged(document: JobDoc) -> dict[str, Any]:
     return fields
 
 
-def _class_of(document: JobDoc) -> WorkloadClass | None:
+def class_of(document: JobDoc) -> WorkloadClass | None:
     """The class of a job's work by its kind and tags; None where they do not give it."""
     return classify(SuggestRequest(kind=document["kind"], **tagged(document)), None).name
 

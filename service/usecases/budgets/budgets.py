@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.days import DAY, day_of, month_span
-from gramwatt.sci.base.document import DayDoc, MonthDoc
+from gramwatt.sci.base.document import DayDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
 from gramwatt.sci.base.units import g_from_kg, kg_from_g
 from gramwatt.service.container import Service
@@ -25,9 +25,9 @@ from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.access.projects import require_own
 from gramwatt.service.usecases.budgets import forecast
 from gramwatt.service.usecases.budgets.addresses import AddressError, parse_webhook, shown
-from gramwatt.service.usecases.errors import CorrectionError, NoDataError, UnknownBudgetError
+from gramwatt.service.usecases.errors import CorrectionError, UnknownBudgetError
 from gramwatt.service.usecases.lists import cut, decode_cursor
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.month import month_sums
 
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""
@@ -264,10 +264,7 @@ def _alerts(session: Session, project: str, month: str) -> list[AlertRow]:
 def _month(service: Service, project: str, month: str) -> _Month:
     running = _running(service, project)
     parts = [day for days in running for day in days if day["day"].startswith(month)]
-    try:
-        document: MonthDoc | None = month_report(service, month, project)
-    except NoDataError:
-        document = None
+    document = month_sums(service, month, project)
     totals = document["totals"] if document else None
     known = [totals["total_g"] if totals else None, *(g for day in parts for g in _grams(day))]
     spent = total_known(known)

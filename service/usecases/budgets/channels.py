@@ -9,7 +9,7 @@ import json
 import smtplib
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,6 +21,7 @@ from gramwatt.service.usecases.budgets.addresses import (
     is_public,
     parse_webhook,
 )
+from gramwatt.service.usecases.delivery.reports import ReportFile
 
 TIMEOUT_S = 10.0
 SIGNATURE, DELIVERY = "Gramwatt-Signature", "Gramwatt-Delivery"
@@ -89,10 +90,17 @@ class _CheckedHttps(_Checked):
         self.sock = context.wrap_socket(self.sock, server_hostname=self.host)
 
 
-def send_mail(settings: AlertSettings, to: str, subject: str, text: str, delivery: str) -> None:
-    """Send a message by the SMTP server of GRAMWATT_SMTP_URL, with TLS where it offers that.
+def send_mail(
+    settings: AlertSettings,
+    to: str,
+    subject: str,
+    text: str,
+    delivery: str,
+    files: Sequence[ReportFile] = (),
+) -> None:
+    """Send a message with files by the SMTP server of GRAMWATT_SMTP_URL.
 
-    A password is sent to another machine only over TLS.
+    It uses TLS where the server offers that; a password is sent to another machine only over TLS.
     """
     if not settings.smtp_url:
         raise SendError("no mail server is set: GRAMWATT_SMTP_URL=smtp://host:25")
@@ -101,6 +109,9 @@ def send_mail(settings: AlertSettings, to: str, subject: str, text: str, deliver
     mail["From"], mail["To"], mail["Subject"] = settings.mail_from, to, subject
     mail["Message-ID"] = f"<{delivery}@gramwatt>"
     mail.set_content(text)
+    for one in files:
+        kind, _, subtype = one.media.partition(";")[0].partition("/")
+        mail.add_attachment(one.content, maintype=kind, subtype=subtype, filename=one.name)
     host, secure = parts.hostname or "localhost", parts.scheme == "smtps"
     port = parts.port or (465 if secure else 25)
     try:

@@ -1,4 +1,4 @@
-"""Deliver what alerts put into the outbox, again and again until it is taken, and show it.
+"""Deliver what alerts and reports put into the outbox until it is taken, and show it.
 
 A message is claimed before it is sent, so that of several processes one sends it. One that dies
 between sending and saying so leaves it to be sent again: receivers know it by its delivery id.
@@ -7,7 +7,9 @@ between sending and saying so leaves it to be sent again: receivers know it by i
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import sqlalchemy as sa
@@ -18,6 +20,9 @@ from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.timestamps import span_us, text_from_us
 from gramwatt.service.usecases.budgets.addresses import shown
 from gramwatt.service.usecases.budgets.channels import SendError, send_mail, send_webhook
+from gramwatt.service.usecases.delivery import reports
+from gramwatt.service.usecases.delivery.s3 import S3Error, put
+from gramwatt.service.usecases.errors import NoDataError
 from gramwatt.service.usecases.lists import cut, decode_cursor
 
 ATTEMPTS = 12
@@ -38,7 +43,7 @@ class OutboxRow(TypedDict):
     id: int
     project: str
     month: str
-    threshold: float
+    threshold: float | None
     channel: str
     target: str
     state: MessageState
@@ -120,9 +125,34 @@ def _send(service: Service, message: OutboxMessage) -> None:
         doc = {**doc, "id": delivery}
         time_s = service.now_us() // 1_000_000
         send_webhook(settings, message.target, doc, delivery, time_s)
+    elif message.channel in reports.CHANNELS:
+        _send_report(service, message, doc, delivery)
     else:
         subject, lines = _mail(doc)
         send_mail(settings, message.target, subject, lines, delivery)
+
+
+def _send_report(
+    service: Service, message: OutboxMessage, doc: dict[str, Any], delivery: str
+) -> None:
+    settings = service.config.reports
+    try:
+        document = reports.report_of(service, doc)
+        if message.channel == reports.MAIL:
+            made = reports.files(document, reports.MAILED)
+            send_mail(
+                service.config.alerts, message.target, *reports.letter(document), delivery, made
+            )
+        elif message.channel == reports.FOLDER:
+            reports.write_files(Path(message.target), reports.files(document))
+        elif settings.s3 is None:
+            raise SendError("GRAMWATT_REPORT_S3_URL is not set any more")
+        else:
+            access = replace(settings.s3, url=message.target)
+            for one in reports.files(document):
+                put(access, one.name, one.content, one.media, service.now())
+    except (OSError, S3Error, NoDataError) as error:
+        raise SendError(str(error)) from None
 
 
 def _mail(doc: dict[str, Any]) -> tuple[str, str]:
@@ -155,7 +185,7 @@ def _row(row: OutboxMessage) -> OutboxRow:
         "id": row.id,
         "project": doc["project"],
         "month": doc["month"],
-        "threshold": doc["threshold_percent"],
+        "threshold": doc.get("threshold_percent"),
         "channel": row.channel,
         "target": shown(row.target) if row.channel == "webhook" else row.target,
         "state": state,

@@ -72,15 +72,16 @@ def test_a_document_without_any_later_field_makes_its_pdfs(client, stored):
     assert opened(client, [*PAGES, *PDFS]) == dict.fromkeys([*PAGES, *PDFS], 200)
 
 
-@pytest.mark.parametrize("field", sorted(MonthDoc.__annotations__))
-def test_a_kept_month_of_an_older_shape_is_made_anew(stored, clock, field):
+def test_a_kept_month_of_an_older_shape_is_made_anew(stored, clock):
+    """Without any one of its fields, and as the same revision: nobody's figures have changed."""
     clock.turn(days=40)
     made = month_report(stored, "2026-05")
-    clock.turn(days=1)
-    with stored.store.write() as session:
-        row = session.scalars(sa.select(MonthlyReport)).one()
-        row.doc = json.dumps({key: value for key, value in made.items() if key != field})
-    assert month_report(stored, "2026-05") == made
+    for field in sorted(MonthDoc.__annotations__):
+        clock.turn(days=1)
+        with stored.store.write() as session:
+            row = session.scalars(sa.select(MonthlyReport)).one()
+            row.doc = json.dumps({key: value for key, value in made.items() if key != field})
+        assert month_report(stored, "2026-05") == made, field
 
 
 def test_an_older_revision_without_units_is_one_job_over_its_days(client, stored):

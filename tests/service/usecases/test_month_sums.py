@@ -23,10 +23,12 @@ from tests.months import alike, month_document
 
 SUMMED = sorted(
     MonthDoc.__annotations__.keys()
-    - {"complete", "jobs_running", "jobs_unscored", "deleted", "excluded"}
+    - {"complete", "jobs_running", "jobs_unscored", "deleted", "excluded", "change_parts"}
+    - {"trend", "budgets", "followed", "statement", "revision", "revised"}
 )
 PARTS = ("NVIDIA H100 80GB HBM3", "NVIDIA L4", "NVIDIA A100-SXM4-80GB", "Unheard-of 9000")
 ZONES = ("DE", "FR", "US-CAL-CISO", None)
+CONTRACT = {"contract_g_per_kwh": "12", "contract_source": "statement of the supplier"}
 H = 3600.0
 
 
@@ -40,6 +42,7 @@ def random_job(draw, number):
         "pue": draw.choice([None, None, 1.0, 1.2]),
         "project": draw.choice(["vision", "speech", "lab"]),
         "kind": draw.choice(["training", "inference", "other"]),
+        "tags": draw.choice([{}, {"user": "ada"}, {"user": "jon", "sweep": "lr"}, CONTRACT]),
         "model_id": draw.choice([None, "m-1", "m-2"]),
         "units": draw.choice([(), ("image",), ("token", "image")]),
     }
@@ -65,10 +68,11 @@ def _read(draw, writer, board, hours):
     if draw.random() < 0.1:
         return found  # nothing of it is read: the job's energy is not known
     steps = max(1, round(hours / 3))
-    watts = draw.choice([0.0, 120.0, 300.0, 650.0])
+    watts, busy = draw.choice([0.0, 120.0, 300.0, 650.0]), draw.choice([None, 0.01, 0.9])
     for n in range(steps):
         span = (n * hours * H / steps, (n + 1) * hours * H / steps)
-        found.append(writer.interval(*span, watts * (span[1] - span[0]), board, kind=kind))
+        joules = watts * (span[1] - span[0])
+        found.append(writer.interval(*span, joules, board, kind=kind, utilisation_mean=busy))
     return found
 
 
@@ -101,8 +105,26 @@ def check(service):
             found = month_report(service, month, project)
             for name in SUMMED:
                 alike(found[name], wanted[name], f"{month} {project} {name}")
+            check_change(found, wanted)
             left_out = [row["job_id"] for row in wanted["excluded"]]
             assert left_out == [row["job_id"] for row in found["excluded"]]
+
+
+def check_change(found, wanted):
+    """The effects are those of plain arithmetic, and add up to the change of the total."""
+    parts = found["change_parts"]
+    assert (parts is None) is (found["previous"] is None)
+    if parts is None:
+        return
+    values = {name: figure["value"] for name, figure in parts.items()}
+    totals = [found[which]["total_g"] for which in ("previous", "totals")]
+    if all(totals):
+        change = totals[1]["value"] - totals[0]["value"]
+        scale = max(abs(figure["value"]) for figure in totals)
+        assert values["change_g"] == pytest.approx(change, abs=1e-9 * scale)
+        assert sum(values.values()) == pytest.approx(2 * change, abs=1e-9 * scale)
+        for name, figure in wanted["change_parts"].items():
+            assert values[name] == pytest.approx(figure["value"], abs=1e-8 * scale), name
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -138,7 +160,7 @@ def test_sums_are_made_anew_only_when_a_part_changed(service, monkeypatch):
     first = month_report(service, "2026-05")
     made = []
     monkeypatch.setattr(
-        "gramwatt.service.usecases.month._summed",
+        "gramwatt.service.usecases.month.summed",
         lambda *given: made.append(given) or pytest.fail("the parts were read again"),
     )
     assert month_report(service, "2026-05") == first

@@ -1,0 +1,87 @@
+"""The example reports of docs/examples: three months of an invented company, by the product itself.
+
+python -m benchmarks.reports.examples docs/examples
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.reports.demo_months import jobs
+from gramwatt.reports import month, pdf
+from gramwatt.reports.printable import cleaned
+from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.journal.records import encode
+from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
+from gramwatt.service.container import Service
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.rendering import MONTH_FORMATS, render_job, render_month
+
+NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
+MONTH = "2026-05"
+PPI = 72
+BUDGETS_KG = {"assistant": 300.0, "vision": 25.0}
+
+
+def demo_service(home: Path) -> Service:
+    """A store with the three months."""
+    service = Service.open(
+        ServiceConfig(
+            home=home,
+            database_url=sqlite_url(home / "gramwatt.db"),
+            reports=ReportSettings(
+                organisation="Example GmbH (invented)",
+                accountable="Dana Example, Head of Sustainability",
+                contact="sustainability@example.com",
+            ),
+            clock=lambda: NOW,
+        )
+    )
+    upgrade(service.store)
+    for name, records in jobs():
+        ingest(service, name, [encode(record).encode() for record in records])
+    for project, limit_kg in BUDGETS_KG.items():
+        set_budget(service, NewBudget(project=project, limit_kg=limit_kg), by="example")
+    return service
+
+
+def first_page(document: MonthDoc) -> bytes:
+    """Page one of the printed report as a picture."""
+    import typst
+
+    text = json.dumps(pdf._plain(cleaned(month.build(document))), ensure_ascii=False)
+    template, fonts = pdf._template(), pdf._fonts(False)
+    pages = typst.compile(
+        template, format="png", ppi=PPI, font_paths=fonts, sys_inputs={"document": text}
+    )
+    return pages[0]
+
+
+def main() -> int:
+    """Write the reports of the last month in every format, its first page, and a job's report."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        service = demo_service(Path(home))
+        for name in ("2026-03", "2026-04", MONTH):
+            document = month_report(service, name)
+        for form in MONTH_FORMATS:
+            (folder / f"month-{MONTH}.{form}").write_bytes(render_month(document, form))
+        (folder / f"month-{MONTH}.png").write_bytes(first_page(document))
+        job_doc = job_document(service, document["top_jobs"][0]["job_id"]).document
+        for kind in ("html", "pdf"):
+            (folder / f"job.{kind}").write_bytes(render_job(job_doc, kind))  # type: ignore[arg-type]
+        service.store.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Sections of the monthly report: functions that return blocks, called by `reports/month.py`."""

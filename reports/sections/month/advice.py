@@ -1,0 +1,137 @@
+"""What to do, by hardware, class of work and action, and what became of the last suggestions."""
+
+from __future__ import annotations
+
+from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
+from gramwatt.reports.sections.common import cell
+from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.base.month_rows import AdviceRow, FollowedRow
+from gramwatt.sci.base.quantity import QuantityDoc
+
+FIRST_ROWS = 3
+"""Rows of advice on the first page."""
+WORDS = {
+    "change-hardware": "move to {target}",
+    "power-cap": "cap the power",
+    "stop-idle": "release idle accelerators",
+    "share": "share the accelerator",
+    "mixed-precision": "mixed precision",
+    "batching": "larger batches",
+    "quantise": "quantise",
+    "consolidate": "consolidate",
+    "fewer-nodes": "fewer nodes",
+    "shift-time": "run at greener hours",
+    "shift-region": "run in {target}",
+    "checkpoint": "write checkpoints",
+    "spot": "use spare capacity",
+}
+OUTCOMES = {
+    "followed": "followed: none is left on the old part",
+    "partly": "partly followed",
+    "not-followed": "not followed",
+    "no-such-work": "no such work this month",
+    None: "leaves no trace in the jobs",
+}
+CONFIDENCE = (
+    "Confidence is high where both parts were measured, medium for a model of the class of work, "
+    "low for a rule of thumb. An action is named only where its whole range saves."
+)
+
+
+def action_text(action: str, target: str | None) -> str:
+    """An action in words."""
+    return WORDS.get(action, action.replace("-", " ")).format(target=target or "another part")
+
+
+def first_advice(document: MonthDoc) -> list[Block]:
+    """The actions that would save most, for the first page."""
+    heading = Heading("What to do", 2)
+    if not document["advice"]:
+        return [heading, Text(_nothing(document))]
+    rows = tuple(_short(row) for row in document["advice"][:FIRST_ROWS])
+    return [heading, Table("The actions that save most", SHORT, rows)]
+
+
+def advice_section(document: MonthDoc) -> list[Block]:
+    """Every action, and what became of those of the month before."""
+    heading = Heading("Suggestions")
+    blocks: list[Block] = [heading]
+    if document["advice"]:
+        rows = tuple((*_short(row), row["reason"]) for row in document["advice"])
+        columns = (*SHORT, Column("Why", weight=2.6))
+        blocks.append(Table("Actions by hardware and work", columns, rows, _scope(document)))
+    else:
+        blocks.append(Text(_nothing(document)))
+    return [*blocks, *_followed(document)]
+
+
+SHORT = (
+    Column("Hardware and work", weight=2.1),
+    Column("Action", weight=1.7),
+    Column("Jobs", "right", 0.9),
+    Column("Saves in a month", "right", 1.3),
+    Column("Confidence", weight=1.0),
+)
+
+
+def _short(row: AdviceRow) -> tuple[Cell, ...]:
+    return (
+        Pair(row["hardware"], row["work"]),
+        Pair(_upper(action_text(row["action"], row["target"])), _ratio(row["carbon_ratio"])),
+        Pair(str(row["jobs"]), f"of {row['jobs_of_work']}"),
+        cell(row["saved_g"]),
+        row["confidence"],
+    )
+
+
+def _scope(document: MonthDoc) -> str:
+    jobs = document["examined_jobs"]
+    return (
+        f"{jobs} {'job was' if jobs == 1 else 'jobs were'} examined: those with the most carbon of "
+        f"each work. A saving is the sum over these jobs, not over all that are like them. "
+        f"{CONFIDENCE}"
+    )
+
+
+def _nothing(document: MonthDoc) -> str:
+    jobs = document["examined_jobs"]
+    if not jobs:
+        return "No job could be examined."
+    return f"No action saves for certain in the {jobs} jobs that were examined."
+
+
+def _followed(document: MonthDoc) -> list[Block]:
+    rows = document["followed"]
+    if not rows:
+        return []
+    columns = (
+        Column("Suggested last month", weight=2.4),
+        Column("Jobs on the part, then and now", "right", 1.4),
+        Column("On the target, then and now", "right", 1.4),
+        Column("Outcome", weight=1.8),
+    )
+    lines = tuple(_line(row) for row in rows)
+    caption = "What became of last month's suggestions"
+    return [Table(caption, columns, lines, "By the jobs of this month; why is not known.")]
+
+
+def _line(row: FollowedRow) -> tuple[Cell, ...]:
+    swap = row["target"] is not None and row["outcome"] is not None
+    return (
+        Pair(
+            _upper(action_text(row["action"], row["target"])), f"{row['hardware']}, {row['work']}"
+        ),
+        f"{row['jobs_before']}, {row['jobs_now']}",
+        f"{row['target_before']}, {row['target_now']}" if swap else "no target",
+        OUTCOMES[row["outcome"]],
+    )
+
+
+def _ratio(figure: QuantityDoc | None) -> str:
+    if figure is None:
+        return ""
+    return f"carbon times {figure['low']:.2f} to {figure['high']:.2f}"
+
+
+def _upper(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

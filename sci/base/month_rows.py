@@ -1,0 +1,174 @@
+"""Rows of a month's document: its change and trend, its accounts, advice and statement.
+
+An unknown figure is None, never 0. docs/api.md describes the fields.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from gramwatt.sci.base.quantity import QuantityDoc
+
+
+class ChangeDoc(TypedDict):
+    """The change of a month's carbon [gCO2e] against the month before, and what it is made of.
+
+    The effects of the amount of work, of energy per unit, of grid and PUE, of embodied carbon per
+    unit, and of another method sum to the change.
+    """
+
+    change_g: QuantityDoc
+    volume_g: QuantityDoc
+    efficiency_g: QuantityDoc
+    grid_g: QuantityDoc
+    hardware_g: QuantityDoc
+    method_g: QuantityDoc
+
+
+class TrendRow(TypedDict):
+    """One month of the trend.
+
+    `methods` are the versions of engine and catalog, and signal and basis of the intensity, that
+    its jobs are scored with; `method_break` says that they differ from those of the month before.
+    """
+
+    month: str
+    complete: bool
+    jobs: int
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+    grade: str
+    methods: list[list[str]]
+    method_break: bool
+
+
+class ComponentRow(TypedDict):
+    """A component of the month's O or M [gCO2e]: a class of device, or what PUE adds."""
+
+    part: str
+    component: str
+    g: QuantityDoc
+
+
+class BoundaryDoc(TypedDict):
+    """One month in two boundaries: the accelerators' electricity alone, and everything.
+
+    The narrow one has neither PUE nor embodied carbon; `full_kwh` is the energy of the facility.
+    """
+
+    narrow_kwh: QuantityDoc
+    narrow_g: QuantityDoc
+    full_kwh: QuantityDoc
+    full_g: QuantityDoc | None
+
+
+class LedgerRow(TypedDict):
+    """What one outcome of the work used: completed, idle, sweep, failed, killed or lost.
+
+    `idle` are accelerators of completed jobs that had no work; its jobs count as completed.
+    """
+
+    outcome: str
+    jobs: int
+    energy_kwh: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
+class ChargeRow(TypedDict):
+    """What the jobs of a project and owner used; the owner is the tag `user`."""
+
+    project: str
+    owner: str | None
+    jobs: int
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
+class WorkRow(TypedDict):
+    """What one class of work used on one kind of hardware."""
+
+    hardware: str
+    work: str
+    jobs: int
+    energy_kwh: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
+class MarketDoc(TypedDict):
+    """Market-based carbon of the jobs with a contract, and their location-based carbon [gCO2e]."""
+
+    jobs: int
+    market_g: QuantityDoc
+    location_g: QuantityDoc
+
+
+class BudgetUse(TypedDict):
+    """How much of a project's budget [kgCO2e] the scored jobs of the month used.
+
+    `status` is `within`, `exceeded`, or `unclear` where the range holds the limit.
+    """
+
+    project: str
+    limit_kg: float
+    spent_kg: QuantityDoc | None
+    spent_share: float | None
+    status: str
+
+
+class AdviceRow(TypedDict):
+    """An action for one class of work on one kind of hardware: jobs, and what it saves in a month.
+
+    `jobs` were examined and gain for certain, out of `jobs_of_work`. `confidence` is `high` where
+    the prediction rests on measurements of both parts, `medium` on a model of the class of work,
+    and `low` on a rule.
+    """
+
+    hardware: str
+    work: str
+    action: str
+    target: str | None
+    jobs: int
+    jobs_of_work: int
+    saved_g: QuantityDoc
+    carbon_ratio: QuantityDoc | None
+    confidence: str
+    reason: str
+    examples: list[str]
+
+
+class FollowedRow(TypedDict):
+    """What became of a suggestion of the month before.
+
+    Jobs of that work on the hardware then and now, and on the target; `outcome` is `followed`,
+    `partly`, `not-followed` or `no-such-work`, null for actions that leave no trace in the jobs.
+    """
+
+    hardware: str
+    work: str
+    action: str
+    target: str | None
+    jobs_before: int
+    jobs_now: int
+    target_before: int
+    target_now: int
+    outcome: str | None
+
+
+class StatementDoc(TypedDict):
+    """Who answers for the report, as the service is set up; null where nobody is named."""
+
+    organisation: str | None
+    accountable: str | None
+    contact: str | None
+
+
+class RevisedDoc(TypedDict):
+    """The revision of the report before this one: its total [gCO2e] and number of jobs."""
+
+    revision: int
+    jobs: int
+    total_g: QuantityDoc | None

@@ -1,0 +1,60 @@
+"""Reports of complete months as they were made: each that differs from the last is a revision."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.service.container import Service
+from gramwatt.service.rollups.keeping import ALL
+from gramwatt.service.store.database import upsert
+from gramwatt.service.store.models import MonthlyReport
+from gramwatt.service.usecases.errors import NoDataError
+
+
+def keep(service: Service, month: str, project: str | None, text: str) -> None:
+    """Keep the report of a complete month, which is another than the one kept last."""
+    row = {"month": month, "project": project or ALL, "made_us": service.now_us(), "doc": text}
+    with service.store.write() as session:
+        upsert(session, MonthlyReport, [row])
+
+
+def keep_instead(service: Service, month: str, project: str | None, text: str) -> None:
+    """Replace the report that was kept last by the same with fields that its release lacked."""
+    own = (MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
+    last = sa.select(sa.func.max(MonthlyReport.made_us)).where(*own).scalar_subquery()
+    change = sa.update(MonthlyReport).where(*own, MonthlyReport.made_us == last).values(doc=text)
+    with service.store.write() as session:
+        session.execute(change)
+
+
+def newest(session: Session, month: str, project: str | None) -> tuple[str | None, int]:
+    """The report of the month that was kept last, and how many were."""
+    own = (MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
+    kept = sa.select(sa.func.count()).select_from(MonthlyReport).where(*own).scalar_subquery()
+    wanted = sa.select(MonthlyReport.doc, kept).where(*own).order_by(MonthlyReport.made_us.desc())
+    found = session.execute(wanted.limit(1)).first()
+    return (found[0], found[1]) if found else (None, 0)
+
+
+def latest_revision(service: Service, month: str) -> int:
+    """The revision of the report that was kept last, over all projects; 0 for none."""
+    with service.for_every_project().store.read() as session:
+        return newest(session, month, None)[1]
+
+
+def kept(service: Service, month: str, project: str | None, revision: int) -> str:
+    """The report that was kept as this revision, the first of which is 1."""
+    wanted = (
+        sa.select(MonthlyReport.doc)
+        .where(MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
+        .order_by(MonthlyReport.made_us)
+        .offset(revision - 1)
+        .limit(1)
+    )
+    with service.store.read() as session:
+        text = session.scalar(wanted)
+    if text is None:
+        of = f" of project {project!r}" if project else ""
+        raise NoDataError(f"no report of {month}{of} was kept as revision {revision}")
+    return text

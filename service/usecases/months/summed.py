@@ -1,0 +1,67 @@
+"""The fields of a month's document that are made of its scored jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_month, grouped
+from gramwatt.sci.analysis.month import months_of
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.service.container import Service
+from gramwatt.service.rollups.keeping import read_rows
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Job, Score
+from gramwatt.service.usecases.suggest import calibration_rows, device_rows
+
+
+def summed(
+    service: Service,
+    session: Session,
+    months: tuple[str, str],
+    project: str | None,
+    left_out: Mapping[str, list[int]],
+) -> dict[str, Any]:
+    """The fields of a month's document that are made of its scored jobs."""
+    from gramwatt.service.rollups.month import MonthSums
+
+    month, before = (
+        MonthSums(one, read_rows(session, one, project, left_out.get(one, ()))) for one in months
+    )
+    documents = _documents(session, {*month.top(), *month.largest(JOBS_EXAMINED), *month.last()})
+    examined = [documents[key] for key in month.largest(JOBS_EXAMINED) if key in documents]
+    top = [months_of(documents[key]).get(months[0]) for key in month.top() if key in documents]
+    savings = for_month(examined, service.catalog, calibration_rows(service), device_rows(service))
+    fields = month.fields(before)
+    shares = {job["job_id"]: _share_in(job, months[0]) for job in examined}
+    counts = {(row["hardware"], row["work"]): row["jobs"] for row in fields["work"]}
+    return {
+        **fields,
+        "top_jobs": [part.head() for part in top if part is not None],
+        "suggestions": savings,
+        "advice": grouped(savings, shares, counts),
+        "examined_jobs": len(examined),
+        "method": next((documents[k]["method"] for k in month.last() if k in documents), None),
+    }
+
+
+def _share_in(job: JobDoc, month: str) -> float:
+    """The share of a job's carbon that lies in the month."""
+    part, whole = months_of(job).get(month), job["total_g"]
+    of_month = part.sums.total_g if part else None
+    if of_month is None or whole is None or whole["value"] <= 0:
+        return 1.0
+    return of_month.value / whole["value"]
+
+
+def _documents(session: Session, keys: Collection[int]) -> dict[int, JobDoc]:
+    """The newest documents of these jobs, without what changes over time."""
+    wanted = (
+        sa.select(Score.job, Score.doc)
+        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+        .where(Job.id.in_(keys))
+    )
+    return {key: read_job(text) for key, text in session.execute(wanted)}

@@ -1,0 +1,170 @@
+"""The change of a month is split into effects that add up, in months made for one effect each."""
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramwatt.service.rollups.split import _effects
+from gramwatt.service.store.documents import read_job, to_text
+from gramwatt.service.store.models import Job, Score
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.month import month_report
+from tests.journals import Writer, journal, lines
+
+APRIL, MAY = (datetime(2026, month, 10, 8, tzinfo=UTC) for month in (4, 5))
+EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
+
+
+def run(service, name, start, **more):
+    ingest(service, name, lines(journal(name, start=start, **more)))
+
+
+def split(service):
+    document = month_report(service, "2026-05")
+    found = document["change_parts"]
+    change = document["totals"]["total_g"]["value"] - document["previous"]["total_g"]["value"]
+    assert math.fsum(found[name]["value"] for name in EFFECTS) == pytest.approx(change, rel=1e-12)
+    assert found["change_g"]["value"] == pytest.approx(change, rel=1e-12)
+    for figure in found.values():
+        assert figure["low"] <= figure["value"] <= figure["high"]
+    return document, {name: found[name]["value"] for name in EFFECTS}
+
+
+def only(effects, name, value):
+    for other, found in effects.items():
+        wanted = value if other == name else 0.0
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-9 * abs(value)), other
+
+
+def terms(document, which, *names):
+    return [document[which][name]["value"] for name in names]
+
+
+def test_twice_the_same_work_is_volume(light):
+    run(light, "one", APRIL)
+    for name in ("two", "three"):
+        run(light, name, MAY)
+    document, effects = split(light)
+    # Three minutes at 600 W once, then twice: the change is April's carbon once more.
+    (before,) = terms(document, "previous", "total_g")
+    only(effects, "volume_g", before)
+    assert document["change_parts"]["method_g"]["low"] == 0.0
+
+
+def test_twice_the_energy_for_the_same_units_is_efficiency(light):
+    run(light, "one", APRIL)
+    run(light, "two", MAY, power_w=1200.0)
+    document, effects = split(light)
+    (before,) = terms(document, "previous", "operational_g")
+    # The same board for the same time has the same embodied carbon.
+    only(effects, "efficiency_g", before)
+
+
+def test_another_zone_is_grid(light):
+    run(light, "one", APRIL, zone="FR")
+    run(light, "two", MAY, zone="DE")
+    document, effects = split(light)
+    (before,), (after,) = (
+        terms(document, name, "operational_g") for name in ("previous", "totals")
+    )
+    assert after > 3 * before
+    only(effects, "grid_g", after - before)
+
+
+def test_more_time_on_the_board_for_the_same_work_is_hardware(light):
+    # Six minutes at 300 W are three at 600 W: as much energy, twice the board's time, R the same.
+    for name, start, minutes in (("one", APRIL, 3), ("two", MAY, 6)):
+        writer = Writer("w1", "n1", name, t0=start)
+        records = [
+            writer.job(project="vision", units=("image",), zone="FR"),
+            writer.device("GPU-n1", name="NVIDIA H100 80GB HBM3"),
+            writer.interval(0, 60 * minutes, 108_000, "GPU-n1"),
+            writer.count(30, seconds=60 * minutes),
+            writer.end(60 * minutes, exit_code=0),
+        ]
+        ingest(light, name, lines(records))
+    document, effects = split(light)
+    (before,), (after,) = (terms(document, name, "embodied_g") for name in ("previous", "totals"))
+    assert after == pytest.approx(2 * before)
+    only(effects, "hardware_g", after - before)
+
+
+def test_what_another_method_hides_stands_under_it(light):
+    run(light, "one", APRIL)
+    run(light, "two", MAY, zone="DE", power_w=900.0)
+    with light.store.write() as session:  # as a release with another engine left it
+        job = session.query(Job).filter_by(job_id="one").one()
+        score = session.query(Score).filter_by(job=job.id).one()
+        document = read_job(score.doc)
+        document["method"]["engine_version"] = "0"
+        score.doc, job.summed_revision = to_text(document), 0
+    document, effects = split(light)
+    change = document["change_parts"]["change_g"]["value"]
+    only(effects, "method_g", change)  # R is the same: nothing is volume
+    assert [row["method_break"] for row in document["trend"]] == [False, True]
+
+
+def test_work_of_one_month_alone_is_volume(light):
+    run(light, "one", APRIL, project="vision")
+    run(light, "two", MAY, project="speech")
+    document, effects = split(light)
+    assert effects["volume_g"] == document["change_parts"]["change_g"]["value"]
+    assert [effects[name] for name in EFFECTS[1:]] == [0.0] * 4
+
+
+def test_a_first_month_has_nothing_to_split(light):
+    run(light, "one", MAY)
+    document = month_report(light, "2026-05")
+    assert document["change_parts"] is None
+    assert [row["month"] for row in document["trend"]] == ["2026-05"]
+
+
+amounts = st.floats(0.0, 1e9, allow_subnormal=False) | st.just(0.0)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(*[amounts] * 8), min_size=1, max_size=6), st.booleans(), st.booleans())
+def test_effects_add_up_whatever_the_months_hold(rows, both, changed):
+    figures = np.array(rows)
+    flags = np.full(len(rows), both), np.full(len(rows), both and changed)
+    found = _effects(figures, *flags)
+    assert np.isfinite(found).all()
+    change = figures[:, 6] + figures[:, 7] - figures[:, 2] - figures[:, 3]
+    scale = 1e-9 * (1 + figures.max())
+    assert found[:, :5].sum(axis=1) == pytest.approx(change, abs=scale)
+    assert found[:, 5] == pytest.approx(change, abs=scale)
+
+
+def test_late_lines_make_a_revision_that_says_so(service, clock):
+    run(service, "one", MAY)
+    first = month_report(service, "2026-05")
+    assert (first["revision"], first["revised"], first["complete"]) == (1, None, True)
+    assert month_report(service, "2026-05") == first
+    clock.turn(days=1)
+    run(service, "late", MAY, power_w=900.0)
+    second = month_report(service, "2026-05")
+    assert second["revision"] == 2
+    assert second["revised"] == {
+        "revision": 1,
+        "jobs": 1,
+        "total_g": first["totals"]["total_g"],
+    }
+    assert month_report(service, "2026-05") == second
+    # The first is read as it was.
+    assert month_report(service, "2026-05", revision=1) == first
+
+
+def test_who_answers_for_the_report_is_a_setting(service):
+    run(service, "one", MAY)
+    named = replace(service.config.reports, organisation="Example GmbH", accountable="Dana")
+    other = replace(service, config=replace(service.config, reports=named))
+    assert month_report(other, "2026-05")["statement"] == {
+        "organisation": "Example GmbH",
+        "accountable": "Dana",
+        "contact": None,
+    }
