@@ -42,9 +42,9 @@ from gramwatt.reports.sections.month.change import change_parts, story
 from gramwatt.reports.sections.month.disclosures import disclosure_section, statement_section
 from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
-from gramwatt.sci.base.document import JobHead, ModelRow, MonthDoc, ProjectRow
+from gramwatt.sci.base.document import JobHead, MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import count_text, duration, number, percent, text, value_text
-from gramwatt.sci.base.month_rows import BudgetUse
+from gramwatt.sci.base.month_rows import BudgetUse, ModelRow
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import g_from_kg
@@ -68,6 +68,7 @@ def build(document: MonthDoc) -> Document:
     if document["revision"] is not None:
         what += f", revision {document['revision']}"
     stamp = reference(document, what)
+    zone = document["method"].get("time_zone", "UTC") if document["method"] else "UTC"
     blocks: list[Block] = [*_warnings(document), *_first_page(document)]
     if jobs:
         blocks += [PageBreak(), *_details(document)]
@@ -76,7 +77,7 @@ def build(document: MonthDoc) -> Document:
     blocks += statement_section(document, stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
-        f"{scope}; {_jobs(document)}; times are UTC.",
+        f"{scope}; {_jobs(document)}; days and months in {zone}.",
         f"{document['month']}-01",
         tuple(blocks),
         stamp,

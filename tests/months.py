@@ -20,18 +20,17 @@ from gramwatt.sci.base.document import (
     ExcludedDoc,
     JobDoc,
     JobHead,
-    ModelRow,
     MonthDoc,
     MonthTotals,
     PendingDoc,
     PendingJobRow,
     ProjectRow,
     QualityDoc,
-    SavingDoc,
     SciDoc,
     Term,
     figure,
 )
+from gramwatt.sci.base.month_rows import ModelRow, SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import (
     KINDS,

@@ -29,9 +29,9 @@ from gramwatt.sci.base.document import (
     MonthTotals,
     PendingJobRow,
     QualityDoc,
-    SavingDoc,
 )
 from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, text, value_text
+from gramwatt.sci.base.month_rows import SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 

@@ -20,7 +20,9 @@ from gramwatt.sci.base.month_rows import (
     FollowedRow,
     LedgerRow,
     MarketDoc,
+    ModelRow,
     RevisedDoc,
+    SavingDoc,
     StatementDoc,
     TrendRow,
     WorkRow,
@@ -357,21 +359,6 @@ class ProjectRow(TypedDict):
     conformance: str
 
 
-class ModelRow(TypedDict):
-    """One model's jobs in a month, by persona; `unfinished` failed, were killed or lost.
-
-    `unfinished_g` is their part of `total_g`; null where there are none, or it is not known.
-    """
-
-    model_id: str
-    persona: str
-    jobs: int
-    unfinished: int
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
-    unfinished_g: QuantityDoc | None
-
-
 class ModelPartDoc(TypedDict):
     """All jobs of a model of one persona: provider (makes it), consumer (uses it) or other."""
 
@@ -396,26 +383,6 @@ class ModelDoc(TypedDict):
     parts: list[ModelPartDoc]
     complete: bool
     missing: list[str]
-
-
-class SavingDoc(TypedDict):
-    """The suggestion that saves most for one job, of a class of work on one kind of hardware.
-
-    `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job. `basis` is what
-    the prediction rests on.
-    """
-
-    job_id: str
-    name: str
-    project: str
-    action: str
-    target: str | None
-    saved_g: QuantityDoc
-    carbon_ratio: QuantityDoc | None
-    reason: str
-    basis: str
-    hardware: str
-    work: str
 
 
 class PendingJobRow(TypedDict):

@@ -11,13 +11,8 @@ import numpy as np
 from gramwatt.sci.advice.jobs import examined
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
-from gramwatt.sci.base.document import (
-    DayDoc,
-    ModelRow,
-    MonthTotals,
-    ProjectRow,
-    QualityDoc,
-)
+from gramwatt.sci.base.document import DayDoc, MonthTotals, ProjectRow, QualityDoc
+from gramwatt.sci.base.month_rows import ModelRow
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.context import doc

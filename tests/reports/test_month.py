@@ -331,4 +331,5 @@ def test_the_adviser_sees_the_jobs_of_the_month_and_project_only():
 def test_jobs_that_go_on_after_the_month_are_told_from_those_that_ended():
     # From 31 May 08:00 to 1 June 08:00.
     built = month.build(month_of([steady_job("a"), varied_job("b", start=30 * 86_400, hours=24)]))
-    assert built.subtitle == "All projects; 2 jobs, of which 1 ended in this month; times are UTC."
+    said = "All projects; 2 jobs, of which 1 ended in this month; days and months in UTC."
+    assert built.subtitle == said
