@@ -50,6 +50,9 @@ def _picture(chart: Chart) -> Markup:
     """The chart as SVG in the page's colours and font, so that it follows a dark theme."""
     svg = draw(chart.spec)
     svg = re.sub(r'\s(width|height)="[0-9.]+"', "", svg, count=2)
+    svg = svg.replace(
+        "<svg ", '<svg aria-hidden="true" ', 1
+    )  # the element around it says what it shows
     svg = re.sub(r'\sfont-family="[^"]*"', "", svg)
     for colour, name in _COLOURS.items():
         svg = svg.replace(f'"{colour}"', f'"var(--{name})"')

@@ -32,7 +32,7 @@ from gramwatt.service.api.routing import Routes, json_response
 from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
-from gramwatt.service.pages import intensity, login, routes
+from gramwatt.service.pages import routes
 from gramwatt.service.proxies import TrustedProxies
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
@@ -95,8 +95,6 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     for group in GROUPS:
         group.install(app)
     routes.install(app)
-    login.install(app)
-    intensity.install(app)
     _add_openapi(app, GROUPS)
     problems.install(app)
     return app

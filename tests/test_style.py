@@ -12,7 +12,7 @@ from tests.packages import ROOT, sources, tree
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 50
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-VENDORED = "service/pages/static/"
+VENDORED = ("service/pages/static/", "tests/browser/axe/")
 MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:work|root|Users)/[\w.-]+")
 INDEX = re.compile(r"--(?:extra-)?index-url|--find-links|://\S*/simple\b", re.IGNORECASE)
 """An absolute path into somebody's own folders, and what names a package registry."""

@@ -6,9 +6,10 @@ import hmac
 
 from flask import Flask, Response, redirect, render_template, request
 
-from gramwatt.service.api.access import Access, cookie_name, declare, whole_service
+from gramwatt.service.api.access import Access, cookie_name, whole_service
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.config import OidcConfig
+from gramwatt.service.pages.frame import ENTRY_POLICY, add
 from gramwatt.service.usecases.access import oidc
 from gramwatt.service.usecases.access.sessions import (
     COOKIE_LASTS,
@@ -18,10 +19,6 @@ from gramwatt.service.usecases.access.sessions import (
     open_session,
 )
 
-ENTRY_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
 STATE_COOKIE = "gramwatt-sign-in"
 USED = (
     "This link was used already, or is older than "
@@ -31,14 +28,9 @@ USED = (
 
 def install(app: Flask) -> None:
     """Put the pages on the app."""
-    for rule, view, methods, access in (
-        ("/login", login, ["GET"], Access.LOGIN),
-        ("/login/callback", callback, ["GET"], Access.LOGIN),
-        ("/logout", logout, ["POST"], Access.READ),
-    ):
-        name = f"page.{view.__name__}"
-        app.add_url_rule(rule, name, view, methods=methods, provide_automatic_options=False)
-        declare(app, name, access)
+    add(app, "/login", login, Access.LOGIN, "GET")
+    add(app, "/login/callback", callback, Access.LOGIN, "GET")
+    add(app, "/logout", logout, Access.READ, "POST")
 
 
 def login() -> Response:
@@ -106,7 +98,9 @@ def enter(cookie: str) -> Response:
     No redirect: when the reader came from another site, the browser would follow it without the
     cookie, which is only for requests that this site itself starts.
     """
-    response = Response(render_template("entered.html"), content_type="text/html; charset=utf-8")
+    response = Response(
+        render_template("frame/entered.html"), content_type="text/html; charset=utf-8"
+    )
     response.set_cookie(
         cookie_name(),
         cookie,

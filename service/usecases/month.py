@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from gramwatt.sci.base.month_rows import BudgetUse
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.filling import fill_parts, is_missing
 from gramwatt.service.rollups.keeping import ALL, versions
-from gramwatt.service.rollups.part import EXCLUDED, REFUSED
+from gramwatt.service.rollups.part import EXCLUDED, REFUSED, SUMMED
 from gramwatt.service.store.database import upsert
 from gramwatt.service.store.documents import read_head, read_month, to_text
 from gramwatt.service.store.models import (
@@ -306,6 +306,63 @@ def _briefs(
             new.append(row)
         found[month] = _fields(text)
     return found, new
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMonth:
+    """What is kept of a month: `brief`, as JSON, "" where nothing is, and whether it holds now."""
+
+    brief: str
+    holds: bool
+
+
+def stored_months(
+    service: Service, months: Collection[str], project: str | None
+) -> dict[str, StoredMonth]:
+    """What is kept of those of the months that have a part of a scored job; nothing is summed.
+
+    Raises NoDataError for a project that the caller does not see.
+    """
+    project = one_project(service, project, max(months))
+    around = sorted({*months, *map(previous_month, months)})
+    with service.for_every_project().store.read() as session:
+        left_out = _left_out(session, around, list(_pending_keys(session)))
+        known = versions(session, around, project)
+        wanted = sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief).where(
+            MonthSum.month.in_(months), MonthSum.project == (project or ALL)
+        )
+        stored = {month: (made_of, text) for month, made_of, text in session.execute(wanted)}
+    found = {}
+    for month in (month for month in months if month in known):
+        both = (month, previous_month(month))
+        made_of = _made_of(
+            service,
+            {one: known[one] for one in both if one in known},
+            {one: left_out[one] for one in both if one in left_out},
+        )
+        old, brief = stored.get(month, ("", ""))
+        found[month] = StoredMonth(brief, old == made_of)
+    return found
+
+
+def stored_sums(service: Service, month: str, project: str | None) -> str | None:
+    """The sums of a month as last stored, as JSON, whether they hold or not; None for none.
+
+    Raises NoDataError for a project that the caller does not see.
+    """
+    project = one_project(service, project, month)
+    with service.for_every_project().store.read() as session:
+        stored = session.get(MonthSum, (month, project or ALL))
+        return stored.doc if stored is not None else None
+
+
+def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:
+    """How many parts of jobs the sums of these months are made of."""
+    wanted = sa.select(sa.func.count()).where(JobMonth.month.in_(months), JobMonth.use == SUMMED)
+    if project is not None:
+        wanted = wanted.where(JobMonth.project == project)
+    with service.store.read() as session:
+        return session.scalar(wanted) or 0
 
 
 def _store_sums(service: Service, rows: Sequence[dict[str, str]]) -> None:

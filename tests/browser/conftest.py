@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from gramwatt.sci.journal.records import EndRecord
 from tests.browser.watch import Watch
-from tests.browser.world import jobs
+from tests.browser.world import BUDGET_KG, jobs
 from tests.journals import body
-from tests.service.processes import get, send, serving
+from tests.service.processes import get, post, send, serving
 
 CHROMIUM = os.environ.get("GRAMWATT_CHROMIUM", "/usr/bin/chromium")
 QUIET = (
@@ -27,25 +27,28 @@ QUIET = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """`gramwatt serve` with every job of the tests' world: its address, and the link to get in."""
-    with serving(tmp_path_factory.mktemp("site")) as (server, address):
+    often = {"GRAMWATT_PROVISIONAL_EVERY_S": "0.1"}
+    with serving(tmp_path_factory.mktemp("site"), **often) as (server, address):
         for journal in jobs(datetime.now(UTC)):
             job_id = journal[0].job_id
             assert send(address, job_id, body(journal))["rejected"] == []
             if any(isinstance(record, EndRecord) for record in journal):
                 get(f"{address}/v1/jobs/{job_id}?wait=scored")
+        post(f"{address}/v1/budgets", {"project": "language models", "limit_kg": BUDGET_KG})
+        post(f"{address}/v1/keys", {"name": "ci", "scope": "ingest", "projects": ["many"]})
         yield address, server.says(r"open (\S+/login\S+)")[1]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(served: tuple[str, str]) -> str:
     """The server's address."""
     return served[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium; a machine without it fails here rather than skipping."""
     with sync_playwright() as playwright:
@@ -54,7 +57,7 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def signed_in(browser: Browser, served: tuple[str, str]) -> Any:
     """What a browser keeps that followed the link of `gramwatt serve`."""
     site, link = served

@@ -13,6 +13,9 @@ SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'> {{7*7}} \u2
 UNBROKEN = "a" * 200
 LONG_ID = "x" * 128
 CLUSTER = "cluster"
+MODEL = "org/digits"
+BUDGET_KG = 10.0
+"""Of the project of `CLUSTER`, every month."""
 MANY = 51
 """Enough jobs to need a second page, which starts after 50."""
 
@@ -25,7 +28,8 @@ def jobs(now: datetime) -> Iterator[list[AnyRecord]]:
     yield cluster()
     yield journal("no-zone", start=START + 1 * MINUTE, name="unplaced", zone=None)
     yield journal("failed", start=START + 2 * MINUTE, name="broken", end_state="failed")
-    yield journal("killed", start=START + 3 * MINUTE, name="stopped", end_state="killed")
+    of_model = {"model_id": MODEL, "end_state": "killed"}
+    yield journal("killed", start=START + 3 * MINUTE, name="stopped", **of_model)
     yield _uncounted("uncounted")
     yield journal(
         "hostile", start=START + 5 * MINUTE, name=SCRIPT, project="a&b=c#d", tags={SCRIPT: SCRIPT}

@@ -93,6 +93,14 @@ def get(address: str, **headers: str) -> Any:
         return json.load(answer)
 
 
+def post(address: str, document: object) -> Any:
+    """Post a JSON document; the answer."""
+    headers = {"Content-Type": "application/json"} | _key(address)
+    request = urllib.request.Request(address, json.dumps(document).encode(), headers)
+    with DIRECT.open(request, timeout=30) as answer:
+        return json.load(answer)
+
+
 def send(address: str, job_id: str, body: bytes) -> Any:
     """Post journal lines of a job; the answer."""
     headers = {"Content-Type": "application/x-ndjson"} | _key(address)

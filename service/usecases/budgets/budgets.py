@@ -189,6 +189,13 @@ def budget_of(service: Service, project: str, month: str) -> Budget | None:
         return own or session.get(Budget, (project, EVERY_MONTH))
 
 
+def limits_kg(service: Service, month: str) -> dict[str, float]:
+    """The budget of each project that has one for the month [kgCO2e]."""
+    wanted = sa.select(Budget).where(Budget.month.in_((EVERY_MONTH, month))).order_by(Budget.month)
+    with service.store.read() as session:
+        return {row.project: kg_from_g(row.limit_g) for row in session.scalars(wanted)}
+
+
 def projects_with_budgets(service: Service) -> list[str]:
     """Every project with a budget, by name."""
     with service.store.read() as session:

@@ -190,8 +190,9 @@ def test_names_are_text_wherever_they_are_shown(server):
     for name in ("<script>alert(1)</script>", '=HYPERLINK("http://x";"y")', "@SUM(1)"):
         sent = json.dumps({"name": name, "project": name, "tags": {"team": name}}).encode()
         assert server.ask("PATCH", "/v1/jobs/job-1", sent)[0] == 200
-        status, _, page = server.ask("GET", "/")
-        assert (status, b"<script>alert" in page) == (200, False)
+        for address in ("/", "/jobs", "/projects", "/compare?before=job-1"):
+            status, _, page = server.ask("GET", address)
+            assert (status, b"<script>alert" in page) == (200, False), address
         status, _, table = server.ask("GET", "/v1/reports/monthly/2026-05.csv")
         assert status == 200
         cells = [cell for row in csv.reader(io.StringIO(table.decode())) for cell in row]

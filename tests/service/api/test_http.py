@@ -264,7 +264,16 @@ def test_the_full_report_is_another_answer_than_the_short_one(client, light):
 
 def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
     ingest(light, "job-1", lines(journal(name="<script>alert(1)</script>")))
-    for address in ("/", "/months", "/docs", "/jobs/job-1", "/months/2026-05", "/v1/jobs"):
+    for address in (
+        "/",
+        "/jobs",
+        "/projects",
+        "/months",
+        "/docs",
+        "/jobs/job-1",
+        "/months/2026-05",
+        "/v1/jobs",
+    ):
         answer = client.get(address)
         assert answer.status_code == 200
         policy = answer.headers["Content-Security-Policy"]
@@ -276,7 +285,7 @@ def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
 
 def test_the_list_page_shows_a_job_with_its_ranges(client, light):
     ingest(light, "job-1", lines(journal()))
-    page = client.get("/").text.replace("\u202f", " ")
+    page = client.get("/jobs").text.replace("\u202f", " ")
     # 0.03 kWh in Wh, with the meter's range of +-5 %.
     for text in ("resnet", "30.0 Wh", "28.5 to 31.5 Wh", "/image", "completed", 'lang="en"'):
         assert text in page

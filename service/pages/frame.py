@@ -1,0 +1,90 @@
+"""What all pages share: their policies, the frame around them, and parameters of an address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Flask, Response, g, render_template, request
+
+from gramwatt.service.api import problems
+from gramwatt.service.api.access import Access, declare, whole_service
+from gramwatt.service.api.routing import Model, from_strings
+from gramwatt.service.container import ADMIN
+from gramwatt.service.pages.texts import FILTERS
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+ENTRY_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+HTML = "text/html; charset=utf-8"
+PER_PAGE = 50
+View = Callable[..., Response]
+
+
+def install(app: Flask) -> None:
+    """Put the frame's filters, and the pages of problems, on the app."""
+    app.jinja_env.filters.update(FILTERS)
+    app.context_processor(_about_the_reader)
+    app.after_request(_problem_page)
+    declare(app, "static", Access.READ)
+
+
+def add(app: Flask, rule: str, view: View, access: Access, *methods: str) -> None:
+    """Put a page on the app, for those who may see it; GET unless methods are given."""
+    name = f"page.{view.__name__}"
+    taken = list(methods or ("GET",))
+    app.add_url_rule(rule, name, view, methods=taken, provide_automatic_options=False)
+    declare(app, name, access)
+
+
+def page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Response:
+    """A page of the site; a browser asks again each time, because figures change."""
+    response = Response(render_template(template, **values), content_type=HTML)
+    response.headers["Content-Security-Policy"] = policy
+    response.headers["Cache-Control"] = "private, no-cache"
+    # Without a referrer browsers send "Origin: null" with a form, which is nobody's own.
+    response.headers["Referrer-Policy"] = "same-origin"
+    return response
+
+
+def query(model: type[Model]) -> Model:
+    """The parameters that the model has; an empty one was not chosen."""
+    given: dict[str, str | list[str]] = {}
+    for name, field in model.model_fields.items():
+        texts = [text.strip() for text in request.args.getlist(name) if text.strip()]
+        if texts:
+            given[name] = texts if field.default_factory is list else texts[0]
+    return from_strings(model, given, "query")
+
+
+def _about_the_reader() -> dict[str, object]:
+    """What the frame shows of the reader: the name, and which pages of the operation are theirs."""
+    caller = g.get("caller")
+    sees_all = caller is not None and caller.projects is None
+    return {
+        "reader": caller,
+        "sees_all": sees_all,
+        "is_admin": sees_all and caller.may(ADMIN),
+    }
+
+
+def _problem_page(response: Response) -> Response:
+    """Turn a problem document into a page for a reader who prefers HTML."""
+    is_page = (request.endpoint or "page.").startswith("page.")
+    best = request.accept_mimetypes.best_match([problems.MEDIA_TYPE, "text/html"])
+    if response.mimetype != problems.MEDIA_TYPE or not is_page or best != "text/html":
+        return response
+    # Who has no key gets no style sheet either.
+    locked = response.status_code == 401
+    name, policy = ("locked", ENTRY_POLICY) if locked else ("problem", PAGE_POLICY)
+    provider = whole_service().config.oidc is not None
+    values = {"problem": response.get_json(), "provider": provider}
+    response.set_data(render_template(f"frame/{name}.html", **values))
+    response.content_type = HTML
+    response.headers["Content-Security-Policy"] = policy
+    response.headers["Vary"] = "Accept"
+    return response

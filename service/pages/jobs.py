@@ -1,0 +1,183 @@
+"""The list of jobs, one job's report within the site's frame, and two jobs side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from flask import Flask, Response, render_template, request
+from markupsafe import Markup
+from pydantic import Field
+
+from gramwatt.reports.html import POLICY
+from gramwatt.sci.analysis.compare import ComparisonDoc, compare
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.journal.records import ID_PATTERN, JOB_KINDS
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.jobs import JobsQuery
+from gramwatt.service.api.reports import job_response
+from gramwatt.service.api.routing import Strict, from_strings
+from gramwatt.service.api.support import JobPath, service
+from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.usecases.answers import JOB_STATES
+from gramwatt.service.usecases.jobs import job_document, job_summary
+from gramwatt.service.usecases.lists import list_jobs, project_names
+
+REPORT_POLICY = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+OTHERS_SHOWN = 20
+COLUMNS = {"started_at": "Started", "duration": "Time", "energy": "Energy", "total": "CO2e"}
+"""Columns that the list can be sorted by."""
+FILTERS = frozenset(JobsQuery.model_fields) - {"limit", "cursor"} | {"search"}
+JobId = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
+
+
+class ListQuery(JobsQuery):
+    """Filters, order and page of the list; `search` is part of a name, or begins an id."""
+
+    search: str | None = Field(None, min_length=1, max_length=200, pattern=r"^[^\x00]+$")
+
+
+class CompareQuery(Strict):
+    """The two jobs, and in which unit of work."""
+
+    before: JobId | None = None
+    after: JobId | None = None
+    unit: str | None = Field(None, max_length=64)
+
+
+def install(app: Flask) -> None:
+    """Put the pages on the app."""
+    add(app, "/jobs", jobs, Access.READ)
+    add(app, "/jobs/<job_id>", job, Access.READ)
+    add(app, "/jobs/<job_id>/live", live, Access.READ)
+    add(app, "/compare", comparison, Access.READ)
+
+
+def jobs() -> Response:
+    """The list of jobs: filtered, sorted, searched, page by page."""
+    chosen = query(ListQuery)
+    only = chosen.model_dump(exclude={"limit", "cursor", "tag"}) | {"tags": tuple(chosen.tag)}
+    found, following = list_jobs(service(), PER_PAGE, chosen.cursor, **only)
+    asked = {
+        name: values for name, values in request.args.lists() if name in FILTERS and any(values)
+    }
+    shown = set(asked) - {"sort"}
+    return page(
+        "jobs.html",
+        jobs=found,
+        projects=project_names(service()),
+        states=JOB_STATES,
+        kinds=JOB_KINDS,
+        columns=COLUMNS,
+        chosen=chosen,
+        asked=asked,
+        is_filtered=bool(shown),
+        more_filters=bool(shown - {"search", "project", "state"}),
+        next_cursor=following,
+        is_first=chosen.cursor is None,
+        some_run=any(summary.head["state"] == "running" for summary in found),
+    )
+
+
+def job(job_id: str) -> Response:
+    """One job: its report, with links to its other forms; a running one shows itself anew."""
+    from_strings(JobPath, {"job_id": job_id}, "path")
+    report = job_response(job_id, None, "html")
+    here = f"/v1/jobs/{job_id}"
+    links = {
+        "Compare": f"/compare?{urlencode({'after': job_id})}",
+        "PDF": f"{here}/report.pdf",
+        "JSON": f"{here}/report.json",
+        "Revisions": f"{here}/revisions",
+    }
+    return framed(report, links, tab="jobs", live=_live(job_id, only_running=True))
+
+
+def live(job_id: str) -> Response:
+    """The part of a job's page that changes while it runs; it asks for itself again."""
+    from_strings(JobPath, {"job_id": job_id}, "path")
+    return Response(_live(job_id), content_type="text/html; charset=utf-8")
+
+
+def _live(job_id: str, *, only_running: bool = False) -> Markup:
+    summary = job_summary(service(), job_id)
+    if only_running and summary.head["state"] != "running":
+        return Markup("")
+    return Markup(render_template("job_live.html", job=summary.head))  # noqa: S704
+
+
+def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "") -> Response:
+    """A report as a page of the site: the frame above it, its links, no ETag, the site's policy."""
+    head = render_template("frame/bar_head.html")
+    bar = render_template("frame/bar.html", links=links, tab=tab, live=live)
+    text = response.get_data(as_text=True)
+    # The report's own policy is for files; in the site the header's holds, which allows htmx.
+    own = f'<meta http-equiv="Content-Security-Policy" content="{Markup.escape(POLICY)}">'
+    text = text.replace(own, "", 1).replace("</head>", f"{head}</head>", 1)
+    response.set_data(text.replace("<body>", f"<body>{bar}", 1))
+    response.headers.pop("ETag", None)
+    response.headers["Content-Security-Policy"] = REPORT_POLICY
+    return response
+
+
+def comparison() -> Response:
+    """Two jobs per unit of work: the ratio with its range, and which term moved the score."""
+    chosen = query(CompareQuery)
+    found: ComparisonDoc | None = None
+    refusal: str | None = None
+    sides = {}
+    for name in ("before", "after"):
+        job_id = getattr(chosen, name)
+        sides[name] = None if job_id is None else job_document(service(), job_id).document
+    before, after = sides["before"], sides["after"]
+    if before is not None and after is not None:
+        try:
+            found = compare(before, after, chosen.unit or _first_unit(before))
+        except ScoreError as error:
+            refusal = error.message
+    known = after or before
+    others = [] if known is None else _others(known["project"], chosen)
+    units = [row["unit"] for row in known["sci"]] if known is not None else []
+    return page(
+        "compare.html",
+        chosen=chosen,
+        sides=sides,
+        found=found,
+        refusal=refusal,
+        others=others,
+        units=units,
+        rows=_terms(before, after, found) if found and before and after else [],
+    )
+
+
+def _first_unit(document: JobDoc) -> str:
+    """The unit to compare in; any of a job without one, which has no score to compare."""
+    return next((row["unit"] for row in document["sci"]), "job")
+
+
+def _terms(before: JobDoc, after: JobDoc, found: ComparisonDoc) -> list[tuple[str, str, object]]:
+    """Each term of the comparison: its name in it, in words, and its figures on both sides."""
+    both = (before, after)
+    methods = [side["method"] for side in both]
+    return [
+        ("energy", "Energy, E", [side["energy_kwh"] for side in both]),
+        ("intensity", "Grid intensity, I", [method["intensity_g_per_kwh"] for method in methods]),
+        ("pue", "PUE", [method["pue"] for method in methods]),
+        ("embodied", "Embodied carbon, M", [side["embodied_g"] for side in both]),
+        ("units", f"Work, R [{found['unit']}]", [found[s]["count"] for s in ("before", "after")]),
+    ]
+
+
+def _others(project: str, chosen: CompareQuery) -> list[object]:
+    rows, _ = list_jobs(service(), OTHERS_SHOWN, None, project=project)
+    return [
+        row.head
+        for row in rows
+        if row.head["job_id"] not in (chosen.before, chosen.after)
+        and row.head["state"] != "running"
+    ]

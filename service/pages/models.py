@@ -1,0 +1,39 @@
+"""The list of models, and the sums over one model's jobs."""
+
+from __future__ import annotations
+
+from flask import Flask, Response
+from pydantic import Field
+
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.support import Page, service
+from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.usecases.lists import jobs_page
+from gramwatt.service.usecases.lists.models import models_page
+
+PERSONAS = {
+    "provider": "Making the model",
+    "consumer": "Using the model",
+    "other": "Other work",
+}
+
+
+class ModelsQuery(Page):
+    """Which page of the list, or one model."""
+
+    model: str | None = Field(None, min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+
+
+def install(app: Flask) -> None:
+    """Put the pages on the app."""
+    add(app, "/models", models, Access.READ)
+
+
+def models() -> Response:
+    """Every model with its jobs; of one, the sums of making it and of using it, apart."""
+    chosen = query(ModelsQuery)
+    if chosen.model is None:
+        found, following = models_page(service(), PER_PAGE, chosen.cursor)
+        return page("models.html", models=found, chosen=chosen, next_cursor=following)
+    answer = jobs_page(service(), 1, None, model_id=chosen.model)
+    return page("model.html", model=answer["model"], personas=PERSONAS)

@@ -1,0 +1,90 @@
+"""Pages for those who run the service: periodic tasks, keys, settings, the API's documentation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from flask import Flask, Response, redirect, request
+
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.keys import KeyBody, KeyPath
+from gramwatt.service.api.routing import from_strings
+from gramwatt.service.api.schedules import SchedulesQuery
+from gramwatt.service.api.support import service
+from gramwatt.service.container import SCOPES
+from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.tasks import runs
+from gramwatt.service.usecases.access.audit import audit_page
+from gramwatt.service.usecases.access.keys import NewKey, create_key, list_keys, revoke_key
+from gramwatt.service.usecases.lists import project_names
+from gramwatt.service.usecases.operation.settings import effective_settings
+
+DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+ACTS_SHOWN = 20
+
+
+def install(app: Flask) -> None:
+    """Put the pages on the app."""
+    add(app, "/schedules", schedules, Access.READ_ALL)
+    add(app, "/keys", keys, Access.ADMIN_ALL)
+    add(app, "/keys/new", new_key, Access.ADMIN_ALL, "POST")
+    add(app, "/keys/revoke", revoked_key, Access.ADMIN_ALL, "POST")
+    add(app, "/settings", settings, Access.ADMIN_ALL)
+    add(app, "/docs", docs, Access.READ)
+
+
+def schedules() -> Response:
+    """The periodic tasks and their runs."""
+    chosen = query(SchedulesQuery)
+    before = int(chosen.cursor) if chosen.cursor else None
+    found = runs.schedules(service(), PER_PAGE, before, chosen.task)
+    return page("schedules.html", found=found, chosen=chosen)
+
+
+def keys() -> Response:
+    """Every key, a form for another, and what was done last."""
+    return _keys_page(None)
+
+
+def new_key() -> Response:
+    """Make the key of the form; this answer is the only one that shows it."""
+    given = {name: request.form.get(name, "").strip() for name in ("name", "scope", "expires_days")}
+    values = {name: text for name, text in given.items() if text}
+    projects = [name for name in request.form.getlist("projects") if name]
+    wanted = from_strings(KeyBody, {**values, "projects": projects}, "form")
+    expires = None if wanted.expires_days is None else timedelta(days=wanted.expires_days)
+    made = create_key(service(), wanted.name, wanted.scope, wanted.projects, expires=expires)
+    answer = _keys_page(made)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def revoked_key() -> Response:
+    """Revoke the key of the form, and show those that are left."""
+    wanted = from_strings(KeyPath, {"name": request.form.get("name", "")}, "form")
+    revoke_key(service(), wanted.name)
+    return redirect("/keys", 303)  # type: ignore[return-value]
+
+
+def _keys_page(made: NewKey | None) -> Response:
+    return page(
+        "keys.html",
+        keys=list_keys(service())["keys"],
+        made=made,
+        scopes=SCOPES,
+        projects=project_names(service()),
+        acts=audit_page(service(), ACTS_SHOWN, None)["entries"],
+    )
+
+
+def settings() -> Response:
+    """The settings that hold, and where each comes from; no secret."""
+    return page("settings.html", settings=effective_settings(service()))
+
+
+def docs() -> Response:
+    """The API's documentation, by the Swagger UI that the package carries."""
+    return page("frame/docs.html", policy=DOCS_POLICY)

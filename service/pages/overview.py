@@ -1,0 +1,143 @@
+"""The first page: a month at a glance. And the list of projects, with what each emitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from flask import Flask, Response
+from pydantic import Field
+
+from gramwatt.sci.analysis.month import previous_month
+from gramwatt.sci.base.units import g_from_kg
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.support import Page, ProjectQuery, caller, service
+from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.usecases.lists import list_jobs, projects_page
+from gramwatt.service.usecases.lists.projects import project_names
+from gramwatt.service.usecases.month import MONTH
+from gramwatt.service.usecases.overview.glance import Bar, look, project_bars
+
+OUTCOMES = {
+    "completed": "Completed work",
+    "idle": "Reserved and idle",
+    "sweep": "Sweeps",
+    "failed": "Failed",
+    "killed": "Killed",
+    "lost": "Lost",
+}
+"""Rows of the ledger in words."""
+RUNNING_SHOWN = 8
+PROJECTS_SHOWN = 10
+
+
+class OverviewQuery(ProjectQuery):
+    """Which month and project; `wait` for sums that take long."""
+
+    month: Annotated[str, Field(pattern=f"^{MONTH}$")] | None = None
+    wait: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where a bar ends, its range and its budget, in percent of the longest."""
+
+    value: float
+    low: float
+    high: float
+    limit: float | None = None
+
+
+def install(app: Flask) -> None:
+    """Put the pages on the app."""
+    add(app, "/", overview, Access.READ)
+    add(app, "/running", running, Access.READ)
+    add(app, "/projects", projects, Access.READ)
+
+
+def overview() -> Response:
+    """This month beside the one before, its budget and the year; what runs now."""
+    chosen = query(OverviewQuery)
+    names = project_names(service())
+    project = chosen.project or _only(names)
+    month = chosen.month or service().month_now()
+    found = look(service(), month, project, wait=chosen.wait)
+    return page(
+        "overview.html",
+        **_running(project),
+        glance=found,
+        chosen=chosen,
+        project=project,
+        names=names,
+        may_see_all=caller().projects is None,
+        trend=list(zip(found.trend, shapes(found.trend), strict=True)),
+        projects=list(
+            zip(found.projects[:PROJECTS_SHOWN], shapes(found.projects, budgets=True), strict=False)
+        ),
+        this_month=service().month_now(),
+        outcomes=OUTCOMES,
+        before=previous_month(month),
+        after=_following(month),
+    )
+
+
+def _only(names: list[str]) -> str | None:
+    """The project that a caller who is bound to projects sees first; None for all of them."""
+    projects = caller().projects
+    if projects is None:
+        return None
+    return next((name for name in names if name in projects), min(projects))
+
+
+def running() -> Response:
+    """The part of the first page that shows what runs now; it asks for itself again."""
+    project = query(ProjectQuery).project
+    return page("running.html", project=project, **_running(project))
+
+
+def _running(project: str | None) -> dict[str, Any]:
+    jobs, more = list_jobs(service(), RUNNING_SHOWN, None, project=project, state="running")
+    return {"running": jobs, "more_running": more is not None}
+
+
+def _following(month: str) -> str:
+    year, number = int(month[:4]), int(month[5:])
+    return f"{year + 1:04d}-01" if number == 12 else f"{year:04d}-{number + 1:02d}"
+
+
+def projects() -> Response:
+    """Every project: its jobs, and what it emitted this month."""
+    chosen = query(Page)
+    found = projects_page(service(), PER_PAGE, chosen.cursor)
+    month = service().month_now()
+    names = [row["project"] for row in found["projects"]]
+    by_name, is_current = project_bars(service(), month, names)
+    bars = [by_name[name] for name in names]
+    return page(
+        "projects.html",
+        rows=list(zip(found["projects"], bars, shapes(bars, budgets=True), strict=True)),
+        month=month,
+        is_current=is_current,
+        chosen=chosen,
+        next_cursor=found["next_cursor"],
+    )
+
+
+def shapes(bars: Iterable[Bar], *, budgets: bool = False) -> list[Shape | None]:
+    """What each bar draws, beside the longest of them; None where its total is not known."""
+    rows = list(bars)
+    limits = [g_from_kg(b.limit_kg) if budgets and b.limit_kg else None for b in rows]
+    ends = [b.total_g["high"] for b in rows if b.total_g]
+    longest = max([*ends, *(limit for limit in limits if limit)], default=0.0)
+    if longest <= 0:
+        return [None for _ in rows]
+    return [_shape(bar, limit, 100 / longest) for bar, limit in zip(rows, limits, strict=True)]
+
+
+def _shape(bar: Bar, limit: float | None, scale: float) -> Shape | None:
+    if bar.total_g is None and limit is None:
+        return None
+    total = bar.total_g or {"value": 0.0, "low": 0.0, "high": 0.0}
+    value, low, high = (round(max(0.0, total[end]) * scale, 2) for end in ("value", "low", "high"))
+    return Shape(value, low, high, None if limit is None else round(limit * scale, 2))

@@ -1,0 +1,75 @@
+"""When and where to run a job: a form that posts a request for a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Flask, Response, request
+
+from gramwatt.sci.base.errors import GramwattError, LookupFailed, ScoreError
+from gramwatt.sci.planning.plan import PlanDoc
+from gramwatt.sci.planning.request import parse_plan_request
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.support import service
+from gramwatt.service.pages.frame import add, page
+from gramwatt.service.usecases.intensity.plans import plan
+
+FIELDS = ("hours", "zone", "zones", "earliest", "deadline", "power_w", "interruptible")
+NUMBERS, MOMENTS = ("hours", "power_w"), ("earliest", "deadline")
+
+
+def install(app: Flask) -> None:
+    """Put the pages on the app."""
+    add(app, "/planner", planner, Access.READ)
+    add(app, "/planner/plan", planned, Access.READ, "POST")
+
+
+def planner() -> Response:
+    """The form; parameters of the address fill it in."""
+    return page("planner.html", given=_texts(request.args), found=None, refusal=None)
+
+
+def planned() -> Response:
+    """The plan for the form, or what is wrong with it, under the form as it was filled in."""
+    given = _texts(request.form)
+    found: PlanDoc | None = None
+    refusal: str | None = None
+    try:
+        found = plan(service(), parse_plan_request(_document(given)))
+    except LookupFailed as error:
+        close = f"; close: {', '.join(error.close)}" if error.close else ""
+        refusal = error.message + close
+    except GramwattError as error:
+        refusal = error.message
+    answer = page("planner.html", given=given, found=found, refusal=refusal)
+    answer.status_code = 200 if found else 422
+    return answer
+
+
+def _texts(values: Mapping[str, str]) -> dict[str, str]:
+    """What was filled in, of the fields that there are."""
+    return {name: values[name].strip() for name in FIELDS if values.get(name, "").strip()}
+
+
+def _document(given: Mapping[str, str]) -> dict[str, Any]:
+    """The request in the form's texts; raises ScoreError for one that is no number."""
+    found: dict[str, Any] = dict(given)
+    for name in NUMBERS:
+        if name in given:
+            found[name] = _number(name, given[name])
+    for name in MOMENTS:
+        if name in given:  # a browser's field has no zone; the label says UTC
+            found[name] = given[name] if given[name].endswith("Z") else f"{given[name]}Z"
+    if "zones" in given:
+        found["zones"] = given["zones"].replace(",", " ").split()
+    if "interruptible" in given:
+        found["interruptible"] = True
+    return found
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ScoreError(f"{name}: {text[:40]!r} is no number", code="bad-field") from None

@@ -1,0 +1,51 @@
+"""The archive of monthly reports, and one report within the site's frame."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from flask import Flask, Response
+
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.reports import month_response
+from gramwatt.service.api.routing import from_strings
+from gramwatt.service.api.support import MonthPath, ProjectQuery, caller, service
+from gramwatt.service.pages.frame import add, page, query
+from gramwatt.service.pages.jobs import framed
+from gramwatt.service.usecases.lists import project_names
+from gramwatt.service.usecases.month import months_with_data
+from gramwatt.service.usecases.overview.archive import kept_reports
+
+
+def install(app: Flask) -> None:
+    """Put the pages on the app."""
+    add(app, "/months", months, Access.READ)
+    add(app, "/months/<month_name>", month, Access.READ)
+
+
+def months() -> Response:
+    """The months that have data, of all projects or one, and which reports of them are kept."""
+    chosen = query(ProjectQuery)
+    names = project_names(service())
+    project = chosen.project
+    if project is None and caller().projects is not None:
+        project = next(iter(names), None)
+    return page(
+        "months.html",
+        months=months_with_data(service()),
+        kept=kept_reports(service(), project),
+        names=names,
+        project=project,
+        may_see_all=caller().projects is None,
+        this_month=service().month_now(),
+    )
+
+
+def month(month_name: str) -> Response:
+    """One month: its report, with links to its other forms."""
+    from_strings(MonthPath, {"month": month_name}, "path")
+    project = query(ProjectQuery).project
+    only = f"?{urlencode({'project': project})}" if project else ""
+    here = f"/v1/reports/monthly/{month_name}"
+    links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "csv", "json")}
+    return framed(month_response(month_name, project, "html"), links, tab="months")

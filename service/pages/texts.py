@@ -1,0 +1,105 @@
+"""Figures and shares as the pages say them, as filters of the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import url_for
+
+from gramwatt.reports.printable import clean
+from gramwatt.reports.sections.daily import month_name
+from gramwatt.sci.base.formatting import (
+    NARROW_SPACE,
+    UNKNOWN,
+    count_text,
+    duration,
+    minute_text,
+    number,
+    percent,
+    prefix,
+    span_text,
+    value_text,
+)
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.units import g_from_kg
+from gramwatt.service.tasks.table import period
+
+FINE = ("measured", "hourly")
+"""Qualities of grid intensity that are hourly or finer."""
+
+
+def change(ratio: QuantityDoc | None) -> str:
+    """A ratio of after over before as "12 % less"; `UNKNOWN` for None."""
+    return UNKNOWN if ratio is None else _change(ratio["value"])
+
+
+def change_range(ratio: QuantityDoc | None) -> str:
+    """The range of such a ratio, "20 % less to 3 % more"; "" for an exact one."""
+    if ratio is None or ratio["low"] == ratio["high"]:
+        return ""
+    low, high = _change(ratio["low"]), _change(ratio["high"])
+    word, other = low.rpartition(" ")[2], high.rpartition(" ")[2]
+    # The unit once, where both ends go the same way.
+    return f"{low.rpartition(' ')[0]} to {high}" if word == other else f"{low} to {high}"
+
+
+def _change(ratio: float) -> str:
+    if ratio >= 2:
+        return f"{number(ratio, 2)} times"
+    share = abs(ratio - 1)
+    text = f"{number(share * 100, 2 if share >= 0.1 else 1)}{NARROW_SPACE}%"
+    return f"{text} {'less' if ratio < 1 else 'more'}" if share >= 0.0005 else "the same"
+
+
+def measured(shares: Mapping[str, float]) -> str:
+    """How much of the energy was measured."""
+    return f"{percent(shares.get('measured', 0.0))} measured" if shares else ""
+
+
+def hourly(shares: Mapping[str, float]) -> str:
+    """How much of the energy has hourly intensity."""
+    return f"{percent(sum(shares.get(name, 0.0) for name in FINE))} with hourly intensity"
+
+
+def kilograms(kg: float) -> str:
+    """A declared mass, such as a budget [kgCO2e]."""
+    size, unit = prefix(g_from_kg(kg), "gCO2e")
+    return f"{number(g_from_kg(kg) / size, 4)}{NARROW_SPACE}{unit}"
+
+
+def effect(g_per_unit: float, unit: str) -> str:
+    """An effect on a score, with its sign."""
+    if g_per_unit == 0:
+        return "0"
+    size, name = prefix(abs(g_per_unit), f"gCO2e/{unit}")
+    sign = "−" if g_per_unit < 0 else "+"
+    return f"{sign}{number(abs(g_per_unit) / size, 2)}{NARROW_SPACE}{name}"
+
+
+def address(asked: Mapping[str, Any], endpoint: str, **changes: Any) -> str:
+    """The address of a page with the parameters asked for, and these instead; None for without."""
+    return url_for(endpoint, **{**asked, **changes})
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "figure": value_text,
+    "figure_range": span_text,
+    "count": count_text,
+    "percent": percent,
+    "duration": duration,
+    "month_name": month_name,
+    "clean": clean,
+    "period": period,
+    "day": lambda text: text[:10],
+    "clock": lambda text: text[11:19],
+    "minute": minute_text,
+    "change": change,
+    "change_range": change_range,
+    "measured": measured,
+    "hourly": hourly,
+    "kilograms": kilograms,
+    "effect": effect,
+    "address": address,
+}
+"""Filters of the templates by name."""
