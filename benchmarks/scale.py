@@ -61,6 +61,7 @@ INTERVALS = 20
 TEMPLATES = 60
 PORTION = 2_000
 P99_MS = 100.0
+PAGE_MS = 300.0
 MONTH_S, MONTH_MB = 2.0, 300.0
 ZONES = ("DE", "FR", "US-CAL-CISO", "SE")
 TABLES = ("Job", "Writer", "Statement", "Device", "Interval", "Count", "Score", "JobMonth")
@@ -237,14 +238,14 @@ def opened(url: str, home: Path) -> Service:
 
 
 def asker(service: Service, name: str) -> Callable[[str], Any]:
-    """Asks the application in this process with a new key of that name; the answer's JSON."""
+    """Asks the application in this process with a new key of that name: JSON, or a text."""
     client, key = create_app(service=service).test_client(), create_key(service, name, "admin")
 
     def ask(address: str) -> Any:
         answer = client.get(address, headers={"Authorization": f"Bearer {key['key']}"})
         if answer.status_code != 200:
             raise RuntimeError(f"{address}: {answer.text}")
-        return json.loads(answer.data)
+        return json.loads(answer.data) if answer.mimetype == "application/json" else answer.text
 
     return ask
 
@@ -266,6 +267,36 @@ def measured(service: Service, jobs: int, times: int) -> list[tuple[str, float, 
         for number in range(20):
             one(number)
         rows.append((f"{name}, p99", p99_ms(one, times), P99_MS, "ms"))
+    return rows
+
+
+def pages(service: Service, times: int) -> list[tuple[str, float, float, str]]:
+    """Pages of the site, as `measured`; the first also while jobs of its month are scored."""
+    ask = asker(service, "scale-pages")
+
+    def changed(_number: int) -> None:
+        with service.store.write() as session:
+            of_month = (models.MonthVersion.month == MONTH, models.MonthVersion.project == "")
+            version = random.getrandbits(62)
+            session.execute(sa.update(models.MonthVersion).where(*of_month).values(version=version))
+        if f'hx-get="/?month={MONTH}' not in ask(f"/?month={MONTH}"):
+            raise RuntimeError("the first page does not say that its sums are not of now")
+
+    ask(f"/?month={MONTH}&wait=true")
+    asked: dict[str, Callable[[int], None]] = {
+        "first page": lambda n: ask(f"/?month={MONTH}"),
+        "first page of a project": lambda n: ask(f"/?month={MONTH}&project=project-{n % 20}"),
+        "first page, jobs just scored": changed,
+        "page of jobs": lambda n: ask("/jobs"),
+        "page of jobs, searched": lambda n: ask(f"/jobs?search=J{n:07d}"),
+        "page of jobs, sorted": lambda n: ask("/jobs?sort=-total"),
+        "page of projects": lambda n: ask("/projects"),
+        "page of models": lambda n: ask("/models"),
+    }
+    rows = []
+    for name, one in asked.items():
+        one(0)
+        rows.append((f"{name}, p99", p99_ms(one, max(20, times // 4)), PAGE_MS, "ms"))
     return rows
 
 
@@ -316,6 +347,7 @@ def main() -> int:
             ("  its processor time", cold["cpu_s"], MONTH_S, "s"),
             ("  its peak memory", cold["mb"], MONTH_MB, "MB"),
             *measured(service, given.jobs + given.month_jobs, given.times),
+            *pages(service, given.times),
         ]
         service.store.close()
     if given.json:

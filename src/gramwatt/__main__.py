@@ -11,7 +11,19 @@ if TYPE_CHECKING:
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
-    {"jobs", "job", "compare", "assert", "rm", "report", "export", "import", "plan", "budget", "demo"}
+    {
+        "jobs",
+        "job",
+        "compare",
+        "assert",
+        "rm",
+        "report",
+        "export",
+        "import",
+        "plan",
+        "budget",
+        "demo",
+    }
     | {"serve", "login", "key", "scheduler", "db"}
 )
 

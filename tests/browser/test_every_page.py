@@ -89,11 +89,13 @@ def test_the_overview_has_the_month_s_figures_as_its_report_has(page, site):
     own = get(f"{site}/v1/reports/monthly/2026-05?project=language%20models")
     spent = own["totals"]["total_g"]["value"] / 1000 / BUDGET_KG
     assert f"budget 10\u202fkg\u00a0CO2e, {spent:.0%} of it".replace("%", "\u202f%") in first
-    states = {
+    outcomes = {
         row.get_by_role("rowheader").inner_text(): int(row.get_by_role("cell").first.inner_text())
-        for row in page.get_by_role("region", name="how jobs ended").get_by_role("row").all()[1:]
+        for row in page.get_by_role("region", name="outcomes").get_by_role("row").all()[1:]
     }
-    assert states == month["states"]
+    known = {row["outcome"]: row["jobs"] for row in month["ledger"]}
+    assert (outcomes["Failed"], outcomes["Killed"]) == (1, 1) == (known["failed"], known["killed"])
+    assert outcomes["Completed work"] == known["completed"]
     page.get_by_role("link", name="language models").click()
     assert page.get_by_role("heading", name="Budget").count() == 1
     assert page.get_by_role("combobox", name="Project").input_value() == "language models"

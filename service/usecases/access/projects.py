@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from gramwatt.service.container import Service
@@ -14,7 +13,7 @@ from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.answers import ProjectSummary
 from gramwatt.service.usecases.errors import NoDataError, ProjectNeededError, UnknownJobError
-from gramwatt.service.usecases.lists.projects import COLUMNS, summary_of
+from gramwatt.service.usecases.lists.projects import project_summary
 
 
 def first_project(service: Service, otherwise: str = "default") -> str:
@@ -55,8 +54,7 @@ def declare_project(service: Service, project: str) -> ProjectSummary:
             session.add(Project(project=project, declared_us=made_us, declared_by=caller.name))
             audit.record(session, service, "project-declared", project)
     with service.store.read() as session:
-        row = session.execute(sa.select(*COLUMNS[1:]).where(Job.project == project)).one()
-    return summary_of(row, project)
+        return project_summary(session, project)
 
 
 def one_project(service: Service, project: str | None, month: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import Project
@@ -13,20 +14,19 @@ from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.answers import ProjectsAnswer, ProjectSummary
 from gramwatt.service.usecases.lists.cursors import cut, decode_cursor
 
-COLUMNS = (
+_COLUMNS = (
     Job.project,
     sa.func.count().label("jobs"),
-    sa.func.sum(sa.case((Job.state == "running", 1), else_=0)).label("running"),
     sa.func.max(Job.started_us).label("last_us"),
 )
-"""What is shown of a project."""
+"""What one index has of a project; that of states has which jobs run."""
 
 
 def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsAnswer:
     """Projects by name; raises CursorError."""
     after = decode_cursor(cursor, str)[0] if cursor else ""
     with_jobs = (
-        sa.select(*COLUMNS)
+        sa.select(*_COLUMNS)
         .where(Job.project > after)
         .group_by(Job.project)
         .order_by(Job.project)
@@ -34,7 +34,7 @@ def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsA
         .subquery()
     )
     without = (
-        sa.select(Project.project, sa.literal(0), sa.literal(0), sa.cast(None, sa.BigInteger))
+        sa.select(Project.project, sa.literal(0), sa.cast(None, sa.BigInteger))
         .where(Project.project > after)
         .where(~sa.exists().where(Job.project == Project.project))
         .order_by(Project.project)
@@ -44,16 +44,31 @@ def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsA
     wanted = sa.union_all(sa.select(with_jobs), sa.select(without)).order_by("project")
     with service.store.read() as session:
         rows = session.execute(wanted.limit(limit + 1)).all()
+        running = _running(session)
     shown, following = cut(rows, limit, lambda row: (row.project,))
-    return {"projects": [summary_of(row) for row in shown], "next_cursor": following}
+    return {"projects": [_summary(row, running) for row in shown], "next_cursor": following}
 
 
-def summary_of(row: Any, project: str | None = None) -> ProjectSummary:
-    """A project's summary from a row of COLUMNS."""
+def project_summary(session: Session, project: str) -> ProjectSummary:
+    """One project, with or without jobs."""
+    wanted = sa.select(*_COLUMNS).where(Job.project == project).group_by(Job.project)
+    row = session.execute(wanted).one_or_none()
+    if row is None:
+        return {"project": project, "jobs": 0, "running": 0, "last_started_at": None}
+    return _summary(row, _running(session))
+
+
+def _running(session: Session) -> dict[str, int]:
+    """How many jobs of each project run."""
+    wanted = sa.select(Job.project, sa.func.count()).where(Job.state == "running")
+    return {project: jobs for project, jobs in session.execute(wanted.group_by(Job.project))}
+
+
+def _summary(row: Any, running: dict[str, int]) -> ProjectSummary:
     return {
-        "project": project or row.project,
+        "project": row.project,
         "jobs": row.jobs,
-        "running": int(row.running or 0),
+        "running": running.get(row.project, 0),
         "last_started_at": None if row.last_us is None else text_from_us(row.last_us),
     }
 

@@ -1,0 +1,244 @@
+"""The pages over HTTP: what they sum, search, refuse and hide."""
+
+import re
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.store.models import MonthSum
+from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.lists import list_jobs
+from gramwatt.service.usecases.misquoted import misquoted
+from gramwatt.service.usecases.month import month_report, stored_months
+from gramwatt.service.usecases.operation.settings import effective_settings
+from gramwatt.service.usecases.overview import glance
+from gramwatt.service.usecases.overview.glance import look, project_bars
+from tests.journals import body, journal, lines
+
+MAY = "2026-05"
+
+
+def page(client, address, **options):
+    """A page's text with plain spaces."""
+    answer = client.get(address, **options)
+    assert answer.status_code == 200, (address, answer.text)
+    return re.sub(r"\s+", " ", answer.text.replace("\u202f", " ").replace("\xa0", " "))
+
+
+def add(service, job_id, **about):
+    ingest(service, job_id, lines(journal(job_id, **about)))
+
+
+def as_key(service, name, *projects, scope="read"):
+    key = create_key(service, name, scope, projects)["key"]
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture
+def two(light):
+    """A job of 3 minutes in project A and one of 9 minutes in B."""
+    add(light, "job-A", project="A", minutes=3)
+    add(light, "job-B", project="B", minutes=9, name="of-B")
+    return light
+
+
+def test_a_glance_is_the_month_and_its_projects(two):
+    found = look(two, MAY)
+    month = month_report(two, MAY)
+    assert found.sums.totals == month["totals"]
+    assert found.sums.data_quality == month["data_quality"]
+    assert [(bar.name, bar.jobs) for bar in found.projects] == [("B", 1), ("A", 1)]
+    # 600 W for 9 and 3 minutes: three times as much.
+    ratio = found.projects[0].total_g["value"] / found.projects[1].total_g["value"]
+    assert ratio == pytest.approx(3)
+    assert [bar.name for bar in found.trend][::11] == ["2025-06", MAY]
+    assert [bar.jobs for bar in found.trend] == [0] * 11 + [2]
+    assert (found.is_current, found.first) == (True, MAY)
+
+
+def test_sums_that_jobs_have_changed_are_made_anew_where_that_is_quick(two):
+    look(two, MAY)
+    add(two, "job-C", project="A")
+    assert stored_months(two, [MAY], None)[MAY].holds is False
+    found = look(two, MAY)
+    assert (found.sums.totals["jobs"], found.trend[-1].jobs, found.is_current) == (3, 3, True)
+    assert stored_months(two, [MAY], None)[MAY].holds is True
+
+
+def test_sums_of_many_changed_jobs_are_shown_as_stored_until_asked_for(two, client, monkeypatch):
+    look(two, MAY)
+    add(two, "job-C", project="A")
+    monkeypatch.setattr(glance, "PARTS_AT_ONCE", 1)
+    found = look(two, MAY)
+    assert (found.sums.totals["jobs"], found.is_current) == (2, False)
+    assert project_bars(two, MAY, ["A"])[0]["A"].jobs == 1
+    assert 'hx-trigger="load"' in page(client, f"/?month={MAY}")
+    assert "3 jobs" in page(client, f"/?month={MAY}&wait=true")
+    assert look(two, MAY).sums.totals["jobs"] == 3
+    with two.store.write() as session:
+        session.execute(sa.delete(MonthSum))
+    never = look(two, MAY)
+    assert (never.sums, never.trend[-1].is_known, never.is_current) == (None, False, False)
+    text = page(client, f"/?month={MAY}")
+    assert "No scored job" not in text
+    assert "are being made" in text
+
+
+def test_what_is_stored_says_for_each_project_whether_it_holds(two):
+    for project in (None, "A", "B"):
+        look(two, MAY, project)
+    add(two, "job-C", project="A")
+    holds = {p: stored_months(two, [MAY, "2026-04"], p) for p in (None, "A", "B")}
+    assert [found[MAY].holds for found in holds.values()] == [False, False, True]
+    assert all("2026-04" not in found for found in holds.values())
+
+
+def test_projects_owners_add_up_and_a_project_without_a_job_has_no_zero(light):
+    for n, user in enumerate(("ada", "bob")):
+        add(light, f"job-{n}", project="A", minutes=3 * (n + 1), tags={"user": user})
+    bars, is_current = project_bars(light, MAY, ["A", "B"])
+    total = month_report(light, MAY)["totals"]["total_g"]["value"]
+    assert bars["A"].total_g["value"] == pytest.approx(total)
+    assert (bars["A"].jobs, bars["B"].jobs, bars["B"].total_g, is_current) == (2, 0, None, True)
+
+
+def test_the_overview_shows_a_project_s_budget_with_what_is_spent(two, client):
+    total_kg = month_report(two, MAY, "A")["totals"]["total_g"]["value"] / 1000
+    set_budget(two, NewBudget(project="A", limit_kg=total_kg * 4), by="test")
+    text = page(client, f"/?month={MAY}&project=A")
+    assert "(25 %)" in text
+    assert "25 % of it" in page(client, f"/?month={MAY}")
+
+
+def test_a_key_of_some_projects_sees_those_alone_on_every_page(two, client):
+    own = as_key(two, "a", "A")
+    for address in ("/", f"/?month={MAY}", "/jobs", "/projects", "/models", "/months", "/running"):
+        text = page(client, address, headers=own)
+        assert "of-B" not in text, address
+        assert "project=B" not in text, address
+    text = page(client, f"/?month={MAY}", headers=own)
+    assert "<small>1 job</small>" in text
+    assert "all projects" not in text
+    assert client.get(f"/?month={MAY}&project=B", headers=own).status_code == 404
+    assert client.get("/compare?before=job-B", headers=own).status_code == 404
+    for address in ("/keys", "/settings", "/schedules"):
+        assert client.get(address, headers=own).status_code == 403, address
+    both = as_key(two, "both", "A", "B")
+    assert "<small>A</small>" in page(client, f"/?month={MAY}", headers=both)
+
+
+def test_a_reader_sees_no_keys_and_no_settings(two, client):
+    reader = as_key(two, "reader")
+    text = page(client, "/", headers=reader)
+    assert ('href="/keys"' in text, 'href="/schedules"' in text) == (False, True)
+    for address in ("/keys", "/settings"):
+        assert client.get(address, headers=reader).status_code == 403
+    given = {"name": "x", "scope": "admin"}
+    assert client.post("/keys/new", data=given, headers=reader).status_code == 403
+
+
+def test_search_finds_part_of_a_name_or_the_start_of_an_id(light):
+    add(light, "run-1", name="ResNet 100%")
+    add(light, "run-2", name="resnext")
+    add(light, "other", name="run-1 again")
+
+    def found(text, **only):
+        rows, _ = list_jobs(light, 10, None, search=text, **only)
+        return {row.head["job_id"] for row in rows}
+
+    assert found("resn") == {"run-1", "run-2"}
+    assert found("run-1") == {"run-1", "other"}
+    assert found("100%") == {"run-1"}
+    assert found("r_n") == set()
+    assert found("resn", state="failed") == set()
+
+
+def test_the_list_sorts_by_its_columns_and_keeps_the_filters(light, client):
+    for number, minutes in enumerate((2, 9, 5)):
+        add(light, f"job-{number}", minutes=minutes, name=f"n{number}")
+
+    def order(address):
+        return re.findall(r'id="job-(job-\d)"', page(client, address))
+
+    assert order("/jobs?sort=-energy") == ["job-1", "job-2", "job-0"]
+    assert order("/jobs?sort=energy") == ["job-0", "job-2", "job-1"]
+    text = page(client, "/jobs?sort=-energy&search=n&tag=")
+    assert 'aria-sort="descending"' in text
+    assert re.search(r'href="/jobs\?(sort=energy&amp;search=n|search=n&amp;sort=energy)"', text)
+
+
+def test_two_jobs_are_compared_per_unit_or_refused(two, client):
+    text = page(client, "/compare?before=job-A&after=job-B")
+    assert "No reliable difference" in text
+    assert "Work, R [image]" in text
+    add(two, "declared", project="A", pue=1.1)
+    text = page(client, "/compare?before=job-A&after=declared")
+    assert "the way PUE is known" in text
+    assert "No reliable difference" not in text
+    assert "&lt;b&gt;" in page(client, "/compare?before=job-A&after=job-B&unit=<b>")
+
+
+def test_the_planner_answers_a_form_and_says_what_is_wrong(light, client):
+    answer = client.post("/planner/plan", data={"hours": "2", "zone": "FR", "power_w": "500"})
+    assert answer.status_code == 200
+    assert "the annual value" in answer.text
+    for given, says in (
+        ({"hours": "two", "zone": "FR"}, "is no number"),
+        ({"hours": "2"}, "zone, or zones"),
+        ({"hours": "2", "zone": "Atlantis"}, "Atlantis"),
+        ({"hours": "2", "zone": "FR", "deadline": "2020-01-01T00:00"}, "deadline"),
+    ):
+        answer = client.post("/planner/plan", data=given)
+        assert (answer.status_code, says in answer.text) == (422, True), given
+
+
+def test_a_key_is_made_shown_once_and_revoked(light, client):
+    given = {"name": "ci", "scope": "ingest", "projects": ["A", "B"], "expires_days": "30"}
+    made = client.post("/keys/new", data=given)
+    assert made.headers["Cache-Control"] == "no-store"
+    key = re.search(r'class="key">(gw_\S+)</code>', made.text)[1]
+    shown = page(client, "/keys")
+    assert ("ci" in shown, key in shown) == (True, False)
+    mine = {"Authorization": f"Bearer {key}"}
+    lines_of = body(journal("job-1", project="A"))
+    sent = {"headers": mine, "data": lines_of, "content_type": "application/x-ndjson"}
+    assert client.post("/v1/jobs/job-1/records", **sent).status_code == 200
+    assert client.post("/keys/revoke", data={"name": "ci"}).status_code == 303
+    assert client.post("/v1/jobs/job-1/records", **sent).status_code == 401
+    wrong = client.post("/keys/new", data={"name": "no name", "scope": "ingest"})
+    assert wrong.status_code == 422
+
+
+def test_settings_name_their_origin_and_hide_secrets(light):
+    from dataclasses import replace
+
+    alerts = replace(light.config.alerts, webhook_secret="hush-1", smtp_url="smtp://me:hush-2@mail")
+    url = "postgresql://ada:hush-3@db/gramwatt?password=hush-4"
+    config = replace(light.config, alerts=alerts, database_url=url)
+    env = {"GRAMWATT_SMTP_URL": "smtp://me:hush-2@mail", "GRAMWATT_BACKUP_KEEP": "9"}
+    found = {row.name: row for row in effective_settings(replace(light, config=config), env)}
+    assert "hush" not in str(found)
+    assert found["GRAMWATT_DATABASE_URL"].value == "postgresql://ada:***@db/gramwatt"
+    assert found["GRAMWATT_DATABASE_URL"].origin == "argument"
+    assert found["GRAMWATT_SMTP_URL"].value == "set, hidden"
+    assert found["GRAMWATT_SMTP_URL"].origin == "environment"
+    assert found["GRAMWATT_BACKUP_KEEP"].origin == "environment"
+    assert (found["GRAMWATT_LOG"].value, found["GRAMWATT_LOG"].origin) == ("text", "default")
+
+
+def test_every_misquoted_figure_differs_from_the_catalog_s(light):
+    found = misquoted(light.catalog)
+    assert len(found) == 30
+    for row in found:
+        printed = [float(n) for n in re.findall(r"\d+(?:\.\d+)?", row.wrong.replace(" ", ""))[:2]]
+        right = re.match(r"[\d.]+", row.right.replace("\u202f", ""))
+        if printed and " x " not in row.right:
+            assert all(abs(n / float(right[0]) - 1) > 0.03 for n in printed), row
+        assert row.right not in row.wrong
+        assert row.sources or row.what == "embodied carbon"
+    by_hand = {(row.id, row.wrong): row.right for row in found}
+    # 989 over 700 W; AWS sells the p4d with eight.
+    assert by_hand["nvidia-h100-sxm5-80", "86 to 114 TFLOPS/W"] == "1.41 TFLOPS/W"
+    assert by_hand["aws:p4d.24xlarge", "4 x A100"].startswith("8 x A100")
