@@ -46,6 +46,7 @@ def measured_effects(rows: Sequence[Measurement], specs: Mapping[str, Specs]) ->
         _fewer_nodes(rows),
         _power_capped(rows),
         limited(specs),
+        _sliced(),
     ):
         for sample in samples:
             groups.setdefault((sample.key, sample.figure), []).append(sample)
@@ -195,6 +196,14 @@ def limited(specs: Mapping[str, Specs]) -> Iterator[Sample]:
             key = f"power-cap:training:{least:.0%}"
             yield Sample(key, "time", one.time, "zeus-limits")
             yield Sample(key, "energy", one.energy, "zeus-limits")
+
+
+def _sliced() -> Iterator[Sample]:
+    """One MIG slice over its whole board, MLPerf Offline on the same round's board."""
+    for row in _rows("slices.csv"):
+        ratio = float(row["board_per_s"]) / float(row["slice_per_s"])
+        key = f"slice:{row['hardware']}:{row['slice']}"
+        yield Sample(key, "time", ratio, "mlperf-inference-earlier")
 
 
 class Limited(NamedTuple):

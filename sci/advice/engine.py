@@ -15,10 +15,12 @@ from gramwatt.sci.advice.actions.regions import other_regions
 from gramwatt.sci.advice.actions.rules import policies
 from gramwatt.sci.advice.actions.running import checkpoint, fewer_nodes, power_cap, spot
 from gramwatt.sci.advice.actions.sharing import share, stop_idle
+from gramwatt.sci.advice.actions.slices import compare_slice
 from gramwatt.sci.advice.actions.swap import compare
 from gramwatt.sci.advice.actions.tuning import batching, mixed_precision, quantise
 from gramwatt.sci.advice.actions.warnings import warnings
 from gramwatt.sci.advice.constraints.availability import in_house, rented_only
+from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.calibration import OwnRow
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
@@ -90,7 +92,10 @@ def suggest(
         work = replace(work, hours=score["device_hours"]["value"] / work.count)
     if work.emitted is None and score is not None:
         work = replace(work, emitted=Emitted.of(score))
-    compared = [compare(work, part) for part in _candidates(work)]
+    compared = [
+        compare_slice(work, one) if isinstance(one, Slice) else compare(work, one)
+        for one in _candidates(work)
+    ]
     shown, shortened = _shown(work, compared)
     shown = [*shown, *other_counts(work, shown)]
     every = [*shown, *_actions(work), *keep(work, compared)]
@@ -127,13 +132,22 @@ def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
     return _ORDER.index(suggestion.verdict), order
 
 
-def _candidates(work: Work) -> list[Hardware]:
-    """The parts that are asked for; else all that are available and not legacy."""
+def _candidates(work: Work) -> list[Hardware | Slice]:
+    """The parts and slices that are asked for; else all parts that are available and not legacy."""
     if work.request.candidates is None:
         every = work.catalog.all_hardware()
-        return [part for part in every if part is work.part or _is_option(work, part)]
-    parts = (work.catalog.hardware(name) for name in work.request.candidates)
-    return list({part.id: part for part in parts}.values())
+        return [part for part in every if _is_present(work, part) or _is_option(work, part)]
+    found: dict[str, Hardware | Slice] = {}
+    for name in work.request.candidates:
+        board, piece = split_name(name)
+        part = work.catalog.hardware(board)
+        one = slice_of(part, piece) if piece else part
+        found.setdefault(one.id, one)
+    return list(found.values())
+
+
+def _is_present(work: Work, part: Hardware) -> bool:
+    return work.part is not None and part.id == work.part.id
 
 
 def _is_option(work: Work, part: Hardware) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
-from gramwatt.sci.advice.constraints.slices import split_name
+from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
 from gramwatt.sci.advice.constraints.support import lacks_fp8
 from gramwatt.sci.advice.prediction.calibration import OwnRow, Run, recognised
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
@@ -84,13 +84,19 @@ class Work:
     measured: bool
     devices: Sequence[DeviceRow] = ()
     repeats: Quantity | None = None
-    slice: str | None = None
+    slice: Slice | None = None
     emitted: Emitted | None = None
 
     @property
     def ownership(self) -> Ownership:
         """How the hardware is had; owned where the request does not say."""
         return self.request.ownership or "owned"
+
+    @property
+    def present_id(self) -> str | None:
+        """The part that the job runs on, or its slice."""
+        present = self.slice or self.part
+        return present.id if present else None
 
     @property
     def device_hours(self) -> float:
@@ -257,6 +263,10 @@ def resolve(
         request = replace(request, instance=instance.id)
     board, piece = split_name(name or "")
     part = catalog.hardware(board) if board else None
+    on_slice = slice_of(part, piece) if part and piece else None
+    if part and on_slice:  # the power of a slice is a share of the board's
+        part = replace(part, memory_gb=on_slice.memory_gib)
+        request = replace(request, mean_power_w=None)
     if request.zone:
         catalog.zone(request.zone)
     if request.full_region:
@@ -288,7 +298,7 @@ def resolve(
         measured=measured is not None,
         devices=devices,
         repeats=_declared_runs(request) or repeats,
-        slice=piece,
+        slice=on_slice,
         emitted=Emitted.of(measured) if measured else None,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gramwatt.sci.advice.constraints.availability import rented_only
+from gramwatt.sci.advice.constraints.slices import split_name
 from gramwatt.sci.advice.constraints.support import porting_notes
 from gramwatt.sci.advice.documents import Action, Effort, Suggestion
 from gramwatt.sci.advice.work import Work
@@ -30,9 +31,9 @@ def effort_of(work: Work, one: Suggestion) -> Effort:
     """The effort of a suggestion; that of other hardware by how it is had and by its software."""
     if one.action != "change-hardware":
         return EFFORTS[one.action]
-    if work.part is not None and one.target == work.part.id and one.count == work.count:
+    if one.target == work.present_id and one.count == work.count:
         return EFFORTS["keep"]
-    target = work.catalog.hardware(one.target or "")
+    target = work.catalog.hardware(split_name(one.target or "")[0])
     if porting_notes(work.request, target):
         return Effort("high", "the program has to run on other software")
     if work.ownership == "to-buy":

@@ -50,7 +50,7 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
         return []
     if work.misfit:
         return [_not_kept(work, work.part.id)]
-    others = [one for one in compared if one.target != work.part.id]
+    others = [one for one in compared if one.target != work.present_id]
     unjudged = sum(one.verdict == "unknown" for one in others)
     lower = [one for one in others if one.verdict == "lower"]
     if not others or (lower and not too_short(work, lower)):
@@ -60,11 +60,11 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
     same = unchanged("the present run over itself")
     apart = f" ({unjudged} could not be judged)" if unjudged else ""
     count = f"{len(others)} other part{'s' if len(others) > 1 else ''}"
-    reason = f"of {count} compared{apart}, none saves carbon for certain: keep {work.part.id}"
+    reason = f"of {count} compared{apart}, none saves carbon for certain: keep {work.present_id}"
     if lower:
         reason = (
             f"of {count} compared{apart}, none certainly repays its making within this job of "
-            f"{work.hours:g} h: keep {work.part.id}, unless one is already there or rented"
+            f"{work.hours:g} h: keep {work.present_id}, unless one is already there or rented"
         )
     return [
         Suggestion(

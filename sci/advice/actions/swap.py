@@ -9,9 +9,9 @@ from gramwatt.sci.advice.actions.feasible import fewest_devices
 from gramwatt.sci.advice.actions.host_power import wall_energy, with_host
 from gramwatt.sci.advice.actions.links import linked
 from gramwatt.sci.advice.actions.ownership import judge
+from gramwatt.sci.advice.actions.slices import from_slice
 from gramwatt.sci.advice.constraints.availability import availability_notes, rental_notes
 from gramwatt.sci.advice.constraints.memory import fit_notes, shortfall
-from gramwatt.sci.advice.constraints.slices import no_ratio
 from gramwatt.sci.advice.constraints.support import porting_notes, refusals
 from gramwatt.sci.advice.documents import Suggestion, Verdict
 from gramwatt.sci.advice.prediction.pace import same_rate
@@ -46,7 +46,7 @@ USUALLY_LOW = ("recsys", "small")
 
 def compare(work: Work, target: Hardware) -> Suggestion:
     """The suggestion for one part at the present device count."""
-    if work.part is not None and target.id == work.part.id:
+    if work.part is not None and target.id == work.part.id and work.slice is None:
         return _present(work, target)
     count = fewest_devices(work, target)
     unjudged = Suggestion(
@@ -71,6 +71,8 @@ def compare(work: Work, target: Hardware) -> Suggestion:
     if work.misfit:
         text = f"no verdict: the job as asked does not fit {work.count:g} x {work.part.id}"
         return replace(unjudged, reasons=[*notes, text])
+    if work.slice:
+        return from_slice(work, work.slice, target, replace(unjudged, reasons=notes))
     refusal = _no_ratio(work)
     if refusal:
         return replace(unjudged, reasons=[refusal, *notes])
@@ -86,8 +88,6 @@ def compare(work: Work, target: Hardware) -> Suggestion:
 def _no_ratio(work: Work) -> str | None:
     """Why no measurement of models speaks for this job; None where some may."""
     request = work.request
-    if work.slice and work.part:
-        return no_ratio(work.part.id, work.slice)
     if work.impossible:
         return f"no verdict: {work.impossible}; check mean_power_w (of one device) and hardware"
     if request.precision == "fp64":

@@ -1,21 +1,41 @@
-"""MIG slices: which one a job fits, and what a present one means.
+"""MIG slices: their names, what of a board they have, and which one a job fits.
 
-A slice has so many sevenths of the processors and eighths of the memory of its board (NVIDIA,
-Multi-Instance GPU User Guide). The board's power is not measured by slice.
+A slice has so many sevenths of the processors and eighths of the memory of its board, on an A30
+quarters of both (NVIDIA, Multi-Instance GPU User Guide). A board's power is not measured by slice.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.catalog import Hardware
 
 NAME = re.compile(r"(?P<board>.+?)[\s:]+(?:MIG\s+)?(?P<slice>[1-7]g\.\d+gb)", re.IGNORECASE)
-EIGHTHS: Mapping[int, int] = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
-"""Eighths of the memory by sevenths of the processors."""
+EIGHTHS: Mapping[int, float] = {1: 1 / 8, 2: 2 / 8, 3: 4 / 8, 4: 4 / 8, 7: 1.0}
+"""Share of the memory by sevenths of the processors."""
+QUARTERS: Mapping[int, float] = {1: 1 / 4, 2: 2 / 4, 4: 1.0}
+"""The same on an A30, by quarters."""
 BOARDS = ("nvidia-a100-", "nvidia-h100-", "nvidia-h200-", "nvidia-b200")
 """Parts of seven slices."""
+BOARD_OF_FOUR = "nvidia-a30"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A slice by its name, with its share of the board's processors and its memory [GiB]."""
+
+    board: Hardware
+    name: str
+    share: float
+    memory_gib: float
+
+    @property
+    def id(self) -> str:
+        """Board and slice, as a request may name them."""
+        return f"{self.board.id} MIG {self.name}"
 
 
 def split_name(name: str) -> tuple[str, str | None]:
@@ -24,21 +44,45 @@ def split_name(name: str) -> tuple[str, str | None]:
     return (found["board"], found["slice"].lower()) if found else (name, None)
 
 
+def slices_of(part: Hardware) -> list[Slice]:
+    """The slices of a board, the smallest first; none of a part that cannot be sliced."""
+    quarters = part.id == BOARD_OF_FOUR
+    if not part.memory_gb or not (quarters or part.id.startswith(BOARDS)):
+        return []
+    shares, whole = (QUARTERS, 4) if quarters else (EIGHTHS, 7)
+    return [
+        Slice(
+            part, f"{count}g.{part.memory_gb * share:.0f}gb", count / whole, part.memory_gb * share
+        )
+        for count, share in shares.items()
+    ]
+
+
+def slice_of(part: Hardware, name: str) -> Slice:
+    """The slice of that name; raises ScoreError where the board has none of it.
+
+    Names round the memory (an H100 of 94 GB has 1g.12gb), so the processors' share decides.
+    """
+    known = slices_of(part)
+    for one in known:
+        if one.name.split("g.")[0] == name.split("g.")[0]:
+            return one
+    names = ", ".join(one.name for one in known)
+    text = f"{part.id} has no MIG slice {name}; it has {names or 'none'}"
+    raise ScoreError(text, code="unknown-slice")
+
+
 def fitting_slice(part: Hardware, memory_gib: float, busy: float) -> str | None:
     """The smallest slice that holds a job by memory and busy share; None for boards without any."""
-    if not part.id.startswith(BOARDS) or not part.memory_gb:
-        return None
-    for sevenths, eighths in EIGHTHS.items():
-        has = part.memory_gb * eighths / 8
-        if memory_gib <= has and busy <= sevenths / 7 and sevenths < 7:
-            return f"{sevenths}g.{has:.0f}gb"
+    for one in slices_of(part):
+        if memory_gib <= one.memory_gib and busy <= one.share < 1:
+            return one.name
     return None
 
 
 def no_ratio(board: str, name: str) -> str:
-    """Why a job on a slice is not compared."""
+    """Why the energy of a job on a slice is not compared."""
     return (
         f"no verdict: {name} is a slice of {board}, whose power other slices draw too, and no "
-        "measurement compares slices. For the whole board give its id, and the power, memory and "
-        "busy share of all that runs on it"
+        "measurement tells it by slice"
     )
