@@ -168,5 +168,11 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
 
 
 def _ratio(figure: QuantityDoc) -> str:
-    low, high = significant(figure["low"], 2), significant(figure["high"], 2)
+    low, high = (_end(figure[end]) for end in ("low", "high"))  # type: ignore[literal-required]
     return f"{significant(figure['value'], 2)} ({low} to {high})"
+
+
+def _end(ratio: float) -> str:
+    """An end of a range, not rounded to 1 where it lies below or above."""
+    text = significant(ratio, 2)
+    return significant(ratio, 4) if float(text) == 1 and ratio != 1 else text

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gramwatt.sci.advice.constraints.slices import split_name
 from gramwatt.sci.advice.documents import Suggestion
 from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.work import Work
@@ -82,6 +83,8 @@ def with_effort(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
 
 def _effort(work: Work, one: Suggestion) -> list[str]:
     request = work.request
+    if split_name(one.target or "")[1]:
+        return []  # of a slice there is no estimate
     asked = EstimateRequest(
         hardware=one.target,
         zone=request.zone,

@@ -70,6 +70,8 @@ def power_cap(work: Work) -> Suggestion | None:
     name, part = work.classified.name, work.part
     if part is None or part.vendor != "NVIDIA" or name in ("small", None) or work.pace.waits:
         return None
+    if "edge" in part.intended_use and part.device_class != "gpu":
+        return None  # nvidia-smi limits no Jetson
     if name == "training" and part.tdp_w and not work.impossible:
         found = _limited(work, part, part.tdp_w)
         if found is not None:

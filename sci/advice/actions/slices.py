@@ -50,8 +50,10 @@ def compare_slice(work: Work, target: Slice) -> Suggestion:
         reasons=reasons,
         sources=(f"catalog {target.board.id} ({', '.join(target.board.sources.all)})",),
     )
-    if reasons or work.part is None or work.misfit:
+    if reasons:
         return judged
+    if work.part is None or work.misfit:
+        return replace(judged, reasons=fit_notes(work.need, board, work.count))
     time = slice_time(work, target.board, target)
     reasons = [
         no_ratio(target.board.id, target.name),

@@ -41,6 +41,16 @@ def test_flags_and_document_give_the_same_answer(ask):
     assert len(judged) == 1
 
 
+def test_an_end_below_1_is_not_printed_as_1(ask):
+    """Half precision takes 0.24 to 0.9953 of the carbon here, which is lower."""
+    asked = {**QUESTION, "framework": "pytorch", "precision": "fp32", "mean_power_w": 265}
+    asked |= {"count": 8, "zone": "AU-NSW", "hours": 300}
+    shown = ask("--input", "-", stdin=json.dumps({**asked, "candidates": []})).stdout
+    assert shown.startswith("lower: mixed precision")
+    assert " to 0.99" in shown.split("carbon x", 1)[1].split("\n", 1)[0]
+    assert "1.00" not in shown.split("\n")[1]
+
+
 def test_people_get_verdict_figures_and_reasons(ask):
     shown = ask("--input", "-", "--candidate", "nvidia-l4", stdin=json.dumps(QUESTION)).stdout
     assert ": change hardware to nvidia-l4, 1 device\n    time x " in shown

@@ -78,3 +78,12 @@ def test_the_smallest_slice_that_holds_a_job():
     assert fitting_slice(board, 11, 0.1) == "2g.20gb"
     assert fitting_slice(board, 9, 0.4) == "3g.40gb"
     assert fitting_slice(board, 41, 0.1) is None
+
+
+def test_a_slice_may_be_asked_for_without_present_hardware():
+    asked = {"model_parameters": 3e8, "kind": "training", "tokens": 6e9, "zone": "NO"}
+    said = {one["target"]: one for one in ask(**asked, candidates=[LARGER, T4])["suggestions"]}
+    assert said[LARGER]["verdict"] == "unknown"
+    [reason] = said[LARGER]["reasons"]
+    assert "within 1 x 40 GiB" in reason  # and no device hours: there is no estimate of slices
+    assert any("device hours" in reason for reason in said[T4]["reasons"])
