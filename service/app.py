@@ -12,6 +12,7 @@ from flask import Flask, Response
 from gramwatt.service import logs
 from gramwatt.service.api import (
     access,
+    badges,
     budgets,
     comparisons,
     compat,
@@ -44,6 +45,7 @@ GROUPS: tuple[Routes, ...] = (
     jobs.routes,
     reports.routes,
     comparisons.routes,
+    badges.routes,
     estimates.routes,
     suggestions.routes,
     schedules.routes,

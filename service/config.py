@@ -138,6 +138,7 @@ class ServiceConfig:
     before it counts as lost; `provisional_every` the age from which the score of a running job is
     computed again when asked for. `trusted_proxies` are those whose X-Forwarded headers hold,
     `requests_per_s` how many requests of a key a process answers for long [1/s].
+    Badges of the projects in `public_badges` are shown to anybody.
     `lifetime_years` is the declared life EL of the hardware [years], None for the catalog's;
     `overlay` the file of the user's own catalog entries.
     `zone` is the organisation's time zone, for edges of days and months.
@@ -154,6 +155,7 @@ class ServiceConfig:
     hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     requests_per_s: float = 200.0
+    public_badges: frozenset[str] = frozenset()
     oidc: OidcConfig | None = None
     lifetime_years: float | None = None
     overlay: Path | None = None
@@ -202,6 +204,7 @@ def from_environment(
         backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
         log=_log_form(env),
         hosts=tuple(_words(env, "GRAMWATT_HOSTS")),
+        public_badges=frozenset(_words(env, "GRAMWATT_PUBLIC_BADGES")),
         trusted_proxies=tuple(_networks(env, "GRAMWATT_TRUSTED_PROXIES")),
         alerts=AlertSettings(
             webhook_secret=env.get("GRAMWATT_WEBHOOK_SECRET", ""),

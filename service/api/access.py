@@ -29,6 +29,8 @@ _KNOWN = "gramwatt-metrics-callers"
 _KNOWN_MOST = 100
 METRICS = "service.metrics"
 """The endpoint that answers without a database, whose state it tells."""
+BADGE = "badges.badge"
+"""The endpoint that needs no key where the settings make a project's badge public."""
 BURST_S = 10.0
 """How many seconds' worth of requests may come at once."""
 SENDERS = 10.0
@@ -150,7 +152,7 @@ def _check() -> Access | None:
     _check_host()
     if access is Access.LOGIN:
         return access
-    g.caller = caller = _caller_or_known()
+    g.caller = caller = _public_caller() or _caller_or_known()
     if request.url_rule is None:  # no such page or method, which is for those with a key to know
         return access
     if access is None or not any(map(caller.may, access.scopes)):
@@ -167,6 +169,15 @@ def _check_host() -> None:
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
     if name not in whole_service().config.trusted_hosts:
         raise Problem("untrusted-host", "this address is not served here; see GRAMWATT_HOSTS")
+
+
+def _public_caller() -> Caller | None:
+    """Anybody, who sees one project, where its badge is asked for and public."""
+    project = (request.view_args or {}).get("project")
+    if request.endpoint != BADGE or project not in whole_service().config.public_badges:
+        return None
+    address = request.remote_addr or "local"
+    return Caller(f"public {address}", address, READ, frozenset({project}))
 
 
 def _caller_or_known() -> Caller:
