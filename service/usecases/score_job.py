@@ -17,7 +17,7 @@ from gramwatt.sci.journal.records import AnyRecord
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import keep_parts
 from gramwatt.service.rollups.part import StoredPart, parts_of
-from gramwatt.service.store.documents import head_text, split_job
+from gramwatt.service.store.documents import head_text, split_job, to_text
 from gramwatt.service.store.job_labels import show
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
@@ -71,7 +71,7 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
             seen = _snapshot(session, job)
         document = _score(service, seen)
         due_us = when_better_known(service, document, first=seen.revision == 0)
-        document = {**document, "provisional": due_us is not None}
+        document = {**document, "provisional": document["provisional"] or due_us is not None}
         if _store_revision(service, key, seen, document, reason, due_us):
             return
 
@@ -210,7 +210,10 @@ def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None
         "method": {**document["method"], **versions},
     }
     found = cast(JobDoc, alike)
-    return found if (stored.doc, stored.series) == split_job(found) else None
+    doc, series = split_job(found)
+    # Earlier releases did not list the intensity used, which follows from the rest.
+    before = to_text({name: found[name] for name in ("series", "steps")})
+    return found if stored.doc == doc and stored.series in (series, before) else None
 
 
 def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:
