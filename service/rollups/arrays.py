@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gramwatt.service.rollups.part import (
     COUNT,
@@ -67,11 +68,11 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Amounts of jobs: the job's place, a day, what is counted by number, and how much."""
+    """Amounts of jobs: the job's place, the day of a count, what it is by number, and how much."""
 
-    job: Ints
+    job: NDArray[np.int32]
     day: Ints
-    what: Ints
+    what: NDArray[np.int32]
     amount: Floats
 
 
@@ -288,6 +289,7 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
 def _numbered(tables: dict[str, Any], name: str, rank: Ints, texts: _Texts, trait: Ints) -> Rows:
     """Counts by day and unit, or shares by key of quality."""
     keys, which = tables[f"{name} of"], 1 if name == "counts" else 2
-    job = rank[keys[:, 0]]
-    what = texts.mapped(which, trait[job], keys[:, -1])
-    return Rows(job, keys[:, 1].astype(np.int64), what, tables[name][:, 0])
+    job = rank[keys[:, 0]].astype(np.int32)
+    what = texts.mapped(which, trait[job], keys[:, -1]).astype(np.int32)
+    day = keys[:, 1].astype(np.int64) if name == "counts" else np.zeros(0, np.int64)
+    return Rows(job, day, what, tables[name][:, 0])

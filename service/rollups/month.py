@@ -72,15 +72,17 @@ class MonthSums:
 
     def largest(self, most: int) -> list[int]:
         """Keys of so many jobs to examine (`sci.advice.jobs`), none of a synthetic meter."""
-        parts = self._parts
+        parts, groups = self._parts, [f"{t['hardware']} on {t['work']}" for t in self._parts.traits]
+        group = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
         real = self._by_trait(lambda trait: not trait["synthetic"])[parts.trait]
         jobs = np.flatnonzero(real)
-        ids = [parts.ids[n] for n in jobs]
-        works = [f"{trait['hardware']} on {trait['work']}" for trait in parts.traits]
-        rows = zip(
-            parts.grams[jobs].tolist(), ids, (works[n] for n in parts.trait[jobs]), strict=True
-        )
-        return [parts.keys[jobs[place]] for place in examined(list(rows), most)]
+        work = group.astype(np.int64)[parts.trait[jobs]] if len(jobs) else jobs
+        # No more than `most` of a work can be chosen: only its largest are looked at.
+        order = np.lexsort((-parts.grams[jobs], work))
+        rank = np.arange(len(order)) - np.searchsorted(work[order], work[order])
+        jobs = jobs[order[rank < most]]
+        rows = [(float(parts.grams[n]), parts.ids[n], groups[parts.trait[n]]) for n in jobs]
+        return [parts.keys[jobs[place]] for place in examined(rows, most)]
 
     def methods(self) -> list[list[str]]:
         """The methods that the jobs are scored by."""

@@ -31,8 +31,9 @@ def summed(
     month, before = (
         MonthSums(one, read_rows(session, one, project, left_out.get(one, ()))) for one in months
     )
-    documents = _documents(session, {*month.top(), *month.largest(JOBS_EXAMINED), *month.last()})
-    examined = [documents[key] for key in month.largest(JOBS_EXAMINED) if key in documents]
+    largest = month.largest(JOBS_EXAMINED)
+    documents = _documents(session, {*month.top(), *largest, *month.last()})
+    examined = [documents[key] for key in largest if key in documents]
     top = [months_of(documents[key]).get(months[0]) for key in month.top() if key in documents]
     savings = for_month(examined, service.catalog, calibration_rows(service), device_rows(service))
     fields = month.fields(before)
