@@ -128,7 +128,7 @@ def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
 
 
 def budget_outbox(as_json: AsJson = False) -> None:
-    """List the messages of alerts: sent, waiting with the reason, or given up."""
+    """List the messages of alerts and reports: sent, waiting with the reason, or given up."""
     from gramwatt.service.usecases.budgets.outbox import outbox_page
 
     with upgraded_service() as service:
@@ -177,9 +177,12 @@ def _message_line(row: OutboxRow) -> str:
     from gramwatt.reports.printable import clean
     from gramwatt.sci.base.formatting import minute_text
 
+    what = f"report of {row['month']}"
+    if row["threshold"] is not None:
+        what = f"{row['project']} {row['month']} at {row['threshold']:g} %"
     parts = [
         f"{row['id']}  {row['state']:<7}  {minute_text(row['made_at'])} UTC",
-        f"{row['project']} {row['month']} at {row['threshold']:g} %",
+        what,
         f"{row['channel']} {row['target']}",
     ]
     if row["state"] != "sent" and row["error"]:

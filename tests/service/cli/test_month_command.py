@@ -1,0 +1,53 @@
+"""Reports of months by command: the same revision, the same bytes; deliveries in the outbox."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gramwatt.service.cli.common import open_service
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.tasks.table import TASKS
+from gramwatt.service.usecases.ingest import ingest
+from tests.journals import journal, lines
+from tests.service.cli.command import gramwatt
+
+pytestmark = pytest.mark.usefixtures("home")
+MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
+
+
+def run_job(name, **more):
+    with open_service() as service:
+        upgrade(service.store)
+        ingest(service, name, lines(journal(name, start=MAY, **more)))
+
+
+def written(folder, *options):
+    command = ("report", "month", "2026-05", "--format", "html,pdf,csv,json", "-o", str(folder))
+    code, out, _ = gramwatt(*command, *options)
+    assert code == 0
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}, out
+
+
+def test_a_revision_is_the_same_to_the_last_byte_whatever_comes_after(tmp_path):
+    run_job("job-1")
+    first, printed = written(tmp_path / "first")
+    names = [f"2026-05.{form}" for form in ("csv", "html", "json", "pdf")]
+    assert list(first) == names
+    assert printed.count("2026-05.") == 4
+    run_job("late", power_w=900.0)
+    assert written(tmp_path / "now")[0]["2026-05.json"] != first["2026-05.json"]
+    assert written(tmp_path / "again", "--revision", "1")[0] == first
+    code, _, said = gramwatt("report", "month", "2026-05", "--revision", "9")
+    assert (code, "revision 9" in said) == (1, True)
+
+
+def test_a_delivery_is_in_the_outbox(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_REPORT_DIR", str(tmp_path / "out"))
+    run_job("job-1")
+    with open_service() as service:
+        for name in ("monthly-reports", "outbox"):
+            TASKS[name].action(service)
+    code, out, _ = gramwatt("budget", "outbox")
+    assert (code, out.count("\n")) == (0, 1)
+    assert "sent" in out
+    assert f"report of 2026-05, report-folder {tmp_path / 'out'}" in out
