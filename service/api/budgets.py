@@ -25,7 +25,7 @@ from gramwatt.service.usecases.month import MONTH
 
 routes = Routes("budgets")
 
-Month = Annotated[str, Field(pattern=f"^{MONTH}$", description="YYYY-MM, UTC.")]
+Month = Annotated[str, Field(pattern=f"^{MONTH}$", description="YYYY-MM.")]
 Percent = Annotated[float, Field(gt=0, le=1000)]
 
 

@@ -52,7 +52,7 @@ class RevisionQuery(Strict):
 class MonthPath(Strict):
     """The month in an address."""
 
-    month: str = Field(pattern=f"^{MONTH}$", description="YYYY-MM, UTC.")
+    month: str = Field(pattern=f"^{MONTH}$", description="YYYY-MM.")
 
 
 class ProjectQuery(Strict):

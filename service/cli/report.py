@@ -48,7 +48,10 @@ def report_job(
 
 
 def report_month(
-    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month, UTC.")],
+    month: Annotated[
+        str,
+        typer.Argument(metavar="YYYY-MM", help="The month."),
+    ],
     project: Project = None,
     formats: Formats = "html,pdf",
     output: Folder = Path(),

@@ -128,6 +128,17 @@ def never_syncs() -> AbstractContextManager[Any]:
     return patch.object(writer.Journal, "_sync", lambda self, descriptor, which: None)
 
 
+def answers_before_the_disk() -> AbstractContextManager[Any]:
+    """A commit is answered before it is on the disk of the server."""
+    original = database._prepare
+
+    def patched(connection: Any, *, wal: bool) -> None:
+        original(connection, wal=wal)
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    return patch.object(database, "_prepare", patched)
+
+
 def forgets_the_readings() -> AbstractContextManager[Any]:
     """A restarted meter does not continue from where the dead one had saved."""
     return patch.object(EarlierMeters, "leader_state", lambda self, timeline, relayed: None)
@@ -228,6 +239,7 @@ BUGS = (
     Bug(30, takes_partial_writes_for_whole),
     Bug(12, writes_the_open_file_in_place),
     Bug(22, never_syncs),
+    Bug(0, answers_before_the_disk),
     Bug(4, forgets_the_readings),
     Bug(6, counts_again_after_a_restart),
     Bug(34, loses_counts_of_the_dead),

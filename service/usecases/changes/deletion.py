@@ -7,7 +7,8 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import forget_parts
-from gramwatt.service.store.models import CodecarbonRun, Deletion, Job
+from gramwatt.service.store.codecarbon import CodecarbonRun
+from gramwatt.service.store.models import Deletion, Job
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.answers import DeletedJob

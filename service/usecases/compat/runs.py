@@ -20,7 +20,8 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.errors import LookupFailed, RecordError
 from gramwatt.sci.journal.records import AnyRecord, JobRecord, encode, parse_time
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import CodecarbonEmission, CodecarbonRun, Job
+from gramwatt.service.store.codecarbon import CodecarbonEmission, CodecarbonRun
+from gramwatt.service.store.models import Job
 from gramwatt.service.store.timestamps import from_us, span_us, to_us
 from gramwatt.service.usecases.access.projects import only_project, require_own
 from gramwatt.service.usecases.compat.client import (

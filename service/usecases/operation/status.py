@@ -65,7 +65,7 @@ def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
     )
     yield Measure(
         "gramwatt_project_month_co2e_grams",
-        "CO2e of a project's scored jobs in the present UTC month, as last summed; with its range.",
+        "CO2e of a project's scored jobs in the present month, as last summed; with its range.",
         ("project", "bound"),
         _projects(session, month),
     )

@@ -20,8 +20,8 @@ from gramwatt.sci.journal.records import parse_time
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.store.codecarbon import CodecarbonEmission, CodecarbonRun
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import CodecarbonEmission, CodecarbonRun
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.compat.client import boards
 from gramwatt.service.usecases.jobs import job_document

@@ -2,6 +2,8 @@
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -12,12 +14,20 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.lists import encode_cursor, intervals_page, list_jobs, revisions_page
 from gramwatt.service.usecases.month import make_missing_reports, month_report, months_with_data
+from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
 from gramwatt.service.usecases.suggest import calibration_rows
 from tests.journals import Writer, journal, lines
 
 LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "counts", "job_months")
 """Tables that grow with the jobs."""
+
+
+def keeping_a_day(service):
+    """The same service, which keeps intervals for a day."""
+    return replace(service, config=replace(service.config, keep_intervals=timedelta(days=1)))
+
+
 WORK = {
     "list": lambda s: list_jobs(s, 50, None),
     "list of a project": lambda s: list_jobs(s, 50, None, project="vision"),
@@ -30,6 +40,7 @@ WORK = {
     "score-pending": score_pending,
     "refresh-running": refresh_running,
     "close-silent": close_silent,
+    "retention": lambda s: delete_old_intervals(keeping_a_day(s)),
     "months": months_with_data,
     "month": lambda s: month_report(s, "2026-05"),
     "month of a project": lambda s: month_report(s, "2026-05", "vision"),
