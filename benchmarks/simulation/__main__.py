@@ -1,8 +1,9 @@
 """Run the seeded simulation: `python -m benchmarks.simulation --seeds 10000 --jobs 2`.
 
 Prints what was injected, seeds a second, and of every seed that broke something the end of its
-story and the command that tells it again. `--seed N` tells one story whole. Exit code 1 when
-anything broke.
+story and the command that tells it again. `--seed N` tells one story whole. `--planted` prints
+`planted.BUGS` with the first seed that finds each bug: any change of a statement or a task changes
+the stories. Exit code 1 when anything broke, or a bug is not found.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import sys
 import time
 from collections import Counter
 
+from tests.simulation.planted import BUGS, Bug
 from tests.simulation.runner import Outcome, run, run_many, stage
+from tests.simulation.story import Stage
 
+SEEDS_FOR_A_BUG = 150
 SHOWN = 30
 """Lines of a failing story; the command shows all of it."""
 FAILURES_SHOWN = 5
@@ -27,7 +31,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, help="tell the story of this one seed")
+    parser.add_argument("--planted", action="store_true", help="find the planted bugs")
     chosen = parser.parse_args()
+    if chosen.planted:
+        return _find_planted(min(chosen.seeds, SEEDS_FOR_A_BUG))
     if chosen.seed is not None:
         return _tell(chosen.seed)
     return _run_all(chosen.first, chosen.seeds, chosen.jobs)
@@ -39,6 +46,23 @@ def _tell(seed: int) -> int:
     print(*outcome.trace, sep="\n")
     print(f"seed {seed}: {', '.join(outcome.broken) or 'everything held'}")
     return 1 if outcome.broken else 0
+
+
+def _find_planted(seeds: int) -> int:
+    missed = 0
+    with stage() as on:
+        for bug in BUGS:
+            found = next(
+                (seed for seed in (bug.seed, *range(seeds)) if _finds(bug, seed, on)), None
+            )
+            missed += found is None
+            print(f"Bug({found}, {bug.plant.__name__}),", flush=True)
+    return 1 if missed else 0
+
+
+def _finds(bug: Bug, seed: int, on: Stage) -> bool:
+    with bug.plant():
+        return bool(run(seed, on).broken)
 
 
 def _run_all(first: int, seeds: int, jobs: int) -> int:

@@ -22,6 +22,9 @@ from gramwatt.service.usecases.score_job import score_provisionally, score_when_
 REFRESH_S = 60.0
 """How long one run of `refresh_running` scores at most [s], a fifth of its period."""
 
+FRACTION = 50
+"""The part of a job's time, 1 in so many, that its provisional score in lists may lack."""
+
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -72,8 +75,10 @@ def score_pending(service: Service) -> None:
 def refresh_running(service: Service, budget_s: float = REFRESH_S) -> int:
     """Bring provisional scores of running jobs with new lines up to date, so that lists show them.
 
-    The oldest score first, until `budget_s` is over: what is left comes first the next time. How
-    many were scored.
+    A score grows old with its job: it may lack the last fiftieth of the time since the job began.
+    So a job is read whole ever more seldom the more it has, and costs the same each hour. The
+    oldest score first, until `budget_s` is over: what is left comes first the next time. How many
+    were scored.
     """
     ends, done = time.monotonic() + budget_s, 0
     for key in _outdated(service):
@@ -88,12 +93,16 @@ def refresh_running(service: Service, budget_s: float = REFRESH_S) -> int:
 
 
 def _outdated(service: Service) -> list[int]:
-    """Running jobs whose provisional score lacks lines, the oldest score first."""
+    """Running jobs whose provisional score lacks lines and is old, the oldest score first."""
+    now_us = service.now_us()
+    is_old = (now_us - Provisional.made_us) * FRACTION >= now_us - Job.started_us
     wanted = (
         sa.select(Job.id)
         .outerjoin(Provisional, Provisional.job == Job.id)
         .where(Job.state == "running")
-        .where(sa.or_(Provisional.job.is_(None), Provisional.version != Job.version))
+        .where(
+            sa.or_(Provisional.job.is_(None), sa.and_(Provisional.version != Job.version, is_old))
+        )
         .order_by(sa.func.coalesce(Provisional.made_us, 0), Job.id)
     )
     with service.store.read() as session:

@@ -13,7 +13,7 @@ from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.operation.upkeep import refresh_running, score_pending
 from gramwatt.service.usecases.score_job import score_provisionally
-from tests.journals import Writer, body, journal, lines
+from tests.journals import START, Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"
 
@@ -72,6 +72,7 @@ def test_one_job_that_fails_does_not_end_the_worker(light, monkeypatch, caplog):
 
 
 def test_running_jobs_are_scored_again_only_for_new_lines_and_within_a_budget(light, clock):
+    clock.now = START
     for name in ("job-1", "job-2", "job-3"):
         ingest(light, name, lines(journal(name, end_state=None)))
     assert refresh_running(light, budget_s=0.0) == 0
@@ -83,9 +84,27 @@ def test_running_jobs_are_scored_again_only_for_new_lines_and_within_a_budget(li
     assert refresh_running(light) == 1
 
 
+def test_the_score_of_a_running_job_lacks_a_fiftieth_of_its_time_at_most(light, clock):
+    """100 hours of a job, with an interval each 5 minutes: 2 hours later it is scored again."""
+    writer = Writer("w2", "n1", "job-1", t0=START)
+    clock.now = START
+    ingest(light, "job-1", lines([writer.job(), writer.device("GPU-x")]))
+    clock.turn(hours=98)
+    assert refresh_running(light) == 1
+    scored_after_min = []
+    for minute in range(0, 360, 5):
+        ingest(light, "job-1", lines([writer.interval(minute, minute + 1, 60, "GPU-x")]))
+        clock.turn(minutes=5)
+        if refresh_running(light):
+            scored_after_min.append(minute + 5)
+    # After 98 h / 49 = 2 h; then after 100 h / 49 = 122.4 min, which is at 245 min.
+    assert scored_after_min == [120, 245]
+
+
 @pytest.mark.parametrize("known", [0, 1])
 def test_the_oldest_score_comes_first(light, clock, monkeypatch, known):
     """Where job-2's score is an hour older it comes before job-1, else in order of arrival."""
+    clock.now = START
     for name in ("job-1", "job-2"):
         ingest(light, name, lines(journal(name, end_state=None)))
     if known:
