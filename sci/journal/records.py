@@ -244,7 +244,7 @@ def to_record(doc: dict[str, Any]) -> AnyRecord:
     if cls is None:
         raise RecordError(f"unknown record type {kind!r}", code="unknown-type")
     record = _build(cls, doc)
-    _check_meaning(record)
+    check_meaning(record)
     return record
 
 
@@ -315,14 +315,14 @@ def _moment(value: Any) -> datetime:
 
 
 def _identifier(value: Any) -> str:
-    if not isinstance(value, str) or not _is_identifier(value):
+    if not isinstance(value, str) or not is_identifier(value):
         raise ValueError(f"not an identifier (letters, digits, . _ : -): {str(value)[:40]!r}")
     return value
 
 
 @lru_cache(4096)
-def _is_identifier(text: str) -> bool:
-    """Remembered, because the lines of a journal repeat theirs."""
+def is_identifier(text: str) -> bool:
+    """Whether a text may identify something; remembered, because journals repeat theirs."""
     return ID_PATTERN.fullmatch(text) is not None
 
 
@@ -399,15 +399,15 @@ def _text_map(value: Any) -> dict[str, str]:
 
 
 @lru_cache(1024)
-def _name(text: str) -> str:
-    """A text; remembered, as identifiers are."""
+def profile_name(text: str) -> str:
+    """The name of a figure in a profile, if it may be one; remembered, as identifiers are."""
     return _text(text)
 
 
 def _profile(value: Any) -> dict[str, float]:
     if not isinstance(value, dict) or len(value) > 64:
         raise ValueError("not an object of at most 64 numbers")
-    return {_name(name): _PROFILE_FIGURE(item) for name, item in value.items()}
+    return {profile_name(name): _PROFILE_FIGURE(item) for name, item in value.items()}
 
 
 def _unit(value: Any) -> str:
@@ -466,7 +466,8 @@ def _fields_of(cls: type[AnyRecord]) -> dict[str, tuple[str, Callable[[Any], Any
 _FIELDS = {name: _fields_of(cls) for name, cls in TYPES.items()}
 
 
-def _check_meaning(record: AnyRecord) -> None:
+def check_meaning(record: AnyRecord) -> None:
+    """Raise RecordError for a record whose fields are each allowed, and together are not."""
     if isinstance(record, IntervalRecord):
         length_s = (record.end - record.start).total_seconds()
         if length_s <= 0:

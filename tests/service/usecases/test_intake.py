@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import decode, encode, parse_line
-from gramwatt.service.usecases.intake.lines import parsed
+from gramwatt.service.usecases.intake.lines import _interval, parsed, record_of
 from tests.journals import Writer
 
 NAMES = st.sampled_from(["v", "seq", "start", "profile", "a", 'q":', "x :", "ä", "\ud800", "\0"])
@@ -64,6 +64,70 @@ def test_both_parsers_agree(line: bytes) -> None:
 
 
 LINE = {**json.loads(encode(Writer().interval(0, 60, 6000.0, profile={"memory_busy": 0.5})))}
+
+
+def record_outcome(read: Any, line: bytes) -> Any:
+    """The record as text, or the code and words of its refusal."""
+    try:
+        return repr(read(line))
+    except RecordError as error:
+        return error.code, error.message
+
+
+TEXTS = st.sampled_from(
+    ["n1", "", "a b", "x" * 200, "2026-05-01T00:00:00Z", "2026-05-01T00:00:00.1234567Z", "GPU-1"]
+    + ["2026-05-01T02:00:00+02:00", "2026-05-01", "1999-12-31T00:00:00Z", "2300-01-01T00:00:00Z"]
+    + ["measured", "interval", 'x":1', "\0", "ä", "2026-05-03T00:00:00.000001Z"]
+)
+FIGURES = st.sampled_from(
+    [0, 1, -1, 1.0, -0.0, 0.5, 1e4, 1e4 + 1, 1e6, -1e6, 1e18, 2e18, 1e300, 2**53, 10**30, True]
+)
+FIELDS = st.sampled_from([*(name for name in LINE), "utilisation_max", "power_max_w", "new"])
+PROFILES = st.dictionaries(TEXTS, FIGURES | st.none() | TEXTS, max_size=3)
+
+
+@st.composite
+def interval_line(draw: st.DrawFn) -> bytes:
+    """An interval's line with fields that are changed, left out, added, or named twice."""
+    fields: list[tuple[str, Any]] = list(LINE.items())
+    for _ in range(draw(st.integers(0, 2))):
+        name = draw(FIELDS)
+        if draw(st.booleans()):
+            fields = [pair for pair in fields if pair[0] != name]
+        if draw(st.booleans()):
+            fields.append((name, draw(FIGURES | TEXTS | PROFILES | st.none())))
+        elif draw(st.booleans()):
+            value = draw(FIGURES | TEXTS | PROFILES | st.none())
+            fields = [(key, value if key == name else old) for key, old in fields]
+    plain = draw(st.booleans())
+    colon = draw(st.sampled_from([":", ":", ": ", " :"]))
+    members = [
+        json.dumps(name)
+        + (":" if name in ("v", "type") else colon)
+        + json.dumps(value, ensure_ascii=plain, separators=(",", ":"))
+        for name, value in fields
+    ]
+    return ("{" + ",".join(members) + "}").encode()
+
+
+@given(interval_line())
+@settings(max_examples=500, deadline=None)
+@example(json.dumps({**LINE, "v": 1.0}, separators=(",", ":")).encode())
+@example(json.dumps({**LINE, "seq": 1.0}, separators=(",", ":")).encode())
+@example(json.dumps({**LINE, "seq": True}, separators=(",", ":")).encode())
+def test_an_interval_is_read_as_any_line_is(line: bytes) -> None:
+    assert record_outcome(record_of, line) == record_outcome(decode, line)
+
+
+def test_what_meters_write_of_intervals_takes_the_fast_way() -> None:
+    meter = Writer()
+    profile = {"memory_busy": 0.5}
+    records = [
+        meter.interval(0, 60, 6000.0),
+        meter.interval(60, 120, 0.0, "cpu", kind="estimated", utilisation_mean=0.5),
+        meter.interval(0, 60, 6e3, "ram", memory_peak_b=1e9, power_max_w=100.0, profile=profile),
+    ]
+    assert [_interval(encode(record).encode()) for record in records] == records
 
 
 @pytest.mark.parametrize(
