@@ -47,7 +47,8 @@ PASS_ON = {
 }
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 ORDER = (
-    *("run", "top", "jobs", "job", "compare", "assert", "rm", "report", "export", "import"),
+    *("run", "top", "jobs", "job", "compare", "assert", "rm"),
+    *("report", "export", "verify", "import"),
     *("estimate", "suggest", "plan", "intensity", "budget", "calibrate", "catalog"),
     *("doctor", "config", "demo", "sync"),
     *("serve", "login", "key", "scheduler", "db"),

@@ -15,6 +15,7 @@ from gramwatt.service.cli import (
     imports,
     jobs,
     keys,
+    packs,
     planning,
     report,
     schedules,
@@ -58,12 +59,16 @@ def add_commands(app: typer.Typer) -> None:
     access.command("log")(keys.key_log)
     app.add_typer(access, name="key")
     app.command()(keys.login)
-    exports = typer.Typer(no_args_is_help=True, help="Write a job in another tool's format.")
+    exports = typer.Typer(
+        no_args_is_help=True, help="Write a job in another tool's format, or a pack to verify."
+    )
     exports.command("if")(export.export_if)
     exports.command("imp")(export.export_imp)
     exports.command("modelcard")(export.export_modelcard)
     exports.command("csv")(export.export_csv)
+    exports.command("pack")(packs.export_pack)
     app.add_typer(exports, name="export")
+    app.command()(packs.verify)
     incoming = typer.Typer(
         no_args_is_help=True, help="Import codecarbon's runs, or grid intensity over time."
     )

@@ -45,7 +45,12 @@ SILENCE_WRITER = "server-silence"
 
 
 def records_of(session: Session, job: Job) -> list[AnyRecord]:
-    """Every record of the job, and the ends that the server adds when it fell silent.
+    """Every record of the job as `journal_of` gives it, corrected."""
+    return corrected(journal_of(session, job), corrections_of(session, job))
+
+
+def journal_of(session: Session, job: Job) -> list[AnyRecord]:
+    """Every record of the job as journaled, and the ends that the server adds after silence.
 
     What an earlier release stored and this one refuses is left out, and a notice says so. Raises
     ScoreError where intervals were deleted: the rest would make another job.
@@ -53,7 +58,7 @@ def records_of(session: Session, job: Job) -> list[AnyRecord]:
     if job.intervals_deleted_us is not None:
         text = f"the intervals of job {job.job_id} were deleted; its newest score stays"
         raise ScoreError(text, code="intervals-deleted")
-    statements, refused = _statements(session, job)
+    statements, refused = _journaled(session, job)
     classes = _classes(statements)
     counts, intervals = list(_counts(session, job)), list(_intervals(session, job))
     possible: list[AnyRecord] = [
@@ -68,17 +73,22 @@ def records_of(session: Session, job: Job) -> list[AnyRecord]:
 def device_classes(session: Session, job_id: str) -> Mapping[str, str]:
     """The class of each device that the stored lines of a job describe, by device id."""
     job = session.scalar(sa.select(Job).where(Job.job_id == job_id))
-    return _classes(_statements(session, job)[0]) if job else {}
+    return _classes(_statements(session, job)) if job else {}
 
 
-def _statements(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
-    """The corrected job, device and end records, and windows; and how many lines are refused."""
+def _statements(session: Session, job: Job) -> list[AnyRecord]:
+    """The job, device and end records, and windows, corrected."""
+    return corrected(_journaled(session, job)[0], corrections_of(session, job))
+
+
+def _journaled(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
+    """The job, device and end records, and windows; and how many lines are refused."""
     lines = session.scalars(
         sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
     )
     stored = lines.all()
     records = list(readable(stored))
-    return corrected(records, corrections_of(session, job)), len(stored) - len(records)
+    return records, len(stored) - len(records)
 
 
 def _classes(statements: Sequence[AnyRecord]) -> dict[str, str]:
@@ -124,7 +134,7 @@ def corrections_of(session: Session, job: Job) -> list[Correction]:
 
 def declared_head(session: Session, job: Job) -> JobRecord:
     """What the job declares of itself, corrections included; raises ScoreError without a record."""
-    return merge(_statements(session, job)[0]).head
+    return merge(_statements(session, job)).head
 
 
 def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
@@ -135,7 +145,7 @@ def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
 
 def refresh_head(session: Session, job: Job) -> None:
     """Bring state, project, model and start of the row in line with the journal."""
-    statements, _ = _statements(session, job)
+    statements = _statements(session, job)
     try:
         merged = merge([*statements, *_silence_ends(session, job, statements)])
     except ScoreError:

@@ -24,7 +24,7 @@ SERVICE_COMMANDS = frozenset(
         "budget",
         "demo",
     }
-    | {"serve", "login", "key", "scheduler", "db"}
+    | {"serve", "login", "key", "scheduler", "db", "verify"}
 )
 
 

@@ -1,0 +1,189 @@
+"""Everything that a score is computed from, as texts: so that it can be computed again elsewhere.
+
+The inputs of a score are the job's journal, what people declared afterwards, the intensity of its
+zone over its time, the declared hardware life, and the catalog. Annual intensity is a fact of the
+catalog and is read from there again; only values over time are taken from the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.errors import GramwattError, ScoreError
+from gramwatt.sci.base.propagation import Uncertainty
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.grid.intensity import IntensityLookup, IntensityPoint
+from gramwatt.sci.grid.zones import AnnualIntensity
+from gramwatt.sci.journal.corrections import Correction, corrected
+from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import AnyRecord, decode, encode, format_time, parse_time
+from gramwatt.sci.score.context import annual_context
+from gramwatt.sci.score.score import score
+
+ANNUAL = ("annual", "world")
+"""Qualities of points that the catalog gives."""
+
+
+class InputsError(GramwattError, ValueError):
+    """Texts that are not the inputs of a score."""
+
+    code = "bad-inputs"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Points of intensity that the engine asked for: of a zone (None: the world) over a span."""
+
+    zone: str | None
+    start: datetime
+    end: datetime
+    points: tuple[IntensityPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreInputs:
+    """The inputs of one revision of a job's score; `records` as journaled, not yet corrected.
+
+    `lifetime_years` is the configured EL [years], None for the catalog's.
+    """
+
+    records: tuple[AnyRecord, ...]
+    revision: int
+    corrections: tuple[Correction, ...] = ()
+    lifetime_years: float | None = None
+    intensity: tuple[Asked, ...] = ()
+
+    def score(self, catalog: Catalog) -> JobDoc:
+        """The job's document out of these inputs; raises ScoreError."""
+        return self.score_with(catalog, _Given(self.intensity, AnnualIntensity(catalog)))
+
+    def score_with(self, catalog: Catalog, intensity: IntensityLookup) -> JobDoc:
+        """The job's document with intensity from a lookup; raises ScoreError."""
+        context = annual_context(catalog, self.lifetime_years, self.revision)
+        context = replace(context, intensity=intensity, corrections=self.corrections)
+        return score(merge(corrected(self.records, self.corrections)), context)
+
+    def journal(self) -> str:
+        """The records as journal lines."""
+        return "".join(f"{encode(record)}\n" for record in self.records)
+
+    def to_doc(self) -> dict[str, Any]:
+        """What is beside the journal, as JSON-ready data."""
+        return {
+            "revision": self.revision,
+            "lifetime_years": self.lifetime_years,
+            "corrections": [correction.to_doc() for correction in self.corrections],
+            "intensity": [_asked_doc(asked) for asked in self.intensity],
+        }
+
+    @classmethod
+    def from_texts(cls, journal: str, doc: Mapping[str, Any]) -> ScoreInputs:
+        """What `journal` and `to_doc` wrote; raises InputsError for anything else."""
+        try:
+            return cls(
+                records=tuple(decode(line) for line in journal.splitlines()),
+                revision=doc["revision"],
+                corrections=tuple(map(_correction, doc["corrections"])),
+                lifetime_years=doc["lifetime_years"],
+                intensity=tuple(map(_asked, doc["intensity"])),
+            )
+        except GramwattError as error:
+            raise InputsError(error.message) from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputsError(f"not the inputs of a score: {error!r}") from None
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A lookup that keeps what it was asked for and what it answered."""
+
+    lookup: IntensityLookup
+    asked: list[Asked] = field(default_factory=list)
+
+    def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
+        """The points of the lookup behind it."""
+        found = self.lookup.points(zone, start, end)
+        self.asked.append(Asked(zone, start, end, tuple(found)))
+        return found
+
+
+class _Given:
+    """A lookup that answers what was answered before; annual values come from the catalog."""
+
+    def __init__(self, asked: Iterable[Asked], annual: AnnualIntensity) -> None:
+        self._asked = {(one.zone, one.start, one.end): one.points for one in asked}
+        self._annual = annual
+
+    def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
+        """The points of that zone and span; raises ScoreError for any other."""
+        known = self._asked.get((zone, start, end))
+        if known is None:
+            where = f"of zone {zone}" if zone else "of the world"
+            span = f"{format_time(start)} to {format_time(end)}"
+            raise ScoreError(f"the inputs hold no intensity {where} for {span}")
+        return [new for one in known for new in self._renewed(zone, one)]
+
+    def _renewed(self, zone: str | None, point: IntensityPoint) -> Sequence[IntensityPoint]:
+        if point.quality in ANNUAL:
+            return self._annual.points(zone, point.start, point.end)
+        return [point]
+
+
+def _asked_doc(asked: Asked) -> dict[str, Any]:
+    return {
+        "zone": asked.zone,
+        "start": format_time(asked.start),
+        "end": format_time(asked.end),
+        "points": [_point_doc(point) for point in asked.points],
+    }
+
+
+def _asked(doc: Mapping[str, Any]) -> Asked:
+    start, end = parse_time(doc["start"]), parse_time(doc["end"])
+    return Asked(doc["zone"], start, end, tuple(map(_point, doc["points"])))
+
+
+def _point_doc(point: IntensityPoint) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "zone": point.zone,
+        "start": format_time(point.start),
+        "end": format_time(point.end),
+        "quality": point.quality,
+        "signal": point.signal,
+        "basis": point.basis,
+        "intensity_g_per_kwh": point.intensity.to_doc(),
+    }
+    figure = point.intensity
+    if point.quality not in ANNUAL and figure.relative and figure.uncertainty != _own(figure):
+        known = figure.uncertainty
+        effects = {name: list(effect) for name, effect in known.effects.items()}
+        found["uncertainty"] = {"inputs": effects, "interplay": list(known.interplay)}
+    return found
+
+
+def _own(figure: Quantity) -> Uncertainty:
+    """The uncertainty of a figure that was not computed from others."""
+    return Uncertainty.of_input(figure.source, figure.value, figure.low, figure.high)
+
+
+def _point(doc: Mapping[str, Any]) -> IntensityPoint:
+    return IntensityPoint(
+        zone=doc["zone"],
+        start=parse_time(doc["start"]),
+        end=parse_time(doc["end"]),
+        intensity=Quantity.from_doc(doc["intensity_g_per_kwh"], doc.get("uncertainty")),
+        quality=doc["quality"],
+        signal=doc["signal"],
+        basis=doc["basis"],
+    )
+
+
+def _correction(doc: Mapping[str, Any]) -> Correction:
+    return Correction(
+        doc["field"], doc["value"], doc["old"], doc["by"], parse_time(doc["at"]), doc["reason"]
+    )

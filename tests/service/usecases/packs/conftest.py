@@ -1,0 +1,60 @@
+"""A pack made by the command from a store with a correction and imported hourly intensity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.local_spool import open_store
+from tests.journals import START, journal, lines
+from tests.service.cli.command import gramwatt
+
+
+@pytest.fixture(scope="package")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """A folder whose `home` has jobs of 600 W for three minutes, and the pack of one of them.
+
+    That of job-1 is at 100 g/kWh, with PUE 1.2 declared afterwards.
+    """
+    folder = tmp_path_factory.mktemp("packs")
+    with pytest.MonkeyPatch.context() as patch:
+        at_home(patch, folder)
+        service = open_store(folder / "home")
+        ingest(service, "job-1", lines(journal("job-1")))
+        ingest(service, "running", lines(journal("running", end_state=None)))
+        service.store.close()
+        import_hours("FR", 100)
+        assert gramwatt("job", "job-1", "--set", "pue=1.2")[0] == 0
+        assert gramwatt("export", "pack", "job-1", "-o", "job-1.zip")[0] == 0
+    return folder, (folder / "job-1.zip").read_bytes()
+
+
+@pytest.fixture
+def world(made: tuple[Path, bytes], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of `made` as the current one, with its home."""
+    at_home(monkeypatch, made[0])
+    return made[0]
+
+
+@pytest.fixture
+def pack(made: tuple[Path, bytes]) -> bytes:
+    """The pack of job-1."""
+    return made[1]
+
+
+def at_home(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        patch.setenv(name, str(folder))
+    patch.setenv("GRAMWATT_HOME", str(folder / "home"))
+    patch.delenv("GRAMWATT_DATABASE_URL", raising=False)
+    patch.chdir(folder)
+
+
+def import_hours(zone: str, g_per_kwh: float) -> None:
+    """Import the same intensity for every hour of the day of the jobs."""
+    rows = (f"{START:%Y-%m-%d}T{hour:02d}:00Z,{g_per_kwh}\n" for hour in range(24))
+    Path(f"{zone}.csv").write_text("start_utc,g_per_kwh\n" + "".join(rows))
+    basis = ("--basis", "lifecycle", "--signal", "average")
+    assert gramwatt("import", "intensity", f"{zone}.csv", "--zone", zone, *basis)[0] == 0

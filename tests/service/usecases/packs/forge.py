@@ -1,0 +1,32 @@
+"""Changes packs as somebody with a ZIP program would."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+from gramwatt.service.usecases.packs.archive import CHECKSUMS, checksums, write
+
+
+def members(pack: bytes) -> dict[str, bytes]:
+    """The files of a pack, as any ZIP program reads them."""
+    with zipfile.ZipFile(io.BytesIO(pack)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def sealed(files: dict[str, bytes]) -> bytes:
+    """A pack of these files whose checksums and seal fit: a forgery without a flaw in its form."""
+    rest = {name: content for name, content in files.items() if name != CHECKSUMS}
+    return write({**rest, CHECKSUMS: checksums(rest)})
+
+
+def with_json(pack: bytes, name: str, change: Callable[[Any], None]) -> bytes:
+    """The pack with a change of one JSON file, and fitting checksums."""
+    files = members(pack)
+    document = json.loads(files[name])
+    change(document)
+    files[name] = json.dumps(document).encode()
+    return sealed(files)
