@@ -34,17 +34,18 @@ STEP_KIND, STEP_SOURCE = "derived", "energy of the step, shared by time"
 Row = dict[str, object]
 
 
-def scicsv(document: JobDoc) -> str:
-    """The document as CSV: figures of the job, of each device, then energy and intensity by step.
+def scicsv(*documents: JobDoc) -> str:
+    """The documents as CSV: figures of a job, of each device, then energy and intensity by step.
 
     An unknown figure is an empty cell, never 0.
     """
     target = io.StringIO()
     writer = csv.DictWriter(target, COLUMNS, lineterminator="\r\n")
     writer.writeheader()
-    same = {"job_id": document["job_id"], "revision": document["revision"]}
-    for row in _rows(document):
-        writer.writerow({name: _cell(value) for name, value in {**same, **row}.items()})
+    for document in documents:
+        same = {"job_id": document["job_id"], "revision": document["revision"]}
+        for row in _rows(document):
+            writer.writerow({name: _cell(value) for name, value in {**same, **row}.items()})
     return target.getvalue()
 
 

@@ -9,7 +9,7 @@ import typer
 
 from gramwatt.service.cli.common import (
     AsJson,
-    JobId,
+    Project,
     current_service,
     job_errors,
     job_id,
@@ -23,18 +23,35 @@ PackFile = Annotated[
 ]
 
 
-def export_pack(text: JobId, output: PackFile = None) -> None:
+def export_pack(
+    text: Annotated[
+        str, typer.Argument(metavar="ID", help="A job, a model, or a month such as 2026-05.")
+    ],
+    project: Project = None,
+    output: PackFile = None,
+) -> None:
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
-    from gramwatt.service.usecases.errors import BusyError, StillRunsError
-    from gramwatt.service.usecases.packs.collect import job_pack
+    from gramwatt.service.usecases.errors import UseCaseError
+    from gramwatt.service.usecases.packs.collect import kind_of, make_pack
+    from gramwatt.service.usecases.packs.wholes import JOB, MONTH
 
-    with current_service() as service, job_errors(text):
-        name = job_id(service, text)
-        try:
-            content = job_pack(service, name)
-        except (StillRunsError, BusyError) as error:
-            stop(1, str(error))
-    write_file(output or Path(f"{name}.zip"), content)
+    with current_service() as service:
+        kind = kind_of(service, text)
+        if project is not None and kind != MONTH:
+            stop(2, "--project goes with a month")
+        name = job_id(service, text) if kind == JOB else text
+        with job_errors(text):
+            try:
+                content = make_pack(service, kind, name, project)
+            except UseCaseError as error:
+                stop(1, str(error))
+    write_file(output or Path(f"{_file_name(name, project)}.zip"), content)
+
+
+def _file_name(name: str, project: str | None) -> str:
+    """A file name for a pack: of letters, digits and a few signs."""
+    text = f"{name}-{project}" if project else name
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text).lstrip(".") or "pack"
 
 
 def verify(

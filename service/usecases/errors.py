@@ -16,6 +16,7 @@ UseCaseError
 ├── RefusedMessageError   a message of a codecarbon client without a meaning
 ├── UnknownBudgetError    no such budget
 ├── NoDataError           nothing was measured in that month
+├── TooManyJobsError      more jobs than a pack holds
 ├── LoginError            a sign-in by a provider that does not hold
 ├── KeyNameError          a key's name that is taken, or no name
 ├── UnknownKeyError       no such key
@@ -165,6 +166,12 @@ class NoDataError(UseCaseError):
     """Nothing was measured in that month (of that project)."""
 
     code = "no-data"
+
+
+class TooManyJobsError(UseCaseError):
+    """More jobs than a pack holds."""
+
+    code = "too-many-jobs"
 
 
 class StillSummingError(UseCaseError):

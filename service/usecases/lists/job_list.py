@@ -47,7 +47,7 @@ def jobs_page(service: Service, limit: int, cursor: str | None, **only: Any) -> 
     answer: JobsAnswer = {"jobs": [job.head for job in jobs], "next_cursor": following}
     model_id = only.get("model_id")
     if model_id is not None:
-        answer["model"] = _model_totals(service, model_id)
+        answer["model"] = totals_of_model(service, model_id)
     return answer
 
 
@@ -93,7 +93,7 @@ def _beyond(chosen: JobFilter, place: Any, position: Any) -> sa.ColumnElement[bo
     return beyond
 
 
-def _model_totals(service: Service, model_id: str) -> ModelDoc:
+def totals_of_model(service: Service, model_id: str) -> ModelDoc:
     """The sums over every run of a model, from the newest revision of each."""
     with service.store.read() as session:
         runs = session.scalar(

@@ -2,29 +2,102 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
+import sqlalchemy as sa
+
+from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.score.inputs import Recorder, ScoreInputs
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.errors import BusyError, StillRunsError
+from gramwatt.service.rollups.keeping import read_rows
+from gramwatt.service.rollups.part import SUMMED, PartRow
+from gramwatt.service.store.models import Job, JobMonth, is_pending
+from gramwatt.service.usecases.errors import BusyError, StillRunsError, TooManyJobsError
 from gramwatt.service.usecases.intensity.lookup import StoredIntensity
 from gramwatt.service.usecases.jobs import find_job, job_document, rescore
 from gramwatt.service.usecases.journal import corrections_of, journal_of
+from gramwatt.service.usecases.lists.job_list import totals_of_model
+from gramwatt.service.usecases.month import MONTH as MONTH_PATTERN
+from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.packs import contents
 from gramwatt.service.usecases.packs.archive import CHECKSUMS, checksums, write
+from gramwatt.service.usecases.packs.wholes import (
+    BEFORE,
+    JOB,
+    MODEL,
+    MONTH,
+    file_of,
+    parts_text,
+)
 
 REASON = "packed"
 TRIES = 3
+JOBS_MOST = 5_000
+"""Jobs of a pack, all of which are in memory at once."""
 
 
-def job_pack(service: Service, job_id: str) -> bytes:
-    """The pack of a job that has ended; raises UnknownJobError, StillRunsError or ScoreError."""
-    inputs, document = scored_inputs(service, job_id)
-    files = contents.job_files(inputs, document)
-    files |= contents.forms_of_job(document)
-    files[contents.PDF] = contents.pdf_of_job(document)
-    return _packed(service, "job", document["job_id"], [document], files)
+def make_pack(service: Service, kind: str, name: str, project: str | None = None) -> bytes:
+    """The pack of a job, a model, or a month of all projects or one.
+
+    Raises UnknownJobError, StillRunsError, ScoreError, NoDataError, or TooManyJobsError.
+    """
+    ids = [name] if kind == JOB else _job_ids(service, kind, name, project)
+    files: dict[str, bytes] = {}
+    documents = []
+    for job_id in ids:
+        inputs, document = scored_inputs(service, job_id)
+        files |= contents.job_files(inputs, document)
+        documents.append(document)
+    whole: Any = None
+    if kind == MODEL:
+        whole = totals_of_model(service, name)
+    elif kind == MONTH:
+        whole = month_report(service, name, project)
+        files[BEFORE] = parts_text(_parts_before(service, name, project))
+    if whole is not None:
+        files[file_of(kind)] = contents.as_json(whole)
+    files |= contents.derived(kind, documents, whole)
+    about = contents.about(kind, name, project, documents, service.catalog)
+    return _packed(service, about, documents, files)
+
+
+def kind_of(service: Service, text: str) -> str:
+    """What a text names: a job by its whole id, a model, a month, or else a job as it is typed."""
+    with service.store.read() as session:
+        if session.scalar(sa.select(Job.id).where(Job.job_id == text)) is not None:
+            return JOB
+        if session.scalar(sa.select(Job.id).where(Job.model_id == text).limit(1)) is not None:
+            return MODEL
+    return MONTH if re.fullmatch(MONTH_PATTERN, text) else JOB
+
+
+def _job_ids(service: Service, kind: str, name: str, project: str | None) -> list[str]:
+    """The ids of the jobs that are summed, in order."""
+    if kind == MODEL:
+        wanted = sa.select(Job.job_id).where(Job.model_id == name, Job.state != "running")
+        wanted = wanted.where(Job.revision > 0)
+    else:
+        month_report(service, name, project)  # adds jobs of an earlier release; or NoDataError
+        wanted = sa.select(Job.job_id).join(JobMonth, JobMonth.job == Job.id)
+        wanted = wanted.where(JobMonth.month == name, JobMonth.use == SUMMED, ~is_pending())
+        wanted = wanted.where(JobMonth.project == project) if project is not None else wanted
+    with service.store.read() as session:
+        found = list(session.scalars(wanted.order_by(Job.started_us, Job.job_id)))
+    if len(found) > JOBS_MOST:
+        raise TooManyJobsError(f"{kind} {name} has {len(found)} jobs; a pack holds {JOBS_MOST}")
+    return found
+
+
+def _parts_before(service: Service, month: str, project: str | None) -> list[PartRow]:
+    """The parts of the jobs of the month before that its sums hold."""
+    before = previous_month(month)
+    with service.store.read() as session:
+        open_jobs = session.scalars(sa.select(Job.id).where(is_pending()))
+        rows = read_rows(session, before, project, list(open_jobs))
+        return [PartRow(*row) for portion in rows for row in portion]
 
 
 def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
@@ -57,11 +130,11 @@ def _computed(service: Service, job_id: str, revision: int) -> tuple[ScoreInputs
 
 
 def _packed(
-    service: Service, kind: str, name: str, documents: list[JobDoc], files: dict[str, bytes]
+    service: Service, about: object, documents: list[JobDoc], files: dict[str, bytes]
 ) -> bytes:
     """The archive of the files, with what says how to read and check it."""
     catalog = service.catalog
-    files[contents.ABOUT] = contents.as_json(contents.about(kind, name, documents, catalog))
+    files[contents.ABOUT] = contents.as_json(about)
     files[contents.CATALOG] = contents.as_json(contents.catalog_rows(catalog, documents))
     if catalog.overlay is not None and service.config.overlay is not None:
         files[contents.OVERLAY] = service.config.overlay.read_bytes()

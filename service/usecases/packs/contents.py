@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from gramwatt import __version__
+from gramwatt.reports.exports.common import ExportError
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.score.inputs import ScoreInputs
 from gramwatt.service.store.documents import to_text
+from gramwatt.service.usecases.packs.wholes import JOB, MODEL, MONTH
 
 FORMAT = 1
 ABOUT, README, OVERLAY, CATALOG = (
@@ -57,13 +59,16 @@ def renderers() -> dict[str, str]:
     return {name: metadata.version(name) for name in RENDERERS}
 
 
-def about(kind: str, name: str, documents: Iterable[JobDoc], catalog: Catalog) -> dict[str, Any]:
+def about(
+    kind: str, name: str, project: str | None, documents: Iterable[JobDoc], catalog: Catalog
+) -> dict[str, Any]:
     """The content of pack.json."""
     jobs = {document["job_id"]: document["revision"] for document in documents}
     return {
         "format": FORMAT,
         "kind": kind,
         "id": name,
+        "project": project,
         "made_by": f"gramwatt {__version__}",
         "catalog_version": catalog.version,
         "revisions": jobs,
@@ -108,31 +113,50 @@ def _add(rows: dict[str, Any], name: str, row: Callable[[str], dict[str, Any]]) 
         return
 
 
-def forms_of_job(document: JobDoc) -> dict[str, bytes]:
-    """The forms and tables of a job; those that cannot be made are named with the reason."""
-    from gramwatt.reports.exports import csv, imp, impact_framework, modelcard
-    from gramwatt.reports.exports.common import ExportError
+def derived(
+    kind: str, documents: Sequence[JobDoc], whole: Any, *, pdf: bool = True
+) -> dict[str, bytes]:
+    """The forms, tables and report that follow from the scores and the sums over them.
 
-    makers: Mapping[str, Callable[[JobDoc], str]] = {
-        "forms/impact-framework.yml": impact_framework.manifest,
-        "forms/imp.yml": imp.imp,
-        "forms/model-card.md": modelcard.card,
-        "tables/figures.csv": csv.scicsv,
-    }
+    Those that cannot be made are named in a file of their own, with the reason.
+    """
     files: dict[str, bytes] = {}
     not_made = []
-    for name, maker in makers.items():
+    for name, make in _makers(kind, documents, whole).items():
         try:
-            files[name] = maker(document).encode()
+            files[name] = make().encode()
         except ExportError as error:
             not_made.append(f"{name}: {error.message}\n")
     if not_made:
         files[NOT_MADE] = "".join(not_made).encode()
+    if pdf and kind != MODEL:
+        files[PDF] = _report(kind, documents, whole, "pdf")
     return files
 
 
-def pdf_of_job(document: JobDoc) -> bytes:
-    """The job's report without suggestions, which depend on other jobs and on the day."""
-    from gramwatt.service.usecases.rendering import render_job
+def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, Callable[[], str]]:
+    """What makes each form and table, by the name of its file."""
+    from gramwatt.reports.exports import csv, imp, impact_framework, modelcard
 
-    return render_job(document, "pdf")
+    if kind == MONTH:
+        return {"tables/month.csv": lambda: _report(kind, documents, whole, "csv").decode()}
+    makers = {"tables/figures.csv": lambda: csv.scicsv(*documents)}
+    if kind == JOB:
+        [document] = documents
+        makers |= {
+            "forms/impact-framework.yml": lambda: impact_framework.manifest(document),
+            "forms/imp.yml": lambda: imp.imp(document),
+            "forms/model-card.md": lambda: modelcard.card(document),
+        }
+    return makers
+
+
+def _report(
+    kind: str, documents: Sequence[JobDoc], whole: Any, form: Literal["pdf", "csv"]
+) -> bytes:
+    """The report of a month, or of a job without suggestions: those depend on other jobs."""
+    from gramwatt.service.usecases.rendering import render_job, render_month
+
+    if kind == MONTH:
+        return render_month(whole, form)
+    return render_job(documents[0], "pdf")

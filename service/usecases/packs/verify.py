@@ -14,6 +14,16 @@ from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.score.inputs import ScoreInputs
 from gramwatt.service.usecases.packs import contents
 from gramwatt.service.usecases.packs.archive import CHECKSUMS, PackError, read
+from gramwatt.service.usecases.packs.wholes import (
+    BEFORE,
+    JOB,
+    MODEL,
+    MONTH,
+    file_of,
+    model_sums,
+    month_sums,
+    read_parts_text,
+)
 
 DIFFERENCES_MOST = 10
 """How many differing figures of a file are named."""
@@ -27,6 +37,8 @@ class Verdict:
     held: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
+    scores_equal: int = 0
+    figures_equal: int = 0
 
     @property
     def equal(self) -> bool:
@@ -45,11 +57,21 @@ def verify(content: bytes) -> Verdict:
     verdict = Verdict(about)
     verdict.held.append(f"{len(files) - 1} files have the checksums of {CHECKSUMS}")
     catalog = _catalog(files)
-    documents = [_job(files, job_id, catalog, verdict) for job_id in sorted(about["revisions"])]
-    whole = [document for document in documents if document is not None]
-    if len(whole) == len(documents):
-        _compare_catalog(files, catalog, whole, verdict)
-        _compare_derived(files, whole, verdict)
+    documents = [_job(files, job_id, catalog, verdict) for job_id in _job_ids(about)]
+    known = [document for document in documents if document is not None]
+    if verdict.scores_equal:
+        scores = "score" if verdict.scores_equal == 1 else f"{verdict.scores_equal} scores"
+        text = f"every figure of the {scores}, computed again: {verdict.figures_equal} figures"
+        verdict.held.append(text)
+    if len(known) == len(documents):
+        _compare_catalog(files, catalog, known, verdict)
+        try:
+            _compare_sums(files, known, verdict)
+            _compare_derived(files, known, verdict)
+        except PackError:
+            raise
+        except Exception as error:  # whatever a stranger wrote into the sums
+            verdict.wrong.append(f"{contents.ABOUT}: cannot be computed again: {error!r}")
     return verdict
 
 
@@ -88,6 +110,16 @@ def _json(files: Mapping[str, bytes], name: str) -> Any:
         raise PackError(name, "is not a JSON document") from None
 
 
+def _job_ids(about: Mapping[str, Any]) -> list[str]:
+    """The jobs of the pack, in order."""
+    revisions = about.get("revisions")
+    if not isinstance(revisions, dict) or about.get("kind") not in (JOB, MODEL, MONTH):
+        raise PackError(contents.ABOUT, "does not say what the pack holds")
+    if about["kind"] == JOB and list(revisions) != [about.get("id")]:
+        raise PackError(contents.ABOUT, "names other jobs than its own")
+    return list(revisions)
+
+
 def _catalog(files: Mapping[str, bytes]) -> Catalog:
     """The catalog of this release with the overlay of the pack."""
     if contents.OVERLAY not in files:
@@ -115,20 +147,27 @@ def _job(
         return None
     # What counts is whether the rows used are the same (`_compare_catalog`).
     made["method"]["catalog_version"] = verdict.about.get("catalog_version")
-    _compare(name, stated, made, verdict)
+    if _is_equal(name, stated, made, verdict):
+        verdict.scores_equal += 1
+        verdict.figures_equal += figures(made)
     return document
 
 
 def _compare(name: str, stated: Any, found: Any, verdict: Verdict) -> None:
-    """Report the places where a file of the pack differs from what was computed again."""
+    """Report whether a file of the pack is what was computed again, or else where it differs."""
+    if _is_equal(name, stated, found, verdict):
+        verdict.held.append(f"{name}, computed again: {figures(found)} figures")
+
+
+def _is_equal(name: str, stated: Any, found: Any, verdict: Verdict) -> bool:
+    """Whether a file is what was computed again; the places where it is not are reported."""
     different = list(differences(stated, found))
     for place, ours, theirs in different[:DIFFERENCES_MOST]:
         text = f"{name}: {place} is {_short(ours)}, computed again {_short(theirs)}"
         verdict.wrong.append(text)
     if len(different) > DIFFERENCES_MOST:
         verdict.wrong.append(f"{name}: {len(different) - DIFFERENCES_MOST} more differ")
-    if not different:
-        verdict.held.append(f"{name}: {figures(found)} figures, computed again, are equal")
+    return not different
 
 
 def _short(value: Any) -> str:
@@ -150,18 +189,41 @@ def _compare_catalog(
     _compare(contents.CATALOG, stated, found, verdict)
 
 
+def _compare_sums(files: Mapping[str, bytes], documents: list[JobDoc], verdict: Verdict) -> None:
+    """Report figures of a model or a month that are not the sums over its jobs."""
+    kind, name = verdict.about["kind"], verdict.about["id"]
+    if kind == JOB:
+        return
+    stated = _json(files, file_of(kind))
+    if kind == MODEL:
+        _compare(
+            file_of(kind), stated, contents.normal(model_sums(name, documents, stated)), verdict
+        )
+        return
+    sums = month_sums(name, documents, read_parts_text(files[BEFORE]))
+    made = contents.normal({"month": name, "project": verdict.about.get("project"), **sums})
+    if made["method"] is not None:
+        made["method"]["catalog_version"] = verdict.about.get("catalog_version")
+    _compare(file_of(kind), {n: v for n, v in stated.items() if n in made}, made, verdict)
+    rest = ", ".join(n for n in stated if n not in made)
+    verdict.not_checked.append(f"{file_of(kind)}: what the store knew beside the jobs ({rest})")
+    verdict.not_checked.append(f"{BEFORE}: the jobs of the month before are in no pack of this one")
+
+
 def _compare_derived(files: Mapping[str, bytes], documents: list[JobDoc], verdict: Verdict) -> None:
     """Report forms and tables that do not follow from the scores."""
     if verdict.about.get("made_by") != f"gramwatt {__version__}":
         text = f"the forms were made by {verdict.about.get('made_by')}, this is {__version__}"
         verdict.not_checked.append(f"{text}: only their checksums were compared")
         return
-    made = contents.forms_of_job(documents[0])
-    if verdict.about.get("rendered_with") == contents.renderers():
-        made[contents.PDF] = contents.pdf_of_job(documents[0])
-    else:
+    kind = verdict.about["kind"]
+    whole = None if kind == JOB else _json(files, file_of(kind))
+    pdf = verdict.about.get("rendered_with") == contents.renderers()
+    made = contents.derived(kind, documents, whole, pdf=pdf)
+    if not pdf and contents.PDF in files:
         text = f"{contents.PDF} was rendered by other releases of {', '.join(contents.RENDERERS)}"
         verdict.not_checked.append(f"{text}: only its checksum was compared")
+        made[contents.PDF] = files[contents.PDF]
     wrong = [name for name in made if files.get(name) != made[name]]
     verdict.wrong += [f"{name}: does not follow from the score" for name in wrong]
     wrong += (foreign := _foreign(files, made, documents))
@@ -174,7 +236,8 @@ def _foreign(
     files: Mapping[str, bytes], made: Mapping[str, bytes], documents: list[JobDoc]
 ) -> list[str]:
     """The files that nothing computed again accounts for."""
-    known = {contents.ABOUT, contents.CATALOG, contents.OVERLAY, contents.PDF, CHECKSUMS, *made}
+    known = {contents.ABOUT, contents.CATALOG, contents.OVERLAY, CHECKSUMS, *made}
+    known |= {BEFORE, file_of(MODEL), file_of(MONTH)}
     for document in documents:
         where = contents.folder(document["job_id"])
         known |= {f"{where}/{name}" for name in contents.OF_JOB}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
         service = open_store(folder / "home")
         ingest(service, "job-1", lines(journal("job-1")))
         ingest(service, "running", lines(journal("running", end_state=None)))
+        about = {"model_id": "org/net", "zone": "SE"}
+        of_model = [
+            journal("run-1", minutes=5, **about),
+            journal("run-2", end_state="failed", **about),
+            journal("use-1", kind="inference", start=START + timedelta(days=1), **about),
+        ]
+        before = journal("earlier", start=START - timedelta(days=30), project="vision")
+        for records in (*of_model, before):
+            ingest(service, records[0].job_id, lines(records))
         service.store.close()
         import_hours("FR", 100)
         assert gramwatt("job", "job-1", "--set", "pue=1.2")[0] == 0
@@ -44,6 +54,17 @@ def pack(made: tuple[Path, bytes]) -> bytes:
     return made[1]
 
 
+@pytest.fixture(scope="package")
+def packs(made: tuple[Path, bytes]) -> dict[str, bytes]:
+    """The packs of a model and of a month."""
+    with pytest.MonkeyPatch.context() as patch:
+        at_home(patch, made[0])
+        for name in ("org/net", "2026-05"):
+            assert gramwatt("export", "pack", name)[0] == 0
+    names = {"model": "org_net.zip", "month": "2026-05.zip"}
+    return {kind: (made[0] / name).read_bytes() for kind, name in names.items()}
+
+
 def at_home(patch: pytest.MonkeyPatch, folder: Path) -> None:
     for name in ("HOME", "XDG_CONFIG_HOME"):
         patch.setenv(name, str(folder))
@@ -52,9 +73,9 @@ def at_home(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.chdir(folder)
 
 
-def import_hours(zone: str, g_per_kwh: float) -> None:
-    """Import the same intensity for every hour of the day of the jobs."""
-    rows = (f"{START:%Y-%m-%d}T{hour:02d}:00Z,{g_per_kwh}\n" for hour in range(24))
+def import_hours(zone: str, g_per_kwh: float, day: datetime = START) -> None:
+    """Import the same intensity for every hour of a day."""
+    rows = (f"{day:%Y-%m-%d}T{hour:02d}:00Z,{g_per_kwh}\n" for hour in range(24))
     Path(f"{zone}.csv").write_text("start_utc,g_per_kwh\n" + "".join(rows))
     basis = ("--basis", "lifecycle", "--signal", "average")
     assert gramwatt("import", "intensity", f"{zone}.csv", "--zone", zone, *basis)[0] == 0

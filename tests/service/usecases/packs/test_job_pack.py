@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from gramwatt.service.usecases.packs.archive import PackError
 from gramwatt.service.usecases.packs.verify import differences, verify
-from tests.journals import journal, lines
+from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.usecases.packs.conftest import import_hours
 from tests.service.usecases.packs.forge import members, sealed, with_json
@@ -68,7 +69,7 @@ def test_another_machine_computes_it_again_without_store_and_network(
     line = [sys.executable, "-m", "gramwatt", "verify", "pack.zip"]
     done = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "score.json: " in done.stdout
+    assert "every figure of the score, computed again: " in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pack.zip", "sitecustomize.py"]
 
 
@@ -182,14 +183,15 @@ def test_a_running_job_has_no_pack(world: Path) -> None:
 
 def test_a_job_is_scored_again_when_its_inputs_are_others_now(world: Path, tmp_path: Path) -> None:
     """New intensity came after the revision: the pack has a new one, and verifies."""
+    later = START + timedelta(days=62)
     service = open_store(world / "home")
-    ingest(service, "job-3", lines(journal("job-3", zone="DE")))
+    ingest(service, "late-1", lines(journal("late-1", zone="DE", start=later)))
     service.store.close()
-    assert json.loads(gramwatt("job", "job-3", "--json")[1])["revision"] == 1
-    import_hours("DE", 250)
-    assert gramwatt("export", "pack", "job-3", "-o", str(tmp_path / "3.zip"))[0] == 0
+    assert json.loads(gramwatt("job", "late-1", "--json")[1])["revision"] == 1
+    import_hours("DE", 250, later)
+    assert gramwatt("export", "pack", "late-1", "-o", str(tmp_path / "3.zip"))[0] == 0
     content = (tmp_path / "3.zip").read_bytes()
-    score = json.loads(members(content)["jobs/job-3/score.json"])
+    score = json.loads(members(content)["jobs/late-1/score.json"])
     assert score["revision"] == 2
     assert score["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(250)
     assert verify(content).wrong == []

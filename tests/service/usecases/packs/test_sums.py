@@ -1,0 +1,125 @@
+"""Packs of a model and of a month: the jobs are scored again, and then summed again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.service.usecases.packs import collect
+from gramwatt.service.usecases.packs.verify import verify
+from tests.service.cli.command import gramwatt
+from tests.service.usecases.packs.forge import members, sealed, with_json
+
+
+def test_a_models_pack_has_every_run_and_their_sums(packs: dict[str, bytes]) -> None:
+    files = members(packs["model"])
+    parts = {part["persona"]: part for part in json.loads(files["model.json"])["parts"]}
+    # Five minutes and three of 600 W: 288 kJ = 0.08 kWh; the failed run counts.
+    assert parts["provider"]["energy_kwh"]["value"] == pytest.approx(0.08, rel=1e-12)
+    assert parts["consumer"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
+    assert sorted(n.split("/")[1] for n in files if n.endswith("score.json")) == [
+        "run-1",
+        "run-2",
+        "use-1",
+    ]
+    found = verify(packs["model"])
+    assert (found.wrong, found.scores_equal) == ([], 3)
+
+
+def test_a_months_pack_has_its_jobs_and_their_sums(packs: dict[str, bytes]) -> None:
+    files = members(packs["month"])
+    month = json.loads(files["month.json"])
+    # job-1 and the three runs: 3 + 5 + 3 + 3 minutes of 600 W = 504 kJ = 0.14 kWh.
+    assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.14, rel=1e-12)
+    assert month["previous"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
+    assert files["report.pdf"].startswith(b"%PDF-")
+    found = verify(packs["month"])
+    assert (found.wrong, found.scores_equal) == ([], 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "figure"),
+    [
+        ("model", "parts.0.total_g.value"),
+        ("model", "parts.1.sci.0.g_per_unit.high"),
+        ("month", "totals.embodied_g.value"),
+        ("month", "changes.total_g.low"),
+        ("month", "previous.energy_kwh.value"),
+        ("month", "days.0.operational_g.value"),
+        ("month", "top_jobs.0.total_g.value"),
+        ("month", "projects.0.g_per_unit.value"),
+    ],
+)
+def test_a_changed_sum_is_named(packs: dict[str, bytes], kind: str, figure: str) -> None:
+    def double(document: Any) -> None:
+        *above, last = figure.split(".")
+        for name in above:
+            document = document[int(name) if isinstance(document, list) else name]
+        document[last] *= 2
+
+    found = verify(with_json(packs[kind], f"{kind}.json", double))
+    named = [text for text in found.wrong if text.startswith(f"{kind}.json: {figure} is ")]
+    assert len(named) == 1
+
+
+def removed(name: str) -> Callable[[dict[str, bytes]], None]:
+    """A change that takes a run out of a pack, and out of its list of jobs."""
+
+    def change(files: dict[str, bytes]) -> None:
+        about = json.loads(files["pack.json"])
+        del about["revisions"][name]
+        files["pack.json"] = json.dumps(about).encode()
+        for file in [file for file in files if file.startswith(f"jobs/{name}/")]:
+            del files[file]
+
+    return change
+
+
+@pytest.mark.parametrize("kind", ["model", "month"])
+def test_a_run_that_was_taken_out_is_missed_in_the_sums(packs: dict[str, bytes], kind: str) -> None:
+    files = members(packs[kind])
+    removed("run-2")(files)
+    wrong = verify(sealed(files)).wrong
+    assert [text for text in wrong if text.startswith(f"{kind}.json: ") and "energy_kwh" in text]
+
+
+def test_a_run_that_was_taken_out_with_its_sums_has_no_such_figure(packs: dict[str, bytes]) -> None:
+    """A later job cannot be put in either: its folder would be a foreign file."""
+    files = members(packs["model"])
+    files["jobs/other/score.json"] = files["jobs/run-1/score.json"]
+    assert verify(sealed(files)).wrong == ["jobs/other/score.json: is no file of such a pack"]
+
+
+def test_the_month_before_is_compared_by_its_parts(packs: dict[str, bytes]) -> None:
+    files = members(packs["month"])
+    files["inputs/month-before.ndjson"] = b""
+    wrong = verify(sealed(files)).wrong
+    assert any(text.startswith("month.json: previous is ") for text in wrong)
+    for hostile in (b"{}", b"[" * 100_000, b'{"job_id": 1}'):
+        files["inputs/month-before.ndjson"] = hostile
+        assert verify(sealed(files)).wrong
+
+
+def test_what_an_id_names(world: Path, packs: dict[str, bytes]) -> None:
+    code, _, err = gramwatt("export", "pack", "2031-01")
+    assert (code, err) == (1, "gramwatt: no job in 2031-01\n")
+    code, _, err = gramwatt("export", "pack", "job-9")
+    assert code == 1
+    assert err.startswith("gramwatt: unknown job 'job-9'; close ids: job-1")
+    code, _, err = gramwatt("export", "pack", "job-1", "--project", "vision")
+    assert (code, err) == (2, "gramwatt: --project goes with a month\n")
+    code, out, _ = gramwatt("export", "pack", "2026-05", "--project", "vision")
+    assert (code, out) == (0, "2026-05-vision.zip\n")
+    assert verify((world / "2026-05-vision.zip").read_bytes()).wrong == []
+
+
+def test_more_jobs_than_a_pack_holds_are_one_line(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "JOBS_MOST", 2)
+    code, _, err = gramwatt("export", "pack", "org/net")
+    assert (code, err) == (1, "gramwatt: model org/net has 3 jobs; a pack holds 2\n")
