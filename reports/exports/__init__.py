@@ -4,6 +4,8 @@ Imports gramwatt.sci only.
 
 - impact_framework.manifest: a manifest that Impact Framework runs to the same totals.
 - imp.imp: the form of the Green Software Foundation's SCI self-certification.
+- certification.of_job, certification.markdown: that form in its twelve parts; completeness.check
+  names what it lacks.
 - modelcard.card, modelcard.into_card: the emissions block of a Hugging Face model card.
 - csv.scicsv: every figure of the job as CSV.
 """

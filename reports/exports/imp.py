@@ -53,12 +53,12 @@ ASKED = {
 
 def imp(document: JobDoc) -> str:
     """The form as YAML, with `missing`, `self_audit` and, where it can be made, `manifest`."""
-    form = _form(document)
-    form["missing"] = _missing(form)
-    return to_yaml(form)
+    filled = form(document)
+    filled["missing"] = _missing(filled)
+    return to_yaml(filled)
 
 
-def _form(document: JobDoc) -> dict[str, Data]:
+def form(document: JobDoc) -> dict[str, Data]:
     """The form as plain data, without the list of what is missing."""
     return {
         "name": kebab(f"{document['project']}-{document['name']}-sci"),

@@ -136,17 +136,20 @@ def derived(
 
 def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, Callable[[], str]]:
     """What makes each form and table, by the name of its file."""
-    from gramwatt.reports.exports import csv, imp, impact_framework, modelcard
+    from gramwatt.reports.exports import certification, csv, imp, impact_framework, modelcard
 
     if kind == MONTH:
         return {"tables/month.csv": lambda: _report(kind, documents, whole, "csv").decode()}
     makers = {"tables/figures.csv": lambda: csv.scicsv(*documents)}
     if kind == JOB:
         [document] = documents
+        submission = certification.of_job(document)
         makers |= {
             "forms/impact-framework.yml": lambda: impact_framework.manifest(document),
             "forms/imp.yml": lambda: imp.imp(document),
             "forms/model-card.md": lambda: modelcard.card(document),
+            "forms/sci-certification.md": lambda: certification.markdown(submission),
+            "forms/sci-certification.json": lambda: certification.as_json(submission),
         }
     return makers
 
