@@ -51,19 +51,12 @@ OPEN = "**missing**"
 def of_job(document: JobDoc) -> dict[str, Any]:
     """The form of a job, as plain data."""
     known: Any = imp_form(document)
-    calculation, method = known["calculation"], known["methodology"]
-    period, software = known["submission"]["measurement_period"], known["submission"]["software"]
-    energy, intensity = calculation["energy"], calculation["carbon_intensity"]
-    embodied, score = calculation["embodied_emissions"], calculation["score"]
-    unit = known["functional_unit"]
+    calculation, unit = known["calculation"], known["functional_unit"]
+    energy, score = calculation["energy"], calculation["score"]
+    intensity, embodied = calculation["carbon_intensity"], calculation["embodied_emissions"]
+    period = known["submission"]["measurement_period"]
     return {
-        "about": {
-            **known["submission"]["applicant"],
-            "software_name": software["name"],
-            "software_version": software["version"],
-            "software_url": document["tags"].get("software_url"),
-            "software_description": software["description"],
-        },
+        "about": _about(document, known["submission"]),
         "score": {
             "value": score["value"],
             "low": score.get("low"),
@@ -80,38 +73,10 @@ def of_job(document: JobDoc) -> dict[str, Any]:
             "counting": unit["measurement_method"],
             "total": unit["total_units"],
         },
-        "energy": {
-            "total_kwh": energy["value"],
-            "pue": energy["pue"],
-            "pue_source": energy["pue_source"],
-            "description": energy["methodology"],
-            "components": [
-                {"name": c["name"], "energy_kwh": c["energy_kwh"], "source": c["data_source"]}
-                for c in energy["components"]
-            ],
-        },
+        "energy": _energy(energy),
         "intensity": _intensity(document, intensity),
-        "embodied": {
-            "total_g": embodied["value"],
-            "reason_for_zero": None,
-            "description": embodied["methodology"],
-            "components": [
-                {
-                    "name": c["name"],
-                    "allocated_g": c["allocated_emissions"],
-                    "allocation": c["calculation"],
-                    "source": c["data_source"],
-                }
-                for c in embodied["hardware_components"]
-            ],
-        },
-        "methodology": {
-            "approach": method["approach"],
-            "description": f"{method['measurement_details']} {method['calculation_details']}",
-            "assumptions": method["assumptions"],
-            "limitations": [{"limitation": r["limitation"]} for r in method["limitations"]],
-            "sources": [row["name"] for row in method["data_sources"]],
-        },
+        "embodied": _embodied(embodied),
+        "methodology": _methodology(known["methodology"]),
         "calculation": {
             "energy_kwh": energy["value"],
             "intensity_g_per_kwh": intensity["value"],
@@ -128,6 +93,59 @@ def of_job(document: JobDoc) -> dict[str, Any]:
             "organization": document["tags"].get("organization"),
             "date": None,
         },
+    }
+
+
+def _about(document: JobDoc, known: Any) -> dict[str, Any]:
+    software = known["software"]
+    return {
+        **known["applicant"],
+        "software_name": software["name"],
+        "software_version": software["version"],
+        "software_url": document["tags"].get("software_url"),
+        "software_description": software["description"],
+    }
+
+
+def _energy(known: Any) -> dict[str, Any]:
+    """E with its PUE, and the IT energy of each device."""
+    return {
+        "total_kwh": known["value"],
+        "pue": known["pue"],
+        "pue_source": known["pue_source"],
+        "description": known["methodology"],
+        "components": [
+            {"name": c["name"], "energy_kwh": c["energy_kwh"], "source": c["data_source"]}
+            for c in known["components"]
+        ],
+    }
+
+
+def _embodied(known: Any) -> dict[str, Any]:
+    """M, and the share of each device and host."""
+    return {
+        "total_g": known["value"],
+        "reason_for_zero": None,
+        "description": known["methodology"],
+        "components": [
+            {
+                "name": c["name"],
+                "allocated_g": c["allocated_emissions"],
+                "allocation": c["calculation"],
+                "source": c["data_source"],
+            }
+            for c in known["hardware_components"]
+        ],
+    }
+
+
+def _methodology(known: Any) -> dict[str, Any]:
+    return {
+        "approach": known["approach"],
+        "description": f"{known['measurement_details']} {known['calculation_details']}",
+        "assumptions": known["assumptions"],
+        "limitations": [{"limitation": row["limitation"]} for row in known["limitations"]],
+        "sources": [row["name"] for row in known["data_sources"]],
     }
 
 

@@ -136,11 +136,25 @@ def derived(
 
 def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, Callable[[], str]]:
     """What makes each form and table, by the name of its file."""
-    from gramwatt.reports.exports import certification, csv, imp, impact_framework, modelcard
+    from gramwatt.reports.exports import (
+        ai_act,
+        bill_of_materials,
+        certification,
+        csv,
+        imp,
+        impact_framework,
+        modelcard,
+    )
 
     if kind == MONTH:
         return {"tables/month.csv": lambda: _report(kind, documents, whole, "csv").decode()}
-    makers = {"tables/figures.csv": lambda: csv.scicsv(*documents)}
+    name = whole["model_id"] if kind == MODEL else documents[0]["model_id"] or documents[0]["name"]
+    makers = {
+        "tables/figures.csv": lambda: csv.scicsv(*documents),
+        "forms/ai-act-energy.md": lambda: ai_act.energy_form(name, documents),
+        "forms/cyclonedx.json": lambda: bill_of_materials.cyclonedx(name, documents),
+        "forms/spdx.json": lambda: bill_of_materials.spdx(name, documents),
+    }
     if kind == JOB:
         [document] = documents
         submission = certification.of_job(document)
