@@ -7,9 +7,9 @@ catalog and is read from there again; only values over time are taken from the i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from gramwatt.sci.base.document import JobDoc
@@ -49,7 +49,8 @@ class Asked:
 class ScoreInputs:
     """The inputs of one revision of a job's score; `records` as journaled, not yet corrected.
 
-    `lifetime_years` is the configured EL [years], None for the catalog's.
+    `lifetime_years` is the configured EL [years], None for the catalog's, `zone` the time zone
+    whose days the job is divided into.
     """
 
     records: tuple[AnyRecord, ...]
@@ -57,6 +58,7 @@ class ScoreInputs:
     corrections: tuple[Correction, ...] = ()
     lifetime_years: float | None = None
     intensity: tuple[Asked, ...] = ()
+    zone: tzinfo = UTC
 
     def score(self, catalog: Catalog) -> JobDoc:
         """The job's document out of these inputs; raises ScoreError."""
@@ -65,7 +67,9 @@ class ScoreInputs:
     def score_with(self, catalog: Catalog, intensity: IntensityLookup) -> JobDoc:
         """The job's document with intensity from a lookup; raises ScoreError."""
         context = annual_context(catalog, self.lifetime_years, self.revision)
-        context = replace(context, intensity=intensity, corrections=self.corrections)
+        context = replace(
+            context, intensity=intensity, zone=self.zone, corrections=self.corrections
+        )
         return score(merge(corrected(self.records, self.corrections)), context)
 
     def journal(self) -> str:
@@ -77,13 +81,19 @@ class ScoreInputs:
         return {
             "revision": self.revision,
             "lifetime_years": self.lifetime_years,
+            "time_zone": str(self.zone),
             "corrections": [correction.to_doc() for correction in self.corrections],
             "intensity": [_asked_doc(asked) for asked in self.intensity],
         }
 
     @classmethod
-    def from_texts(cls, journal: str, doc: Mapping[str, Any]) -> ScoreInputs:
-        """What `journal` and `to_doc` wrote; raises InputsError for anything else."""
+    def from_texts(
+        cls, journal: str, doc: Mapping[str, Any], time_zone: Callable[[str], tzinfo]
+    ) -> ScoreInputs:
+        """What `journal` and `to_doc` wrote; raises InputsError for anything else.
+
+        `time_zone` gives the zone of a name, which needs data of the system.
+        """
         try:
             return cls(
                 records=tuple(decode(line) for line in journal.splitlines()),
@@ -91,10 +101,11 @@ class ScoreInputs:
                 corrections=tuple(map(_correction, doc["corrections"])),
                 lifetime_years=doc["lifetime_years"],
                 intensity=tuple(map(_asked, doc["intensity"])),
+                zone=UTC if doc["time_zone"] == str(UTC) else time_zone(doc["time_zone"]),
             )
         except GramwattError as error:
             raise InputsError(error.message) from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OSError) as error:
             raise InputsError(f"not the inputs of a score: {error!r}") from None
 
 

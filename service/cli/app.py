@@ -51,12 +51,14 @@ def add_commands(app: typer.Typer) -> None:
     tables.command()(database.restore)
     app.add_typer(tables, name="db")
     access = typer.Typer(
-        no_args_is_help=True, help="Make, list and revoke the keys that the server asks for."
+        no_args_is_help=True,
+        help="Make, list and revoke the server's keys; make one to sign packs.",
     )
     access.command("create")(keys.key_create)
     access.command("list")(keys.key_list)
     access.command("revoke")(keys.key_revoke)
     access.command("log")(keys.key_log)
+    access.command("signing")(packs.key_signing)
     app.add_typer(access, name="key")
     app.command()(keys.login)
     exports = typer.Typer(

@@ -1,9 +1,10 @@
-"""The commands `gramwatt export pack` and `gramwatt verify`."""
+"""The commands `gramwatt export pack`, `gramwatt verify` and `gramwatt key signing`."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +15,13 @@ from gramwatt.service.cli.common import (
     job_errors,
     job_id,
     print_json,
+    service_config,
     stop,
     write_file,
 )
+
+if TYPE_CHECKING:
+    from gramwatt.service.usecases.packs.verify import Verdict
 
 PackFile = Annotated[
     Path | None, typer.Option("-o", "--output", help="File to write (default: ID.zip).")
@@ -33,6 +38,7 @@ def export_pack(
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
     from gramwatt.service.usecases.errors import UseCaseError
     from gramwatt.service.usecases.packs.collect import kind_of, make_pack
+    from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError
     from gramwatt.service.usecases.packs.wholes import JOB, MONTH
 
     with current_service() as service:
@@ -43,8 +49,10 @@ def export_pack(
         with job_errors(text):
             try:
                 content = make_pack(service, kind, name, project)
-            except UseCaseError as error:
+            except (UseCaseError, KeyFileError) as error:
                 stop(1, str(error))
+            except ImportError:
+                stop(1, NEEDS)
     write_file(output or Path(f"{_file_name(name, project)}.zip"), content)
 
 
@@ -54,12 +62,31 @@ def _file_name(name: str, project: str | None) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in text).lstrip(".") or "pack"
 
 
+def key_signing() -> None:
+    """Make the key pair that signs packs, unless there is one; prints the public key's file."""
+    from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError, make_key
+
+    home = service_config().home
+    try:
+        print(make_key(home))
+    except ImportError:
+        stop(1, NEEDS)
+    except KeyFileError as error:
+        stop(1, str(error))
+    except OSError as error:
+        stop(1, f"cannot write a key to {home}: {error.strerror or error}")
+
+
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A pack: gramwatt export pack.")],
+    key: Annotated[
+        Path | None, typer.Option(help="The signer's public key: the pack must be signed with it.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute every figure of a pack again, without store or network: 0 equal, 1 not."""
     from gramwatt.service.usecases.packs.archive import PACKED_MOST_B, PackError
+    from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError, read_public_key
     from gramwatt.service.usecases.packs.verify import verify as verified
 
     try:
@@ -68,7 +95,11 @@ def verify(
     except OSError as error:
         stop(1, f"cannot read {file}: {error.strerror or error}")
     try:
-        found = verified(content)
+        found = verified(content, read_public_key(key) if key is not None else None)
+    except KeyFileError as error:
+        stop(2, str(error))
+    except ImportError:
+        stop(1, NEEDS)
     except PackError as error:
         if as_json:
             print_json({"equal": False, "wrong": [error.message], "part": error.part})
@@ -77,11 +108,17 @@ def verify(
         document = {"equal": found.equal, "pack": found.about, "held": found.held}
         print_json({**document, "wrong": found.wrong, "not_checked": found.not_checked})
     else:
-        for text in found.held:
-            print(f"equal        {text}")
-        for text in found.not_checked:
-            print(f"not checked  {text}")
-    for text in found.wrong:
-        typer.echo(f"gramwatt: {text}", err=True)
+        _show(found)
     if not found.equal:
-        stop(1, f"{file} does not verify: {len(found.wrong)} parts differ")
+        number = len(found.wrong)
+        stop(1, f"{file} does not verify: {number} {'thing' if number == 1 else 'things'} wrong")
+
+
+def _show(found: Verdict) -> None:
+    """Print what was found, a line for each; what is wrong on stderr."""
+    for text in found.held:
+        print(f"equal        {text}")
+    for text in found.not_checked:
+        print(f"not checked  {text}")
+    for text in found.wrong:
+        print(f"gramwatt: {text}", file=sys.stderr)

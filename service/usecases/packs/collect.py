@@ -24,6 +24,7 @@ from gramwatt.service.usecases.month import MONTH as MONTH_PATTERN
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.packs import contents
 from gramwatt.service.usecases.packs.archive import CHECKSUMS, checksums, write
+from gramwatt.service.usecases.packs.signing import KEY_FILE, read_key, signed
 from gramwatt.service.usecases.packs.wholes import (
     BEFORE,
     JOB,
@@ -42,14 +43,20 @@ JOBS_MOST = 5_000
 def make_pack(service: Service, kind: str, name: str, project: str | None = None) -> bytes:
     """The pack of a job, a model, or a month of all projects or one.
 
-    Raises UnknownJobError, StillRunsError, ScoreError, NoDataError, or TooManyJobsError.
+    It is signed where the home has a key to sign with. Raises UnknownJobError, StillRunsError,
+    ScoreError, NoDataError, TooManyJobsError, or KeyFileError.
     """
     ids = [name] if kind == JOB else _job_ids(service, kind, name, project)
     files: dict[str, bytes] = {}
-    documents = []
+    documents, without_journal = [], []
     for job_id in ids:
-        inputs, document = scored_inputs(service, job_id)
-        files |= contents.job_files(inputs, document)
+        if kind != JOB and has_no_intervals(service, job_id):
+            without_journal.append(job_id)
+            document = job_document(service, job_id).document
+            files[contents.score_file(job_id)] = contents.as_json(document)
+        else:
+            inputs, document = scored_inputs(service, job_id)
+            files |= contents.job_files(inputs, document)
         documents.append(document)
     whole: Any = None
     if kind == MODEL:
@@ -61,6 +68,7 @@ def make_pack(service: Service, kind: str, name: str, project: str | None = None
         files[file_of(kind)] = contents.as_json(whole)
     files |= contents.derived(kind, documents, whole)
     about = contents.about(kind, name, project, documents, service.catalog)
+    about["without_journal"] = without_journal
     return _packed(service, about, documents, files)
 
 
@@ -100,6 +108,12 @@ def _parts_before(service: Service, month: str, project: str | None) -> list[Par
         return [PartRow(*row) for portion in rows for row in portion]
 
 
+def has_no_intervals(service: Service, job_id: str) -> bool:
+    """Whether a job's intervals were deleted: what it was scored from is gone."""
+    with service.store.read() as session:
+        return find_job(session, job_id).intervals_deleted_us is not None
+
+
 def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
     """The inputs of a job's newest revision, and the document that they make.
 
@@ -123,7 +137,10 @@ def _computed(service: Service, job_id: str, revision: int) -> tuple[ScoreInputs
     with service.store.read() as session:
         job = find_job(session, job_id)
         records, corrections = journal_of(session, job), corrections_of(session, job)
-    given = ScoreInputs(tuple(records), revision, tuple(corrections), service.config.lifetime_years)
+    config = service.config
+    given = ScoreInputs(
+        tuple(records), revision, tuple(corrections), config.lifetime_years, zone=config.zone
+    )
     recorder = Recorder(StoredIntensity(service))
     document = given.score_with(service.catalog, recorder)
     return replace(given, intensity=tuple(recorder.asked)), document
@@ -138,5 +155,9 @@ def _packed(
     files[contents.CATALOG] = contents.as_json(contents.catalog_rows(catalog, documents))
     if catalog.overlay is not None and service.config.overlay is not None:
         files[contents.OVERLAY] = service.config.overlay.read_bytes()
+    key_file = service.config.home / KEY_FILE
+    if key_file.exists():
+        key = read_key(key_file)
+        files |= signed(files, about, key) if key is not None else {}
     files[CHECKSUMS] = checksums(files)
     return write(files)

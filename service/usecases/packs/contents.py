@@ -17,13 +17,7 @@ from gramwatt.service.store.documents import to_text
 from gramwatt.service.usecases.packs.wholes import JOB, MODEL, MONTH
 
 FORMAT = 1
-ABOUT, README, OVERLAY, CATALOG = (
-    "pack.json",
-    "README.txt",
-    "inputs/overlay.toml",
-    "inputs/catalog.json",
-)
-SIGNATURE = "signature.json"
+ABOUT, OVERLAY, CATALOG = "pack.json", "inputs/overlay.toml", "inputs/catalog.json"
 PDF = "report.pdf"
 OF_JOB = ("journal.ndjson", "inputs.json", "score.json")
 """The files of each job in its folder."""
@@ -35,6 +29,11 @@ RENDERERS = ("typst", "vl-convert-python")
 def folder(job_id: str) -> str:
     """The folder of a job in a pack."""
     return f"jobs/{job_id}"
+
+
+def score_file(job_id: str) -> str:
+    """The file with the score of a job."""
+    return f"{folder(job_id)}/{OF_JOB[-1]}"
 
 
 def as_json(document: object) -> bytes:

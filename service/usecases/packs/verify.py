@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+from zoneinfo import ZoneInfo
 
 from gramwatt import __version__
 from gramwatt.sci.base.document import JobDoc
@@ -14,6 +15,12 @@ from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.score.inputs import ScoreInputs
 from gramwatt.service.usecases.packs import contents
 from gramwatt.service.usecases.packs.archive import CHECKSUMS, PackError, read
+from gramwatt.service.usecases.packs.signing import (
+    NEEDS,
+    PUBLIC_KEY,
+    SIGNATURE,
+    check_signature,
+)
 from gramwatt.service.usecases.packs.wholes import (
     BEFORE,
     JOB,
@@ -24,6 +31,9 @@ from gramwatt.service.usecases.packs.wholes import (
     month_sums,
     read_parts_text,
 )
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 DIFFERENCES_MOST = 10
 """How many differing figures of a file are named."""
@@ -46,8 +56,11 @@ class Verdict:
         return not self.wrong
 
 
-def verify(content: bytes) -> Verdict:
-    """Compute a pack again; raises PackError for a file that is none, or was altered."""
+def verify(content: bytes, key: Ed25519PublicKey | None = None) -> Verdict:
+    """Compute a pack again; raises PackError for a file that is none, or was altered.
+
+    With a key, the pack must be signed with it.
+    """
     files = read(content)
     about = _json(files, contents.ABOUT)
     if not isinstance(about, dict) or about.get("format") != contents.FORMAT:
@@ -56,6 +69,7 @@ def verify(content: bytes) -> Verdict:
         raise PackError(contents.ABOUT, f"format {stated!r} is not known: {here}")
     verdict = Verdict(about)
     verdict.held.append(f"{len(files) - 1} files have the checksums of {CHECKSUMS}")
+    _check_signature(files, key, verdict)
     catalog = _catalog(files)
     documents = [_job(files, job_id, catalog, verdict) for job_id in _job_ids(about)]
     known = [document for document in documents if document is not None]
@@ -110,6 +124,25 @@ def _json(files: Mapping[str, bytes], name: str) -> Any:
         raise PackError(name, "is not a JSON document") from None
 
 
+def _check_signature(
+    files: Mapping[str, bytes], key: Ed25519PublicKey | None, verdict: Verdict
+) -> None:
+    """Report who signed the pack, as far as that is known."""
+    if SIGNATURE not in files:
+        if key is not None:
+            raise PackError(SIGNATURE, "is missing: the pack is not signed")
+        verdict.not_checked.append("who made the pack: it is not signed")
+        return
+    try:
+        signer = check_signature(files, key)
+    except ImportError:
+        verdict.not_checked.append(f"the signature: {NEEDS}")
+        return
+    verdict.held.append(f"every file is signed with the key {signer[:16]}")
+    if key is None:
+        verdict.not_checked.append("whose key that is: give the signer's with --key")
+
+
 def _job_ids(about: Mapping[str, Any]) -> list[str]:
     """The jobs of the pack, in order."""
     revisions = about.get("revisions")
@@ -135,11 +168,16 @@ def _job(
 ) -> JobDoc | None:
     """The document of a job, computed from its inputs and compared; None where it cannot be."""
     where = contents.folder(job_id)
-    name = f"{where}/score.json"
-    stated, rest = _json(files, name), _json(files, f"{where}/inputs.json")
+    name = contents.score_file(job_id)
+    stated = _json(files, name)
+    if job_id in verdict.about.get("without_journal", ()) and verdict.about["kind"] != JOB:
+        text = "its intervals were deleted before the pack was made; its score is as stated"
+        verdict.not_checked.append(f"{name}: {text}")
+        return cast(JobDoc, stated)
+    rest = _json(files, f"{where}/inputs.json")
     try:
         journal = files[f"{where}/journal.ndjson"].decode()
-        document = ScoreInputs.from_texts(journal, rest).score(catalog)
+        document = ScoreInputs.from_texts(journal, rest, ZoneInfo).score(catalog)
         made = contents.normal(document)
     except Exception as error:  # whatever a stranger wrote into the inputs
         reason = error.message if isinstance(error, GramwattError) else repr(error)
@@ -237,7 +275,7 @@ def _foreign(
 ) -> list[str]:
     """The files that nothing computed again accounts for."""
     known = {contents.ABOUT, contents.CATALOG, contents.OVERLAY, CHECKSUMS, *made}
-    known |= {BEFORE, file_of(MODEL), file_of(MONTH)}
+    known |= {BEFORE, file_of(MODEL), file_of(MONTH), SIGNATURE, PUBLIC_KEY}
     for document in documents:
         where = contents.folder(document["job_id"])
         known |= {f"{where}/{name}" for name in contents.OF_JOB}
