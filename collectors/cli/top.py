@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
 import time
@@ -72,7 +73,7 @@ def _follow(interval_s: float) -> None:
 def _typed() -> Iterator[Any]:
     """A function that waits so many seconds [s] and says whether q was typed."""
     if not sys.stdin.isatty():
-        yield lambda wait_s: bool(time.sleep(wait_s))
+        yield _waits
         return
     import termios
     import tty
@@ -86,9 +87,12 @@ def _typed() -> Iterator[Any]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _quits(descriptor: int, wait_s: float) -> bool:
-    import os
+def _waits(wait_s: float) -> bool:
+    time.sleep(wait_s)
+    return False
 
+
+def _quits(descriptor: int, wait_s: float) -> bool:
     end = time.monotonic() + wait_s
     while (left_s := end - time.monotonic()) > 0:
         if select.select([descriptor], [], [], left_s)[0]:
