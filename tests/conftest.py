@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -14,6 +15,12 @@ NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "NVIDIA_VIS
 # The same examples everywhere and every time; no deadline, because other work shares the cores.
 settings.register_profile("gramwatt", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("gramwatt")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is loaded by now out of every garbage collection: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -66,10 +66,10 @@ def _print(found: SchedulesAnswer) -> None:
 
     for row in found["schedules"]:
         every = period(row["every_s"])
-        print(f"{row['task']:<16} every {every:<6} {_state(row)}\n{'':<17}{row['what']}")
+        print(f"{row['task']:<17} every {every:<6} {_state(row)}\n{'':<18}{row['what']}")
     print("\nnewest runs" if found["runs"] else "\nno run yet")
     for run in found["runs"]:
-        print(f"{run['started_at'][:19]}Z  {run['task']:<16} {_outcome(run)}")
+        print(f"{run['started_at'][:19]}Z  {run['task']:<17} {_outcome(run)}")
 
 
 def _state(row: ScheduleAnswer) -> str:
