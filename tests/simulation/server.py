@@ -37,8 +37,8 @@ from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases import ingest as ingest_module
-from gramwatt.service.usecases import month as month_module
 from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.months import summed
 from gramwatt.service.usecases.operation.listening import beat, expect
 from tests.simulation.ledger import Ledger
 from tests.simulation.surroundings import SCENE, Random
@@ -456,7 +456,7 @@ def watched(plant: Plant) -> Iterator[None]:
         stack.enter_context(patch.object(database, "time", Waits()))
         stack.enter_context(patch.object(database, "random", Random()))
         stack.enter_context(patch.object(ingest_module, "ingest", taking))
-        stack.enter_context(patch.object(month_module, "for_month", lambda *_: []))
+        stack.enter_context(patch.object(summed, "for_month", lambda *_: []))
         yield
 
 
