@@ -111,6 +111,14 @@ class Run:
         """Its length [h]."""
         return self.profile.hours
 
+    def power_w(self, count: int) -> tuple[float, ...]:
+        """Mean power [W] of so many equal parts of it."""
+        edges = self.profile.edges
+        sums = np.concatenate([[0.0], np.cumsum(self.profile.power * np.diff(edges))])
+        done = np.interp(np.linspace(0.0, self.hours, count + 1), edges, sums)
+        mean_w = self.energy_j / s_from_h(self.hours)
+        return tuple((np.diff(done) * count / self.hours * mean_w).tolist())
+
 
 def _seconds(start: datetime, end: datetime) -> float:
     return (end - start).total_seconds()

@@ -17,6 +17,7 @@ from gramwatt.sci.base.request_fields import (
     Numbers,
     Text,
     parse,
+    refuse_both,
     ruled,
 )
 
@@ -33,8 +34,9 @@ class PlanRequest:
     `zone` is where it would run at once, `zones` where it may run; `earliest` (default: now) and
     `deadline` (default: a day after the job would have ended) bound it. `power_w` is its mean power
     [W], `power_profile_w` that of equal parts of an earlier run instead, `idle_power_w` what stays
-    reserved while it waits, `restart_kwh` what each start after an interruption costs. Nothing
-    measured after `now` is used. Of windows that are as good, `job_id` decides which.
+    reserved while it waits, `restart_kwh` what each start after an interruption costs. `like` is
+    the id of an earlier run, for its length and its power over time. Nothing measured after `now`
+    is used. Of windows that are as good, `job_id` decides which.
     """
 
     hours: float = ruled(Number(high=8760))
@@ -47,6 +49,7 @@ class PlanRequest:
     power_profile_w: tuple[float, ...] = ruled(Numbers(POWER, PARTS_MOST), default=())
     idle_power_w: float | None = ruled(POWER)
     restart_kwh: float | None = ruled(AMOUNT)
+    like: str | None = ruled(Text())
     now: datetime | None = ruled(Moment())
     job_id: str | None = ruled(Text())
 
@@ -54,13 +57,16 @@ class PlanRequest:
 def parse_plan_request(document: Mapping[str, Any]) -> PlanRequest:
     """The request in a JSON object; raises ScoreError with a stable code and what to change."""
     request = parse(PlanRequest, document)
-    if request.hours is None:
-        raise ScoreError("say how long the job takes: hours", code="missing-field")
+    if request.hours is None and not request.like:
+        raise ScoreError("say how long the job takes: hours, or like", code="missing-field")
     if not (request.zone or request.zones):
         raise ScoreError("say where it may run: zone, or zones", code="missing-field")
     if request.power_profile_w and not any(request.power_profile_w):
         raise ScoreError("power_profile_w is all zero", code="bad-field")
-    power = request.power_w or request.power_profile_w
+    if request.like:
+        refuse_both(request, "like", "power_w")
+        refuse_both(request, "like", "power_profile_w")
+    power = request.power_w or request.power_profile_w or request.like
     if not power and (request.idle_power_w or request.restart_kwh):
         text = "idle_power_w and restart_kwh need the job's own power: power_w"
         raise ScoreError(text, code="missing-field")

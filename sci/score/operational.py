@@ -23,6 +23,7 @@ from gramwatt.sci.base.quantity import (
     join_sources,
     prevailing,
     total,
+    weighted,
 )
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
@@ -118,21 +119,22 @@ class JobEnergy:
         `pue` holds for all where no site has one of its own.
         """
         sums = self._sums(day)
-        terms: dict[tuple[str, Kind, Quantity], list[tuple[float, Quantity]]] = defaultdict(list)
+        pues = [of_site or pue for _, of_site in self.sites]
+        first = [pues.index(of_site) for of_site in pues]  # sites of one PUE are one term
+        terms: dict[tuple[str, Kind, int], list[tuple[float, Quantity]]] = defaultdict(list)
         for (meter, kind, index), joules in sums.items():
-            of_site = self.sites[self._site(index)][1] or pue
             term = joules / J_PER_KWH, self.points[index].intensity
-            terms[meter, kind, of_site].append(term)
+            terms[meter, kind, first[self._site(index)]].append(term)
         emitted = total(
             uncertainty.energy(1.0, kind, meter, self.sensors.get((meter, kind)))
             .times(_weighted(of_meter, "gCO2e"), "gCO2e")
-            .times(of_site, "gCO2e")
-            for (meter, kind, of_site), of_meter in terms.items()
+            .times(pues[number], "gCO2e")
+            for (meter, kind, number), of_meter in terms.items()
         )
         if emitted is None:
             return None
         sources = ((meter, self.points[index].intensity.source) for meter, _, index in sums)
-        factors = (of_site.source for _, _, of_site in terms)
+        factors = (pues[number].source for _, _, number in terms)
         return emitted.sourced(join_sources(chain(chain.from_iterable(sources), factors)))
 
     def pue(self, otherwise: Quantity) -> Quantity:
@@ -140,6 +142,8 @@ class JobEnergy:
 
         It is `otherwise` where no site has one of its own, or no energy is known.
         """
+        if len(self.sites) == 1:
+            return self.sites[0][1] or otherwise
         joules: dict[Quantity, float] = defaultdict(float)
         for index, of_point in self.by_point.items():
             joules[self.sites[self._site(index)][1] or otherwise] += of_point
@@ -228,10 +232,13 @@ def _cells(
     Intervals come in time order, so most lie within the same point and day as the one before.
     """
     cells: dict[tuple[str, int, date], float] = defaultdict(float)
-    left = right = datetime.min.replace(tzinfo=UTC)
+    left = right = day_end = datetime.min.replace(tzinfo=UTC)
     point, day = 0, left.date()
+    points = track.points
     for interval in intervals:
         start, end = interval.start, interval.end
+        if right <= start < end <= day_end and end <= (after := points[point + 1]).end:
+            point, left, right = point + 1, after.start, min(after.end, day_end)
         if left <= start and end <= right:
             cells[interval.kind, point, day] += interval.energy_j
             continue
@@ -240,15 +247,18 @@ def _cells(
             for point, share in track.split(part_start, part_end):
                 cells[interval.kind, point, day] += interval.energy_j * of_interval * share
         left = max(track.points[point].start, midnight(day, zone))
-        right = min(track.points[point].end, midnight(day + DAY, zone))
+        day_end = midnight(day + DAY, zone)
+        right = min(track.points[point].end, day_end)
+        if point + 1 == len(points):
+            day_end = right  # no point follows
     return cells
 
 
 def _weighted(terms: Sequence[tuple[float, Quantity]], unit: str) -> Quantity:
     """sum(weight x figure) in `unit` for exact weights of at least 0."""
-    weighted = total(figure.scaled(weight, unit) for weight, figure in terms)
-    assert weighted is not None  # no caller has no terms
-    return weighted
+    found = weighted(terms, unit)
+    assert found is not None  # no caller has no terms
+    return found
 
 
 def _energy_j(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
+from gramwatt.service.cli.common import job_id as job_id_of
 
 if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.usecases.intensity.answers import IntensityAnswer, PointAnswer
 
-SLURM = "slurm"
+SLURM, SECONDS = "slurm", "seconds"
 SHOWN = timedelta(days=1)
 """What `gramwatt intensity` shows on each side of now if no span is given."""
 
@@ -50,7 +51,11 @@ def plan(
         str | None, typer.Option(help="Decides between windows that are as good.")
     ] = None,
     shape: Annotated[
-        str | None, typer.Option("--format", help="slurm: only the time for sbatch --begin.")
+        str | None,
+        typer.Option("--format", help="slurm: the time for sbatch --begin; seconds: until then."),
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option(help="As long as this job was, with its power over time.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,7 +67,7 @@ def plan(
     from gramwatt.collectors.cli.timing.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.request import parse_plan_request
-    from gramwatt.service.usecases.intensity import plans
+    from gramwatt.service.usecases.plan import plan as planned
 
     flags = {
         "hours": hours, "zone": zone, "zones": zones or None, "earliest": moment(earliest, now),
@@ -70,17 +75,22 @@ def plan(
         "power_w": power_w, "idle_power_w": idle_power_w, "restart_kwh": restart_kwh, "now": now,
         "job_id": job_id,
     }  # fmt: skip
-    if shape not in (None, SLURM):
-        refuse(f"--format {shape}: slurm is known")
+    if shape not in (None, SLURM, SECONDS):
+        refuse(f"--format {shape}: slurm and seconds are known")
     document = with_flags(read_document(source), flags)
     try:
-        request = parse_plan_request(document)
+        parse_plan_request({**document, **({"like": like} if like else {})})
         with upgraded_service() as service:
-            answer = plans.plan(service, request)
+            if like:
+                document["like"] = job_id_of(service, like)
+            answer = planned(service, parse_plan_request(document))
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
     if as_json:
         print_json(answer)
+    elif shape == SECONDS:
+        begins = datetime.fromisoformat(answer["plan"][0]["start"])
+        print(max(0, round((begins - datetime.now(UTC)).total_seconds())))
     elif shape == SLURM:
         # sbatch reads a time without a zone as local time.
         print(

@@ -20,6 +20,7 @@ SERVICE_COMMANDS = frozenset(
         "report",
         "export",
         "import",
+        "intensity",
         "plan",
         "budget",
         "demo",

@@ -36,7 +36,7 @@ ZONES_MOST = 20
 
 def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
     """What a scored job would have emitted otherwise; None without one zone or a score."""
-    parts = _parts(document)
+    parts = parts_of(document)
     zones = document["method"]["zones"]
     if not parts or len(zones) != 1 or not document["operational_g"]:
         return None
@@ -64,7 +64,7 @@ def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
         return None
 
 
-def _parts(document: JobDoc) -> list[Part]:
+def parts_of(document: JobDoc) -> list[Part]:
     """The job's energy over time, all devices together."""
     sums: dict[tuple[str, str], float] = defaultdict(float)
     for row in document["series"]:

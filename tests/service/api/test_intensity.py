@@ -319,3 +319,26 @@ def test_a_page_shows_a_zone_over_time_with_the_window_of_a_plan(client, light, 
     assert f"The plan, shaded: {begins} to {ends} UTC" in text
     assert client.get("/intensity/DF").status_code == 404
     assert client.get("/intensity/ES?hours=0").status_code == 422
+
+
+def test_a_plan_like_an_earlier_run_has_its_length_and_power(client, light, clock, tmp_path):
+    """A run of 1 kWh in its first hour and 3 kWh in its second: 1000 W, then 3000 W."""
+    start = clock.now.replace(hour=0) - timedelta(days=200)
+    imported(light, write(tmp_path / "es.csv", list(sunny(201)), start=start), "ES")
+    post(client, list(job_of("ES", "n1", [3.6e6, 3 * 3.6e6])))
+    like = client.post("/v1/plans", json={"like": "job-1", "zone": "ES"})
+    assert like.status_code == 200
+    given = {"hours": 2, "zone": "ES", "power_profile_w": [1000.0, 3000.0]}
+    plan = client.post("/v1/plans", json=given).json
+    assert like.json["plan"] == plan["plan"]
+    for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh"):
+        assert like.json[name]["value"] == pytest.approx(plan[name]["value"], rel=1e-9)
+    even = client.post("/v1/plans", json={"hours": 2, "zone": "ES"}).json
+    assert even["now_intensity_g_per_kwh"]["value"] != plan["now_intensity_g_per_kwh"]["value"]
+    unknown = client.post("/v1/plans", json={"like": "job-2", "zone": "ES"})
+    assert (unknown.status_code, unknown.json["detail"]) == (
+        422,
+        "like: unknown job 'job-2'; close ids: job-1",
+    )
+    both = client.post("/v1/plans", json={"like": "job-1", "zone": "ES", "power_w": 9})
+    assert (both.status_code, both.json["detail"]) == (422, "give like or power_w, not both")

@@ -92,3 +92,25 @@ def test_wrong_use_is_exit_2_with_one_line(arguments, said):
     assert code == 2
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_seconds_until_the_plan_for_schedulers_without_a_begin():
+    """Only the annual value is known, so there is nothing to wait for."""
+    assert gramwatt("plan", "--hours", "2", "--zone", "DE", "--format", "seconds")[:2] == (0, "0\n")
+    assert gramwatt("plan", "--hours", "2", "--zone", "DE", "--format", "cron")[0] == 2
+
+
+def test_a_zones_hours_are_listed():
+    span = ("--from", "2026-05-01T08:00Z", "--to", "2026-05-01T09:00Z")
+    code, out, _ = gramwatt("intensity", "DE", *span)
+    head, line = out.splitlines()
+    assert (code, head) == (0, "DE, average, lifecycle, UTC")
+    assert line.startswith("2026-05-01 08:00 to 2026-05-01 09:00  ")
+    assert line.endswith("  annual")
+    document = json.loads(gramwatt("intensity", "DE", *span, "--json")[1])
+    assert set(document) == {"zone", "signal", "basis", "points", "forecast"}
+    assert gramwatt("intensity", "DF", *span)[0] == 2
+    assert (
+        gramwatt("intensity", "DE", "--from", "2026-05-01T08:00Z", "--to", "2026-07-01T08:00Z")[0]
+        == 2
+    )
