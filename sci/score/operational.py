@@ -218,8 +218,11 @@ def join(
             kind, point = _KINDS[name], offset + index
             by_kind[kind] += joules
             by_point[point] += joules
-            sums[meter, kind, point] += joules
-            of_day.setdefault(day, defaultdict(float))[meter, kind, point] += joules
+            key = meter, kind, point
+            sums[key] += joules
+            if day not in of_day:
+                of_day[day] = defaultdict(float)
+            of_day[day][key] += joules
         energy[device.key] = DeviceEnergy(device.identity, meter, by_kind, by_point)
     return JobEnergy(track, sites, points, energy, sums, of_day)
 

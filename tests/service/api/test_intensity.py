@@ -83,6 +83,36 @@ def test_each_interval_is_joined_with_the_intensity_of_its_time(client, light, t
     }
 
 
+def test_the_finer_and_better_values_count_and_gaps_are_said(client, light, tmp_path):
+    """The night clocks go forward: measured five minutes, hours between them, then the year."""
+    fine = [300.0 + step for step in range(18)]  # 00:00 to 01:30
+    fine[9:12] = [math.nan] * 3  # 00:45 to 01:00 is not known
+    series = SeriesName("DE", "average", "lifecycle", "publisher")
+    keep(light, series, 300, "measured", T0, fine)
+    imported(light, write(tmp_path / "de.csv", [500, 600]), "DE")  # 00:00 to 02:00
+    imported(light, write(tmp_path / "fr.csv", [50, 60, 70, 80]), "FR")
+    post(client, list(job_of("DE", "n1", [3.6e6, 7.2e6])))
+    post(client, list(job_of("FR", "n2", [3.6e6, 3.6e6])))
+    document = report(client)
+
+    annual = light.catalog.zone("DE").intensity.value
+    # 00:30 to 01:30, 1 kWh in twelve parts: 00:30, 00:35, 00:40, three of an hour at 500, then
+    # 01:00 to 01:25. 01:30 to 02:30, 2 kWh: half an hour at 600, half an hour of the year's.
+    first = (306 + 307 + 308 + 3 * 500 + 312 + 313 + 314 + 315 + 316 + 317) / 12
+    second = 2 * (600 + annual) / 2
+    french = (50 + 60) / 2 + (60 + 70) / 2
+    expected = 1.2 * (first + second + french)
+    assert document["operational_g"]["value"] == pytest.approx(expected, rel=1e-9)
+    # Of 5 kWh: 9/12 measured, 3/12 + 1 + 2 by the hour, 1 by the year.
+    assert document["data_quality"]["intensity"] == {
+        "measured": pytest.approx(0.75 / 5),
+        "hourly": pytest.approx(3.25 / 5),
+        "annual": pytest.approx(1 / 5),
+    }
+    said = [row for row in document["notices"] if row["code"] == "intensity-annual"]
+    assert len(said) == 1
+
+
 def test_a_job_follows_what_is_imported_later(client, light, clock, tmp_path):
     post(client, list(job_of("FR", "n1", [3.6e6, 3.6e6], pue=1.0)))
     clock.turn(days=3)
