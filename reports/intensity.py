@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from operator import mul
 from typing import Any, NamedTuple
 
 from gramwatt.reports.charts import HEIGHT, PALETTE, WIDTH, data_table
@@ -80,9 +81,8 @@ def _joined(steps: Sequence[Step]) -> list[Step]:
 def _mean(group: Sequence[Step]) -> Step:
     lengths = [(step.end - step.start).total_seconds() for step in group]
     value, low, high = (
-        sum(length * step[place] for length, step in zip(lengths, group, strict=True))
-        / sum(lengths)
-        for place in (2, 3, 4)
+        sum(map(mul, lengths, parts)) / sum(lengths)
+        for parts in zip(*((step.value, step.low, step.high) for step in group), strict=True)
     )
     return Step(group[0].start, group[-1].end, value, low, high, group[0].quality)
 
@@ -116,8 +116,8 @@ def _chart(zone: str, steps: Sequence[Step], slots: Sequence[Mapping[str, str]])
     ]
     values = [step.value for step in steps]
     alt = (
-        f"Intensity of {zone} between {number(min(values), 3)} and {number(max(values), 3)} g of CO2e "
-        f"per kWh over {len(steps)} steps, with the range of each"
+        f"Intensity of {zone} between {number(min(values), 3)} and {number(max(values), 3)} g of "
+        f"CO2e per kWh over {len(steps)} steps, with the range of each"
     )
     titles = ("From [UTC]", "gCO2e/kWh", "Range", "Known by")
     table = data_table(f"Intensity of {zone}", titles, lines)

@@ -126,7 +126,7 @@ def plan_and_regret(
     if place == home:
         record = _record(job, here) if here.method != "annual" else None
         saving, reliable = _in_time(job, here, slots, record)
-        regret = record and _regret(here, record)
+        regret = _regret(here, record) if record else None
     else:
         overhead = job.cost(there, slots) / intensity.value
         saving, reliable = _between_zones(intensity.scaled(overhead), at_once)

@@ -57,7 +57,7 @@ class PlanRequest:
 def parse_plan_request(document: Mapping[str, Any]) -> PlanRequest:
     """The request in a JSON object; raises ScoreError with a stable code and what to change."""
     request = parse(PlanRequest, document)
-    if request.hours is None and not request.like:
+    if not (request.hours or request.like):
         raise ScoreError("say how long the job takes: hours, or like", code="missing-field")
     if not (request.zone or request.zones):
         raise ScoreError("say where it may run: zone, or zones", code="missing-field")

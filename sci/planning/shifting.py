@@ -19,8 +19,8 @@ def shift_time(
     saving = plan["saving_ratio"]
     if saving is None or plan["method"] == "annual":
         return None
-    ends = (1 - operational * saving[end] for end in ("value", "high", "low"))
-    ratio = Quantity(*ends, "ratio", "estimated", saving["source"])
+    value, low, high = (1 - operational * saving[end] for end in ("value", "high", "low"))
+    ratio = Quantity(value, low, high, "ratio", "estimated", saving["source"])
     lower = plan["reliable"] and ratio.high < 1
     verdict: Verdict = "lower" if lower else "no-reliable-difference"
     slot = plan["plan"][0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from gramwatt.sci.base.quantity import Kind, Quantity
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
-from gramwatt.sci.grid.spread import DERIVED_SPREAD, HOURLY_SPREAD
+from gramwatt.sci.grid.spread import DERIVED_SPREAD, EXPECTED_SPREADS, HOURLY_SPREAD
 from gramwatt.sci.grid.zones import UNIT, AnnualIntensity
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.intensity.points import (
@@ -67,11 +67,14 @@ def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
     if quality not in FINAL:
         kind = "estimated"
     parts = [series.zone, series.signal, series.basis]
+    parts += [quality] if quality in EXPECTED_SPREADS else []
     parts += [f"{series.scope}-based"] if series.scope else []
     parts += ["from generation by fuel, imports left out"] if derived else []
     licence = f" ({series.licence})" if series.licence else ""
     source = f"{series.provider} values of {', '.join(parts)}{licence}"
-    return Quantity.around(value, DERIVED_SPREAD if derived else HOURLY_SPREAD, UNIT, kind, source)
+    known = DERIVED_SPREAD if derived else HOURLY_SPREAD
+    spread = max(known, EXPECTED_SPREADS.get(quality, known))
+    return Quantity.around(value, spread, UNIT, kind, source)
 
 
 def _values(days: Sequence[DayOfPoints], start: datetime, end: datetime) -> Iterator[_Value]:

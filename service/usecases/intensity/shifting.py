@@ -57,8 +57,9 @@ def _add(
     rows = advice["suggestions"]
     ratio = found["carbon_ratio"]
     if total and ratio is not None:
-        ends = [total["value"] * (1 - ratio[end]) for end in ("value", "high", "low")]
-        found["saved_g"] = Quantity(*ends, total["unit"], "estimated", ratio["source"]).to_doc()
+        value, low, high = (1 - ratio[end] for end in ("value", "high", "low"))
+        saved = Quantity(value, low, high, "ratio", "estimated", ratio["source"])
+        found["saved_g"] = saved.scaled(total["value"], total["unit"]).to_doc()
     if found["verdict"] != "lower":
         rows.append(found)
         return

@@ -372,3 +372,17 @@ def test_a_plan_like_an_earlier_run_has_its_length_and_power(client, light, cloc
     )
     both = client.post("/v1/plans", json={"like": "job-1", "zone": "ES", "power_w": 9})
     assert (both.status_code, both.json["detail"]) == (422, "give like or power_w, not both")
+
+
+def test_what_was_expected_has_a_wider_range_than_what_came(client, light):
+    """An hour as published within 10 %, a forecast hour within 22 %, a usual one within 27 %."""
+    series = SeriesName("DE", "average", "lifecycle", "publisher")
+    for hour, quality in enumerate(("hourly", "forecast", "profile")):
+        keep(light, series, 3600, quality, T0 + timedelta(hours=hour), [200.0])
+    span = "from=2026-03-29T00:00Z&to=2026-03-29T03:00Z"
+    points = client.get(f"/v1/intensity/DE?{span}").json["points"]
+    figures = [point["intensity_g_per_kwh"] for point in points]
+    assert [(f["low"], f["high"]) for f in figures] == [
+        pytest.approx(ends) for ends in ((180, 220), (156, 244), (146, 254))
+    ]
+    assert len({f["source"] for f in figures}) == 3
