@@ -1,6 +1,7 @@
 """Grid intensity over time: what was imported, looked up for scores, and used for plans.
 
 `csv_import.import_csv` stores points, `points` reads them, `lookup.StoredIntensity` gives them to
-the engine with annual values in the gaps, `plans.plan` answers when and where to run, `answers.intensity_over`
-shows a zone over a span, `hindsight` and `shifting` say what other hours would have saved or may.
+the engine with annual values in the gaps, `plans.plan` answers when and where to run,
+`answers.intensity_over` shows a zone over a span, `hindsight` and `shifting` say what other hours
+would have saved, or may save.
 """
