@@ -9,6 +9,7 @@ submissions/example-greentech-inventory-api (2026).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -211,7 +212,7 @@ def markdown(form: Mapping[str, Any]) -> str:
     lines = ["# SCI self-certification: submission", "", *_checklist(items)]
     for number, title in enumerate(PARTS, 1):
         lines += ["", f"## Part {number}: {title}", "", *_part(number, form)]
-    return "\n".join(lines) + "\n"
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
 def _checklist(items: Sequence[ItemDoc]) -> Iterator[str]:

@@ -35,6 +35,8 @@ from gramwatt.service.usecases.packs.wholes import (
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+VERSIONS = ("engine_version", "catalog_version")
+"""Of a method; what counts is whether the rows used are the same (`_compare_catalog`)."""
 DIFFERENCES_MOST = 10
 """How many differing figures of a file are named."""
 
@@ -78,13 +80,13 @@ def verify(content: bytes, key: Ed25519PublicKey | None = None) -> Verdict:
         text = f"every figure of the {scores}, computed again: {verdict.figures_equal} figures"
         verdict.held.append(text)
     if len(known) == len(documents):
-        _compare_catalog(files, catalog, known, verdict)
         try:
+            _compare_catalog(files, catalog, known, verdict)
             _compare_sums(files, known, verdict)
             _compare_derived(files, known, verdict)
         except PackError:
             raise
-        except Exception as error:  # whatever a stranger wrote into the sums
+        except Exception as error:  # whatever a stranger wrote into the rest
             verdict.wrong.append(f"{contents.ABOUT}: cannot be computed again: {error!r}")
     return verdict
 
@@ -177,18 +179,27 @@ def _job(
     rest = _json(files, f"{where}/inputs.json")
     try:
         journal = files[f"{where}/journal.ndjson"].decode()
-        document = ScoreInputs.from_texts(journal, rest, ZoneInfo).score(catalog)
-        made = contents.normal(document)
+        made = contents.normal(ScoreInputs.from_texts(journal, rest, ZoneInfo).score(catalog))
     except Exception as error:  # whatever a stranger wrote into the inputs
         reason = error.message if isinstance(error, GramwattError) else repr(error)
         verdict.wrong.append(f"{where}: cannot be computed again: {reason}")
         return None
-    # What counts is whether the rows used are the same (`_compare_catalog`).
-    made["method"]["catalog_version"] = verdict.about.get("catalog_version")
+    _accept_versions(name, stated, made, verdict)
     if _is_equal(name, stated, made, verdict):
         verdict.scores_equal += 1
         verdict.figures_equal += figures(made)
-    return document
+    return cast(JobDoc, made)
+
+
+def _accept_versions(name: str, stated: Any, made: dict[str, Any], verdict: Verdict) -> None:
+    """Take the versions of a score as stated, and say so where they are not those of here."""
+    method = stated.get("method") if isinstance(stated, dict) else None
+    for version in VERSIONS:
+        said = method.get(version) if isinstance(method, dict) else None
+        if isinstance(said, str) and said != made["method"][version]:
+            text = f"{name}: its {version} is {said}, and {made['method'][version]} here"
+            verdict.not_checked.append(f"{text}; its figures were compared")
+            made["method"][version] = said
 
 
 def _compare(name: str, stated: Any, found: Any, verdict: Verdict) -> None:
@@ -240,8 +251,6 @@ def _compare_sums(files: Mapping[str, bytes], documents: list[JobDoc], verdict: 
         return
     sums = month_sums(name, documents, read_parts_text(files[BEFORE]))
     made = contents.normal({"month": name, "project": verdict.about.get("project"), **sums})
-    if made["method"] is not None:
-        made["method"]["catalog_version"] = verdict.about.get("catalog_version")
     _compare(file_of(kind), {n: v for n, v in stated.items() if n in made}, made, verdict)
     rest = ", ".join(n for n in stated if n not in made)
     verdict.not_checked.append(f"{file_of(kind)}: what the store knew beside the jobs ({rest})")

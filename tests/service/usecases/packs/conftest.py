@@ -11,6 +11,7 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.usecases.packs.forge import light
 
 
 @pytest.fixture(scope="package")
@@ -56,13 +57,13 @@ def pack(made: tuple[Path, bytes]) -> bytes:
 
 @pytest.fixture(scope="package")
 def packs(made: tuple[Path, bytes]) -> dict[str, bytes]:
-    """The packs of a model and of a month."""
+    """The packs of a model and of a month, without the work of rendering."""
     with pytest.MonkeyPatch.context() as patch:
         at_home(patch, made[0])
         for name in ("org/net", "2026-05"):
             assert gramwatt("export", "pack", name)[0] == 0
     names = {"model": "org_net.zip", "month": "2026-05.zip"}
-    return {kind: (made[0] / name).read_bytes() for kind, name in names.items()}
+    return {kind: light((made[0] / name).read_bytes()) for kind, name in names.items()}
 
 
 def at_home(patch: pytest.MonkeyPatch, folder: Path) -> None:

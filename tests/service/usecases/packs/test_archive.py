@@ -33,7 +33,7 @@ def part_at(position: int) -> set[str]:
     return {STRUCTURE, *FILES, CHECKSUMS}  # the central directory has an entry for each
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(PACK) - 1), st.integers(1, 255))
 @example(0, 1)
 @example(len(PACK) - 1, 1)

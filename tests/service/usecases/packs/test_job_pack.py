@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 import yaml
 
+from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from gramwatt.service.usecases.packs.archive import PackError
@@ -23,7 +25,7 @@ from gramwatt.service.usecases.packs.verify import differences, verify
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.usecases.packs.conftest import import_hours
-from tests.service.usecases.packs.forge import members, sealed, with_json
+from tests.service.usecases.packs.forge import light, members, sealed, with_json
 
 SCORE, INPUTS = "jobs/job-1/score.json", "jobs/job-1/inputs.json"
 JOURNAL = "jobs/job-1/journal.ndjson"
@@ -96,7 +98,7 @@ def doubled(path: str) -> Callable[[Any], None]:
 )
 def test_a_changed_figure_is_named(pack: bytes, figure: str) -> None:
     stated = json.loads(members(pack)[SCORE])
-    found = verify(with_json(pack, SCORE, doubled(figure)))
+    found = verify(with_json(light(pack), SCORE, doubled(figure)))
     was = stated
     for name in figure.split("."):
         was = was[int(name) if isinstance(was, list) else name]
@@ -115,7 +117,7 @@ def test_a_changed_figure_is_named(pack: bytes, figure: str) -> None:
 def test_a_changed_input_names_the_figures_that_do_not_follow(
     pack: bytes, name: str, old: bytes, new: bytes, figure: str
 ) -> None:
-    files = members(pack)
+    files = members(light(pack))
     assert old in files[name]
     files[name] = files[name].replace(old, new)
     found = verify(sealed(files))
@@ -124,7 +126,7 @@ def test_a_changed_input_names_the_figures_that_do_not_follow(
 
 def test_a_changed_row_of_the_catalog_is_named(pack: bytes) -> None:
     change = doubled("hardware.nvidia-h100-sxm5-80.embodied_g.value")
-    [wrong] = verify(with_json(pack, "inputs/catalog.json", change)).wrong
+    [wrong] = verify(with_json(light(pack), "inputs/catalog.json", change)).wrong
     assert wrong.startswith("inputs/catalog.json: hardware.nvidia-h100-sxm5-80.embodied_g.value is")
 
 
@@ -132,18 +134,18 @@ def test_a_changed_row_of_the_catalog_is_named(pack: bytes) -> None:
     "name", ["forms/imp.yml", "forms/impact-framework.yml", "tables/figures.csv", "report.pdf"]
 )
 def test_a_changed_form_does_not_follow_from_the_score(pack: bytes, name: str) -> None:
-    files = members(pack)
+    files = members(pack if name == "report.pdf" else light(pack))
     files[name] = files[name].replace(b"1", b"2", 1)
     assert verify(sealed(files)).wrong == [f"{name}: does not follow from the score"]
 
 
 def test_a_foreign_file_is_named(pack: bytes) -> None:
-    found = verify(sealed({**members(pack), "forms/award.txt": b"best of all"}))
+    found = verify(sealed({**members(light(pack)), "forms/award.txt": b"best of all"}))
     assert found.wrong == ["forms/award.txt: is no file of such a pack"]
 
 
 def test_a_pack_of_another_catalog_is_equal_where_its_rows_are(pack: bytes) -> None:
-    files = members(pack)
+    files = members(light(pack))
     old = json.loads(files["pack.json"])["catalog_version"].encode()
     for name in (SCORE, "pack.json", "inputs/catalog.json"):
         files[name] = files[name].replace(old, b"1999.01.01")
@@ -155,7 +157,7 @@ def test_a_pack_of_another_catalog_is_equal_where_its_rows_are(pack: bytes) -> N
 def test_inputs_that_are_none_are_one_line(pack: bytes) -> None:
     for name, content in ((JOURNAL, b"{"), (INPUTS, b"{}"), (INPUTS, b"[" * 100_000)):
         try:
-            wrong = verify(sealed({**members(pack), name: content})).wrong
+            wrong = verify(sealed({**members(light(pack)), name: content})).wrong
         except PackError as error:
             wrong = [error.message]
         assert len(wrong) == 1
@@ -164,7 +166,7 @@ def test_inputs_that_are_none_are_one_line(pack: bytes) -> None:
 
 def test_an_altered_pack_is_exit_1_with_the_part(pack: bytes, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.zip"
-    wrong.write_bytes(with_json(pack, SCORE, doubled("energy_kwh.value")))
+    wrong.write_bytes(with_json(light(pack), SCORE, doubled("energy_kwh.value")))
     code, _, err = gramwatt("verify", str(wrong))
     assert code == 1
     assert f"gramwatt: {SCORE}: energy_kwh.value is 0.06, computed again 0.03\n" in err
@@ -194,6 +196,27 @@ def test_a_job_is_scored_again_when_its_inputs_are_others_now(world: Path, tmp_p
     score = json.loads(members(content)["jobs/late-1/score.json"])
     assert score["revision"] == 2
     assert score["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(250)
+    assert verify(content).wrong == []
+
+
+def test_a_score_of_an_earlier_release_is_packed_in_todays_shape(
+    world: Path, tmp_path: Path
+) -> None:
+    """Earlier releases did not list the intensity used: the same score, so no new revision."""
+    service = open_store(world / "home")
+    ingest(service, "old-1", lines(journal("old-1", start=START + timedelta(days=93))))
+    service.store.close()
+    assert json.loads(gramwatt("job", "old-1", "--json")[1])["revision"] == 1
+    service = open_store(world / "home")
+    with service.store.write() as session:
+        row = session.scalars(sa.select(Score).join(Job).where(Job.job_id == "old-1")).one()
+        over_time = json.loads(row.series)
+        del over_time["intensity"]
+        row.series = json.dumps(over_time, separators=(",", ":"))
+    service.store.close()
+    assert gramwatt("export", "pack", "old-1", "-o", str(tmp_path / "old.zip"))[0] == 0
+    content = (tmp_path / "old.zip").read_bytes()
+    assert json.loads(members(content)["jobs/old-1/score.json"])["revision"] == 1
     assert verify(content).wrong == []
 
 

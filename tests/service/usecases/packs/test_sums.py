@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from gramwatt.service.store.models import Job
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.local_spool import open_store
 from gramwatt.service.usecases.packs import collect
+from gramwatt.service.usecases.packs.archive import PackError
 from gramwatt.service.usecases.packs.verify import verify
+from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.usecases.packs.forge import members, sealed, with_json
 
@@ -102,6 +109,42 @@ def test_the_month_before_is_compared_by_its_parts(packs: dict[str, bytes]) -> N
     for hostile in (b"{}", b"[" * 100_000, b'{"job_id": 1}'):
         files["inputs/month-before.ndjson"] = hostile
         assert verify(sealed(files)).wrong
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"a": []}'])
+def test_documents_that_are_none_are_named_and_never_crash(
+    packs: dict[str, bytes], content: bytes
+) -> None:
+    for pack in packs.values():
+        files = members(pack)
+        for name in [name for name in files if name.endswith("json")]:
+            try:
+                wrong = verify(sealed({**files, name: content})).wrong
+            except PackError as error:
+                wrong = [error.message]
+            assert wrong, name
+
+
+def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Path) -> None:
+    service = open_store(world / "home")
+    for name in ("kept", "bare"):
+        records = journal(name, model_id="org/old", start=START + timedelta(days=124))
+        ingest(service, name, lines(records))
+    assert gramwatt("jobs")[0] == 0
+    with service.store.write() as session:
+        session.execute(sa.update(Job).where(Job.job_id == "bare").values(intervals_deleted_us=1))
+    service.store.close()
+    assert gramwatt("export", "pack", "org/old", "-o", "old.zip")[0] == 0
+    content = (world / "old.zip").read_bytes()
+    assert not any(n.startswith("jobs/bare/j") for n in members(content))
+    found = verify(content)
+    assert (found.wrong, found.scores_equal) == ([], 1)
+    assert any(t.startswith("jobs/bare/score.json: its intervals") for t in found.not_checked)
+    changed = with_json(content, "jobs/bare/score.json", lambda d: d["total_g"].update(value=1.0))
+    assert verify(changed).wrong
+    code, _, err = gramwatt("export", "pack", "bare")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "intervals" in err
 
 
 def test_what_an_id_names(world: Path, packs: dict[str, bytes]) -> None:
