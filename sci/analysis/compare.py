@@ -176,7 +176,10 @@ def side_of(document: JobDoc, unit: str) -> Side:
 
 
 def together(runs: Sequence[Side]) -> Side:
-    """Several runs as one: sum(C) / sum(R), with I and PUE as their sums have them."""
+    """Several runs as one: sum(C) / sum(R), with the terms of the mean run.
+
+    So how many runs a side has is no effect.
+    """
     if len(runs) == 1:
         return runs[0]
     count = sum(run.count for run in runs)
@@ -186,11 +189,11 @@ def together(runs: Sequence[Side]) -> Side:
     joined = sum(run.factors["energy"] * run.factors["intensity"] for run in runs)
     operational = sum(math.prod(run.factors[term] for term in OPERATIONAL) for run in runs)
     factors: _Factors = {
-        "energy": energy,
+        "energy": energy / len(runs),
         "intensity": joined / energy if energy else 0.0,
         "pue": operational / joined if joined else 1.0,
-        "embodied": sum(run.factors["embodied"] for run in runs),
-        "units": count,
+        "embodied": sum(run.factors["embodied"] for run in runs) / len(runs),
+        "units": count / len(runs),
     }
     unit = runs[0].g_per_unit.unit.removeprefix("gCO2e/")
     return Side(runs[0].job_id, runs[0].revision, count, per_unit(whole, count, unit), factors)

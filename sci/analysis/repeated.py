@@ -101,10 +101,16 @@ def compare_runs(
         "measurement_ratio": measured.to_doc(),
         "repetition_ratio": repeated.to_doc() if repeated else None,
         "verdict": found,
-        "effects_g_per_unit": {term: effects[term] for term in TERMS},
+        "effects_g_per_unit": _without_rounding({term: effects[term] for term in TERMS}),
         "moved": moved,
         "text": _sentence(ratio, found, moved, repeated is not None),
     }
+
+
+def _without_rounding(effects: dict[str, float]) -> dict[str, float]:
+    """The effects with 0 for what is only the rounding of sums."""
+    least = 1e-12 * max(map(abs, effects.values()))
+    return {term: effect if abs(effect) > least else 0.0 for term, effect in effects.items()}
 
 
 def _require_distinct(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> None:

@@ -42,6 +42,7 @@ def add_commands(app: typer.Typer) -> None:
     reports = typer.Typer(no_args_is_help=True, help="Write a report of a job or a month.")
     reports.command("job")(report.report_job)
     reports.command("month")(report.report_month)
+    reports.command("comparison")(report.report_comparison)
     app.add_typer(reports, name="report")
     tables = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy or back up the database.")
     tables.command()(database.upgrade)

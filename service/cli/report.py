@@ -1,4 +1,4 @@
-"""The commands `gramwatt report job` and `gramwatt report month`."""
+"""The commands `gramwatt report job`, `comparison` and `month`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gramwatt.service.cli.common import (
     stop,
     write_file,
 )
+from gramwatt.service.cli.compare import After, Before, Unit, compared
 
 Format = TypeVar("Format", bound=str)
 Formats = Annotated[
@@ -45,6 +46,24 @@ def report_job(
     for form in chosen:
         name = f"{document['job_id']}.{form}"
         _write(output / name, rendering.render_job(document, form, advice, full=full))
+
+
+def report_comparison(
+    before: Before,
+    after: After,
+    unit: Unit = None,
+    formats: Formats = "html,pdf",
+    output: Folder = Path(),
+) -> None:
+    """Write the report of runs against others; prints the files' names."""
+    from gramwatt.service.config import utc_now
+    from gramwatt.service.usecases import rendering
+
+    chosen = _chosen(formats, rendering.JOB_FORMATS)
+    found = compared(before, after, unit)
+    for form in chosen:
+        content = rendering.render_comparison(found, form, f"{utc_now():%Y-%m-%d}")
+        _write(output / f"comparison.{form}", content)
 
 
 def report_month(

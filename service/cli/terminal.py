@@ -139,11 +139,7 @@ def runs_lines(found: RunsComparisonDoc) -> list[str]:
         rows.append(("  repetition", span_text(found["repetition_ratio"]) or "exact"))
     rows.append(("Change", f"{found['change_g_per_unit']:+.3g} {per}"))
     effects = found["effects_g_per_unit"]
-    least = 1e-9 * max(map(abs, effects.values()))  # less is the rounding of sums
-    rows += [
-        (f"  by {term}", f"{effect if abs(effect) > least else 0.0:+.3g} {per}")
-        for term, effect in effects.items()
-    ]
+    rows += [(f"  by {term}", f"{effect:+.3g} {per}") for term, effect in effects.items()]
     return _aligned(rows, shutil.get_terminal_size().columns)
 
 

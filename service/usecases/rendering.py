@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gramwatt.reports.model import Document
     from gramwatt.sci.advice.documents import AdviceDoc
+    from gramwatt.sci.analysis.repeated import RunsComparisonDoc
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.usecases.intensity.answers import IntensityAnswer
 
@@ -47,6 +48,15 @@ def render_month(document: MonthDoc, form: MonthFormat) -> bytes:
     from gramwatt.reports import month
 
     return _rendered(month.build(document), form)
+
+
+def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -> bytes:
+    """A comparison of runs as json, html or pdf, dated YYYY-MM-DD."""
+    if form == "json":
+        return _as_json(document)
+    from gramwatt.reports import comparison
+
+    return _rendered(comparison.build(document, date), form)
 
 
 def render_intensity(answer: IntensityAnswer, now: datetime, plan: PlanDoc | None) -> bytes:

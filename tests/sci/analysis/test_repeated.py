@@ -48,6 +48,19 @@ def test_several_runs_are_their_sums_and_the_effects_add_up_to_the_change():
     assert (found["verdict"], found["moved"]) == ("lower", "energy per unit")
 
 
+def test_how_many_runs_a_side_has_is_no_effect():
+    several = [run("a1"), run("a2"), run("a3")]
+    effects = compare_runs(several, [run("b", energy=0.5)])["effects_g_per_unit"]
+    change = -0.5 * DOCUMENT["operational_g"]["value"] / DOCUMENT["sci"][0]["count"]
+    assert effects == {
+        "energy": pytest.approx(change),
+        "intensity": 0,
+        "pue": 0,
+        "embodied": 0,
+        "units": 0,
+    }
+
+
 def test_the_same_runs_give_the_same_answer_and_one_run_a_side_says_what_is_not_known():
     sides = [run("a1"), run("a2", energy=1.02)], [run("b1", energy=0.9), run("b2", energy=0.93)]
     assert compare_runs(*sides) == compare_runs(*sides)

@@ -141,3 +141,14 @@ def test_an_assertion_fails_only_where_the_increase_is_above_the_limit_for_certa
 def test_an_assertion_is_about_the_newest_job_unless_another_is_named(jobs):
     named = gramwatt("assert", "last", "--against", "job-a", "--json")
     assert gramwatt("assert", "--against", "job-a", "--json") == named
+
+
+def test_the_report_of_a_comparison_has_every_run_and_the_effects(jobs, tmp_path):
+    done = gramwatt("report", "comparison", "job-a,job-b", "job-d", "-o", "out")
+    assert done == (0, "out/comparison.html\nout/comparison.pdf\n", "")
+    page = (tmp_path / "out/comparison.html").read_text()
+    for text in ("job-a, revision 1", "job-b, revision 1", "job-d, revision 1", "Energy (E)"):
+        assert text in page
+    found = json.loads(gramwatt("compare", "job-a,job-b", "job-d", "--json")[1])
+    assert found["text"] in page
+    assert (tmp_path / "out/comparison.pdf").read_bytes().startswith(b"%PDF-")

@@ -1,0 +1,123 @@
+"""The report of a comparison: two sides of runs, what moved, and whether the change is reliable."""
+
+from __future__ import annotations
+
+from gramwatt.reports.charts import data_table
+from gramwatt.reports.charts_job import waterfall
+from gramwatt.reports.model import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Figures,
+    Heading,
+    Table,
+    Text,
+)
+from gramwatt.reports.sections.common import cell, headline, reference
+from gramwatt.reports.sections.overview import METERED
+from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
+from gramwatt.sci.base.formatting import count_text, number, percent, prefix, text
+
+TERMS = {
+    "energy": "Energy (E)",
+    "intensity": "Grid intensity (I)",
+    "pue": "Site overhead (PUE)",
+    "embodied": "Embodied carbon (M)",
+    "units": "Work done (R)",
+}
+BEFORE, AFTER = "Before", "After"
+HOW = (
+    "Each side is the carbon of its runs over the work of its runs. The effects of the terms are "
+    "split by the logarithmic mean Divisia index and add up to the change. Ranges hold eight times "
+    "in ten; in that of the ratio, what both sides share cancels."
+)
+
+
+def build(document: RunsComparisonDoc, date: str) -> Document:
+    """The report of a comparison, dated YYYY-MM-DD."""
+    names = " and ".join(_name(document[side]) for side in ("before", "after"))  # type: ignore[literal-required]
+    return Document(
+        f"Carbon per {document['unit']}: after against before",
+        f"Runs compared: {names}.",
+        date,
+        (
+            Heading("Summary"),
+            Text(document["text"], strong=True),
+            Figures(
+                (
+                    headline(BEFORE, document["before"]["g_per_unit"], lead=True),
+                    headline(AFTER, document["after"]["g_per_unit"], lead=True),
+                    headline("After over before", document["ratio"]),
+                )
+            ),
+            Heading("What moved"),
+            *_moved(document),
+            Text(HOW),
+            Heading("Runs"),
+            _runs(document),
+        ),
+        reference(document, f"comparison in {document['unit']}"),
+    )
+
+
+def _name(side: RunsDoc) -> str:
+    runs = side["runs"]
+    return runs[0]["job_id"] if len(runs) == 1 else f"{len(runs)} runs from {runs[0]['job_id']}"
+
+
+def _moved(document: RunsComparisonDoc) -> list[Block]:
+    """The effects as a waterfall from before to after; a sentence where a bar would leave zero."""
+    before, after = document["before"]["g_per_unit"], document["after"]["g_per_unit"]
+    per = f"gCO2e/{document['unit']}"
+    size, unit = prefix(max(before["value"], after["value"]), per)
+    light = not {before["kind"], after["kind"]} <= set(METERED)
+    rows = [_row(BEFORE, before["low"], before["high"], size, text(before))]
+    bars = [_bar(BEFORE, 0.0, before["value"], size, estimated=light)]
+    at = before["value"]
+    for term, effect in document["effects_g_per_unit"].items():
+        ends = sorted((at, at + effect))
+        bars.append(_bar(TERMS[term], ends[0], ends[1], size, estimated=light))
+        label = f"{'+' if effect > 0 else ''}{number(effect / size, 2)}"
+        rows.append(_row(TERMS[term], ends[1], ends[1], size, label))
+        at += effect
+    bars.append(_bar(AFTER, 0.0, after["value"], size, estimated=light))
+    rows.append(_row(AFTER, after["low"], after["high"], size, text(after)))
+    caption = (
+        f"From before to after, in {unit}; lines are ranges{', light: estimated' if light else ''}"
+    )
+    table = data_table(caption, ("Step", "Amount"), [(row["name"], row["label"]) for row in rows])
+    if min(bar["x"] for bar in bars) < 0:  # more work and more energy than either side alone
+        return [table]
+    alt = "; ".join(f"{row['name']} {row['label']}" for row in rows)
+    return [Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), table)]
+
+
+def _bar(
+    name: str, start: float, end: float, size: float, *, estimated: bool
+) -> dict[str, float | str | bool]:
+    return {"name": name, "x": start / size, "x2": end / size, "estimated": estimated}
+
+
+def _row(name: str, low: float, high: float, size: float, label: str) -> dict[str, float | str]:
+    ends = {"low": low / size, "high": high / size, "end": high / size}
+    return {"name": name, **ends, "label": label}
+
+
+def _runs(document: RunsComparisonDoc) -> Table:
+    columns = (
+        Column("Side", weight=0.7),
+        Column("Job", weight=2.4),
+        Column("R", "right"),
+        Column("Carbon per unit", "right", 1.4),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    notes = []
+    for name, side in ((BEFORE, document["before"]), (AFTER, document["after"])):
+        for run in side["runs"]:
+            job = f"{run['job_id']}, revision {run['revision']}"
+            rows.append((name, job, count_text(run["count"]), cell(run["g_per_unit"])))
+        if side["scatter"] is not None:
+            notes.append(f"{name}: single runs lie {percent(side['scatter'])} apart.")
+    return Table("The runs of each side", columns, tuple(rows), " ".join(notes))
