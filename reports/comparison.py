@@ -37,7 +37,7 @@ HOW = (
 
 def build(document: RunsComparisonDoc, date: str) -> Document:
     """The report of a comparison, dated YYYY-MM-DD."""
-    names = " and ".join(_name(document[side]) for side in ("before", "after"))  # type: ignore[literal-required]
+    names = " and ".join(_name(document[side]) for side in ("before", "after"))
     return Document(
         f"Carbon per {document['unit']}: after against before",
         f"Runs compared: {names}.",
@@ -68,27 +68,30 @@ def _name(side: RunsDoc) -> str:
 
 
 def _moved(document: RunsComparisonDoc) -> list[Block]:
-    """The effects as a waterfall from before to after; a sentence where a bar would leave zero."""
+    """The effects as a waterfall from before to after; a table where a bar would fall below 0."""
     before, after = document["before"]["g_per_unit"], document["after"]["g_per_unit"]
     per = f"gCO2e/{document['unit']}"
     size, unit = prefix(max(before["value"], after["value"]), per)
     light = not {before["kind"], after["kind"]} <= set(METERED)
     rows = [_row(BEFORE, before["low"], before["high"], size, text(before))]
     bars = [_bar(BEFORE, 0.0, before["value"], size, estimated=light)]
-    at = before["value"]
+    at = at_least = before["value"]
     for term, effect in document["effects_g_per_unit"].items():
         ends = sorted((at, at + effect))
         bars.append(_bar(TERMS[term], ends[0], ends[1], size, estimated=light))
         label = f"{'+' if effect > 0 else ''}{number(effect / size, 2)}"
         rows.append(_row(TERMS[term], ends[1], ends[1], size, label))
         at += effect
+        at_least = min(at_least, at)
     bars.append(_bar(AFTER, 0.0, after["value"], size, estimated=light))
     rows.append(_row(AFTER, after["low"], after["high"], size, text(after)))
     caption = (
         f"From before to after, in {unit}; lines are ranges{', light: estimated' if light else ''}"
     )
-    table = data_table(caption, ("Step", "Amount"), [(row["name"], row["label"]) for row in rows])
-    if min(bar["x"] for bar in bars) < 0:  # more work and more energy than either side alone
+    table = data_table(
+        caption, ("Step", "Amount"), [(str(row["name"]), str(row["label"])) for row in rows]
+    )
+    if at_least < 0:  # more work and more energy than either side alone
         return [table]
     alt = "; ".join(f"{row['name']} {row['label']}" for row in rows)
     return [Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), table)]
