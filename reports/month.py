@@ -157,7 +157,7 @@ def _restated(document: MonthDoc) -> list[Block]:
         return []
     said = (
         f"This report replaces revision {before['revision']}, which had {before['jobs']} jobs and "
-        f"{text(before['total_g'])}: late lines or new scores changed it."
+        f"{text(before['total_g'])}: late lines, new scores or other settings changed it."
     )
     return [NoticeBlock("info", "", said)]
 
@@ -195,6 +195,8 @@ def _provisional(document: MonthDoc) -> str:
 def _change(document: MonthDoc) -> list[Block]:
     if document["previous"] is None:
         return [Text("There is no previous month to compare with.")]
+    if document["change_parts"] is None:
+        return [Heading("What changed", 2), Text("A term of one of the months is not known.")]
     return [Heading("What changed", 2), *change_parts(document["change_parts"])]
 
 

@@ -22,7 +22,7 @@ class Accounts:
     def fields(self, month, members, before, complete, advise):
         """Fields of the document."""
         return {
-            "change_parts": self.change_parts(members, before) if before else None,
+            "change_parts": self._known_change(members, before),
             "trend": self._trend(month, members, before, complete),
             "budgets": [],
             **self._accounts(members, self.sums(members)),
@@ -33,6 +33,10 @@ class Accounts:
             "revised": None,
             "methods": _methods(members),
         }
+
+    def _known_change(self, members, before):
+        known = [self.sums(group).total_g for group in (members, before)]
+        return self.change_parts(members, before) if all(known) else None
 
     def unfinished_g(self, members):
         """Carbon of runs without a result."""

@@ -12,7 +12,7 @@ from gramwatt.sci.advice.jobs import examined
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
 from gramwatt.sci.base.document import DayDoc, MonthTotals, ProjectRow, QualityDoc
-from gramwatt.sci.base.month_rows import ModelRow
+from gramwatt.sci.base.month_rows import ChangeDoc, ModelRow
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.context import doc
@@ -45,7 +45,7 @@ class MonthSums:
             "totals": self.totals(),
             "previous": before.totals() if before.last() else None,
             "changes": changes,
-            "change_parts": split(self._parts, before._parts) if before.last() else None,
+            "change_parts": self._change_parts(before),
             **Accounts(self._parts, self._whole).fields(),
             "projects": self._projects(),
             "models": self._models(),
@@ -91,6 +91,11 @@ class MonthSums:
     def last(self) -> list[int]:
         """The key of the job that started last; none where there is no job."""
         return self._parts.keys[-1:]
+
+    def _change_parts(self, before: MonthSums) -> ChangeDoc | None:
+        """None where the total of either month is not known: unknown is not zero."""
+        totals = [sums._whole.total_g.quantity(0) for sums in (self, before)]
+        return split(self._parts, before._parts) if all(totals) else None
 
     def _change(self, before: MonthSums, term: str) -> QuantityDoc | None:
         found = change(self._whole, before._whole, term)

@@ -73,19 +73,21 @@ def budget_uses(session: Session, month: str, project: str | None, sums: Fields)
     if not budgets:
         return []
     charges: Sequence[ChargeRow] = _read(sums, "chargeback")
-    return [_use(budgets[name], charges) for name in sorted(budgets)]
+    unknown = _read(sums, "totals")["jobs_unknown"] > 0
+    return [_use(budgets[name], charges, unknown) for name in sorted(budgets)]
 
 
-def _use(budget: Budget, charges: Sequence[ChargeRow]) -> BudgetUse:
+def _use(budget: Budget, charges: Sequence[ChargeRow], unknown: bool) -> BudgetUse:
+    """The use of one budget; `unknown` says that some job of the month has an unknown term."""
     own = [row for row in charges if row["project"] == budget.project]
     spent = total_known(row["total_g"] for row in own)
     if not own:
         spent = Quantity.exact(0.0, "gCO2e", "derived", "no scored job in the month")
     status = "unclear"
-    if spent is not None and spent.high <= budget.limit_g:
-        status = "within"
-    elif spent is not None and spent.low > budget.limit_g:
+    if spent is not None and spent.low > budget.limit_g:
         status = "exceeded"
+    elif spent is not None and spent.high <= budget.limit_g and not unknown:
+        status = "within"
     return {
         "project": budget.project,
         "limit_kg": kg_from_g(budget.limit_g),

@@ -124,6 +124,20 @@ def test_a_first_month_has_nothing_to_split(light):
     assert [row["month"] for row in document["trend"]] == ["2026-05"]
 
 
+def test_the_change_of_an_unknown_month_is_not_known(light):
+    """Nothing was read of April's job: its carbon is unknown, and so is every effect."""
+    writer = Writer("w1", "n1", "unread", t0=APRIL)
+    ingest(light, "unread", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
+    run(light, "one", MAY)
+    document = month_report(light, "2026-05")
+    assert document["previous"]["jobs_unknown"] == 1
+    assert document["change_parts"] is None
+    # And of two unknown months there is nothing to split either.
+    writer = Writer("w1", "n1", "late", t0=datetime(2026, 3, 10, tzinfo=UTC))
+    ingest(light, "late", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
+    assert month_report(light, "2026-04")["change_parts"] is None
+
+
 amounts = st.floats(0.0, 1e9, allow_subnormal=False) | st.just(0.0)
 
 

@@ -113,18 +113,17 @@ def check(service):
 def check_change(found, wanted):
     """The effects are those of plain arithmetic, and add up to the change of the total."""
     parts = found["change_parts"]
-    assert (parts is None) is (found["previous"] is None)
+    totals = [(found[which] or {}).get("total_g") for which in ("previous", "totals")]
+    assert (parts is None) is (None in totals)
     if parts is None:
         return
     values = {name: figure["value"] for name, figure in parts.items()}
-    totals = [found[which]["total_g"] for which in ("previous", "totals")]
-    if all(totals):
-        change = totals[1]["value"] - totals[0]["value"]
-        scale = max(abs(figure["value"]) for figure in totals)
-        assert values["change_g"] == pytest.approx(change, abs=1e-9 * scale)
-        assert sum(values.values()) == pytest.approx(2 * change, abs=1e-9 * scale)
-        for name, figure in wanted["change_parts"].items():
-            assert values[name] == pytest.approx(figure["value"], abs=1e-8 * scale), name
+    change = totals[1]["value"] - totals[0]["value"]
+    scale = max(abs(figure["value"]) for figure in totals)
+    assert values["change_g"] == pytest.approx(change, abs=1e-9 * scale)
+    assert sum(values.values()) == pytest.approx(2 * change, abs=1e-9 * scale)
+    for name, figure in wanted["change_parts"].items():
+        assert values[name] == pytest.approx(figure["value"], abs=1e-8 * scale), name
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,0 +1,81 @@
+"""Budgets, and what became of suggestions, beside a month's own sums."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.months.beside import followed
+from tests.journals import Writer, journal, lines
+
+MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
+
+
+def status_of(service):
+    (row,) = month_report(service, "2026-05")["budgets"]
+    return row["status"], row["spent_share"]
+
+
+def test_a_budget_is_judged_by_the_range_of_what_was_spent(light):
+    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    total_g = month_report(light, "2026-05")["totals"]["total_g"]
+    kg = {end: total_g[end] / 1000 for end in ("value", "low", "high")}
+    limits = {"within": kg["high"] * 1.01, "unclear": kg["value"], "exceeded": kg["low"] * 0.99}
+    for wanted, limit_kg in limits.items():
+        set_budget(light, NewBudget(project="vision", limit_kg=limit_kg), by="u")
+        assert status_of(light) == (wanted, pytest.approx(kg["value"] / limit_kg))
+
+
+def test_a_months_own_budget_goes_before_that_of_every_month(light):
+    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    set_budget(light, NewBudget(project="vision", limit_kg=1e-6), by="u")
+    set_budget(light, NewBudget(project="vision", limit_kg=1e6, month="2026-05"), by="u")
+    assert status_of(light)[0] == "within"
+    set_budget(light, NewBudget(project="speech", limit_kg=1.0), by="u")
+    rows = month_report(light, "2026-05")["budgets"]
+    assert [(row["project"], row["spent_share"]) for row in rows][0] == ("speech", 0.0)
+
+
+def test_what_is_not_known_is_not_within_a_budget(light):
+    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    writer = Writer("w1", "n1", "unread", t0=MAY)
+    ingest(light, "unread", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
+    set_budget(light, NewBudget(project="vision", limit_kg=1e6), by="u")
+    assert status_of(light)[0] == "unclear"
+
+
+def fields(jobs, advice=()):
+    work = [{"hardware": name, "work": "training", "jobs": n} for name, n in jobs.items()]
+    return {"advice": raw(advice), "work": raw(work)}
+
+
+def raw(value):
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "outcome"),
+    [
+        ({"old": 5}, {"new": 4}, "followed"),
+        ({"old": 5}, {"old": 2, "new": 3}, "partly"),
+        ({"old": 5, "new": 5}, {"old": 5, "new": 5}, "not-followed"),
+        ({"old": 5}, {"old": 6}, "not-followed"),
+        ({"old": 5}, {"other": 6}, "no-such-work"),
+    ],
+)
+def test_what_became_of_a_swap_is_told_by_the_jobs(before, now, outcome):
+    advice = {"hardware": "old", "work": "training", "action": "change-hardware", "target": "new"}
+    (row,) = followed(fields(before, [advice]), fields(now))
+    assert row["outcome"] == outcome
+    assert (row["jobs_before"], row["jobs_now"]) == (before.get("old", 0), now.get("old", 0))
+    assert (row["target_before"], row["target_now"]) == (before.get("new", 0), now.get("new", 0))
+
+
+def test_what_leaves_no_trace_in_the_jobs_is_not_guessed():
+    advice = {"hardware": "old", "work": "training", "action": "power-cap", "target": None}
+    (row,) = followed(fields({"old": 5}, [advice]), fields({"old": 5}))
+    assert row["outcome"] is None
+    assert followed(None, fields({"old": 5})) == []
