@@ -169,7 +169,8 @@ def test_documents_have_the_documented_shape(client, light):
         ended=True,
         advise=lambda jobs: for_month(jobs, load_catalog()),
     )
-    alike(month, advised)
+    assert month["revision"] == 1
+    alike({**month, "revision": None}, advised)
     assert [saving["action"] for saving in month["suggestions"]] == ["stop-idle"]
     for name, found in (("JobDoc", report), ("MonthDoc", month)):
         shape = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
