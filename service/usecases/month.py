@@ -29,9 +29,6 @@ from gramwatt.service.rollups.part import EXCLUDED, REFUSED, SUMMED
 from gramwatt.service.store.database import upsert
 from gramwatt.service.store.documents import read_head, read_month, to_text
 from gramwatt.service.store.models import (
-    Deletion,
-    Device,
-    Interval,
     Job,
     JobMonth,
     MonthlyReport,
@@ -51,12 +48,16 @@ from gramwatt.service.usecases.months.beside import (
     trend,
 )
 from gramwatt.service.usecases.months.kept import keep, keep_instead, kept, newest
+from gramwatt.service.usecases.months.pending import (
+    deleted_jobs,
+    left_out_jobs,
+    pending_jobs,
+    pending_keys,
+)
 from gramwatt.service.usecases.months.summed import summed
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM."""
-DAY_US = 86_400_000_000
-KEYS_AT_ONCE = 500
 LATE_MONTHS = 3
 """Ended months whose reports are made again by themselves when late data change them."""
 
@@ -164,8 +165,8 @@ def _found(
     service: Service, session: Session, month: str, project: str | None, others: Sequence[str]
 ) -> _Found:
     now_us = service.now_us()
-    pending = _pending_keys(session)
-    running, unscored, excluded = _pending(service, session, month, project, pending)
+    pending = pending_keys(session)
+    running, unscored, excluded = pending_jobs(service, session, month, project, pending)
     # A month that its jobs have left goes on answering once it was reported.
     reported, revision = newest(session, month, project)
     if reported is None and not (running or unscored or excluded):
@@ -190,7 +191,7 @@ def _found(
         running=running,
         unscored=unscored,
         excluded=[*msgspec.json.decode(fields["excluded"]), *excluded],
-        deleted=_deleted(service, session, month, project),
+        deleted=deleted_jobs(service, session, month, project),
         reported=reported,
         revision=revision,
         complete=complete,
@@ -256,7 +257,7 @@ def _sums(
 ) -> tuple[str, dict[str, str] | None]:
     """The sums of the month: those that are stored while they hold, else new ones to store."""
     months = (month, previous_month(month))
-    left_out = _left_out(session, months, pending)
+    left_out = left_out_jobs(session, months, pending)
     known = versions(session, months, project)
     made_of = _made_of(service, known, left_out)
     stored = session.get(MonthSum, (month, project or ALL))
@@ -284,7 +285,7 @@ def _briefs(
 ) -> tuple[dict[str, Fields], list[dict[str, str]]]:
     """What is kept of other months, of each that has a job; and new sums to store."""
     around = sorted({*months, *map(previous_month, months)})
-    known, left_out = versions(session, around, project), _left_out(session, around, pending)
+    known, left_out = versions(session, around, project), left_out_jobs(session, around, pending)
     wanted = sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief).where(
         MonthSum.month.in_(months), MonthSum.project == (project or ALL)
     )
@@ -326,7 +327,7 @@ def stored_months(
     project = one_project(service, project, max(months))
     around = sorted({*months, *map(previous_month, months)})
     with service.for_every_project().store.read() as session:
-        left_out = _left_out(session, around, list(_pending_keys(session)))
+        left_out = left_out_jobs(session, around, list(pending_keys(session)))
         known = versions(session, around, project)
         wanted = sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief).where(
             MonthSum.month.in_(months), MonthSum.project == (project or ALL)
@@ -373,38 +374,6 @@ def _store_sums(service: Service, rows: Sequence[dict[str, str]]) -> None:
         for row in rows:
             wanted = (MonthSum.month == row["month"], MonthSum.project == row["project"])
             session.execute(sa.update(MonthSum).where(*wanted).values(row))
-
-
-def _pending_keys(session: Session) -> dict[int, int]:
-    """The start [us since 1970] of each job that runs or has lines without a score, by key.
-
-    The index of these jobs alone answers. The rest is asked by key: PostgreSQL takes most jobs
-    for pending and would read all, SQLite would go through those of a project or a month.
-    """
-    wanted = sa.select(Job.id, Job.started_us).where(is_pending())
-    return {key: started_us for key, started_us in session.execute(wanted)}
-
-
-def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
-    """The keys, as many at once as a statement takes on any database."""
-    for first in range(0, len(keys), KEYS_AT_ONCE):
-        yield keys[first : first + KEYS_AT_ONCE]
-
-
-def _left_out(
-    session: Session, months: Sequence[str], pending: Sequence[int]
-) -> dict[str, list[int]]:
-    """Keys of the jobs with a part in each month whose newest lines no score has yet."""
-    found: dict[str, list[int]] = {}
-    for keys in _portions(sorted(pending)):
-        wanted = (
-            sa.select(JobMonth.month, JobMonth.job)
-            .where(JobMonth.month.in_(months), JobMonth.job.in_(keys))
-            .order_by(JobMonth.job)
-        )
-        for month, job in session.execute(wanted):
-            found.setdefault(month, []).append(job)
-    return found
 
 
 def _marked(session: Session, month: str, project: str | None, use: str) -> Sequence[Job]:
@@ -467,8 +436,10 @@ def make_missing_reports(service: Service) -> list[str]:
             session.scalars(sa.select(MonthlyReport.month).where(MonthlyReport.project == ALL))
         )
         missing = [m for m in ended if m not in made or m in ended[:LATE_MONTHS]]
-        pending = _pending_keys(session)
-        complete = [m for m in missing if not any(_pending(service, session, m, None, pending)[:2])]
+        pending = pending_keys(session)
+        complete = [
+            m for m in missing if not any(pending_jobs(service, session, m, None, pending)[:2])
+        ]
     for month in complete:
         month_text(service, month)
     return ended[:LATE_MONTHS]
@@ -482,70 +453,3 @@ def sum_present_month(service: Service) -> None:
         projects = list(session.scalars(wanted))
     for project in (*projects, None) if projects else ():
         month_sums(service, month, project)
-
-
-def _pending(
-    service: Service,
-    session: Session,
-    month: str,
-    project: str | None,
-    pending: Mapping[int, int],
-) -> tuple[list[Pending], list[Pending], list[ExcludedDoc]]:
-    """Running and unscored jobs of the month, with the energy that has arrived; and the excluded.
-
-    A running job is in every month from its start until now, an unscored one where it has energy
-    or began. Intervals across an edge are divided by time.
-    """
-    now_us, (start_us, end_us) = service.now_us(), service.month_span_us(month)
-    jobs: list[Job] = []
-    joules: dict[int, dict[str, float]] = {}
-    for keys in _portions([key for key, began_us in pending.items() if began_us < end_us]):
-        wanted = sa.select(Job).where(Job.id.in_(keys))
-        if project is not None:
-            wanted = wanted.where(Job.project == project)
-        jobs += session.scalars(wanted)
-        joules |= _joules(session, wanted.with_only_columns(Job.id), start_us, end_us)
-    running: list[Pending] = []
-    unscored: list[Pending] = []
-    excluded: list[ExcludedDoc] = []
-    for job in jobs:
-        head, runs = read_head(job.head), job.state == "running"
-        found = Pending(job.job_id, head["name"], job.project, joules.get(job.id, {}))
-        if not (start_us <= now_us if runs else found.joules or job.started_us >= start_us):
-            continue
-        if head["excluded"] is not None:
-            excluded.append(excluded_row(head))
-        else:
-            (running if runs else unscored).append(found)
-    return running, unscored, excluded
-
-
-def _joules(
-    session: Session, jobs: sa.Select[tuple[int]], start_us: int, end_us: int
-) -> dict[int, dict[str, float]]:
-    """Energy of jobs over [start, end) [J], by the job's key and kind."""
-    left = sa.case((Interval.start_us > start_us, Interval.start_us), else_=start_us)
-    right = sa.case((Interval.end_us < end_us, Interval.end_us), else_=end_us)
-    share = Interval.energy_j * (right - left) / (Interval.end_us - Interval.start_us)
-    wanted = (
-        sa.select(Device.job, Interval.kind, sa.func.sum(share))
-        .join(Interval, Interval.device == Device.id)
-        # An interval is a day long at most, so the key finds those of the month.
-        .where(Interval.start_us.between(start_us - DAY_US, end_us - 1))
-        .where(Device.job.in_(jobs), Interval.end_us > start_us)
-        .group_by(Device.job, Interval.kind)
-    )
-    found: dict[int, dict[str, float]] = {}
-    for job, kind, joules in session.execute(wanted):
-        found.setdefault(job, {})[kind] = joules
-    return found
-
-
-def _deleted(service: Service, session: Session, month: str, project: str | None) -> int:
-    """How many jobs that started in the month were deleted."""
-    start_us, end_us = service.month_span_us(month)
-    started = Deletion.started_us.between(start_us, end_us - 1)
-    wanted = sa.select(sa.func.count()).select_from(Deletion).where(started)
-    if project is not None:
-        wanted = wanted.where(Deletion.project == project)
-    return session.scalar(wanted) or 0

@@ -1,0 +1,116 @@
+"""Jobs of a month that no sum of it holds: running, unscored, excluded or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.analysis.month import Pending, excluded_row
+from gramwatt.sci.base.document import ExcludedDoc
+from gramwatt.service.container import Service
+from gramwatt.service.store.documents import read_head
+from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending
+
+DAY_US = 86_400_000_000
+KEYS_AT_ONCE = 500
+
+
+def pending_keys(session: Session) -> dict[int, int]:
+    """The start [us since 1970] of each job that runs or has lines without a score, by key.
+
+    The index of these jobs alone answers. The rest is asked by key: PostgreSQL takes most jobs
+    for pending and would read all, SQLite would go through those of a project or a month.
+    """
+    wanted = sa.select(Job.id, Job.started_us).where(is_pending())
+    return {key: started_us for key, started_us in session.execute(wanted)}
+
+
+def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The keys, as many at once as a statement takes on any database."""
+    for first in range(0, len(keys), KEYS_AT_ONCE):
+        yield keys[first : first + KEYS_AT_ONCE]
+
+
+def left_out_jobs(
+    session: Session, months: Sequence[str], pending: Sequence[int]
+) -> dict[str, list[int]]:
+    """Keys of the jobs with a part in each month whose newest lines no score has yet."""
+    found: dict[str, list[int]] = {}
+    for keys in _portions(sorted(pending)):
+        wanted = (
+            sa.select(JobMonth.month, JobMonth.job)
+            .where(JobMonth.month.in_(months), JobMonth.job.in_(keys))
+            .order_by(JobMonth.job)
+        )
+        for month, job in session.execute(wanted):
+            found.setdefault(month, []).append(job)
+    return found
+
+
+def pending_jobs(
+    service: Service,
+    session: Session,
+    month: str,
+    project: str | None,
+    pending: Mapping[int, int],
+) -> tuple[list[Pending], list[Pending], list[ExcludedDoc]]:
+    """Running and unscored jobs of the month, with the energy that has arrived; and the excluded.
+
+    A running job is in every month from its start until now, an unscored one where it has energy
+    or began. Intervals across an edge are divided by time.
+    """
+    now_us, (start_us, end_us) = service.now_us(), service.month_span_us(month)
+    jobs: list[Job] = []
+    joules: dict[int, dict[str, float]] = {}
+    for keys in _portions([key for key, began_us in pending.items() if began_us < end_us]):
+        wanted = sa.select(Job).where(Job.id.in_(keys))
+        if project is not None:
+            wanted = wanted.where(Job.project == project)
+        jobs += session.scalars(wanted)
+        joules |= _joules(session, wanted.with_only_columns(Job.id), start_us, end_us)
+    running: list[Pending] = []
+    unscored: list[Pending] = []
+    excluded: list[ExcludedDoc] = []
+    for job in jobs:
+        head, runs = read_head(job.head), job.state == "running"
+        found = Pending(job.job_id, head["name"], job.project, joules.get(job.id, {}))
+        if not (start_us <= now_us if runs else found.joules or job.started_us >= start_us):
+            continue
+        if head["excluded"] is not None:
+            excluded.append(excluded_row(head))
+        else:
+            (running if runs else unscored).append(found)
+    return running, unscored, excluded
+
+
+def _joules(
+    session: Session, jobs: sa.Select[tuple[int]], start_us: int, end_us: int
+) -> dict[int, dict[str, float]]:
+    """Energy of jobs over [start, end) [J], by the job's key and kind."""
+    left = sa.case((Interval.start_us > start_us, Interval.start_us), else_=start_us)
+    right = sa.case((Interval.end_us < end_us, Interval.end_us), else_=end_us)
+    share = Interval.energy_j * (right - left) / (Interval.end_us - Interval.start_us)
+    wanted = (
+        sa.select(Device.job, Interval.kind, sa.func.sum(share))
+        .join(Interval, Interval.device == Device.id)
+        # An interval is a day long at most, so the key finds those of the month.
+        .where(Interval.start_us.between(start_us - DAY_US, end_us - 1))
+        .where(Device.job.in_(jobs), Interval.end_us > start_us)
+        .group_by(Device.job, Interval.kind)
+    )
+    found: dict[int, dict[str, float]] = {}
+    for job, kind, joules in session.execute(wanted):
+        found.setdefault(job, {})[kind] = joules
+    return found
+
+
+def deleted_jobs(service: Service, session: Session, month: str, project: str | None) -> int:
+    """How many jobs that started in the month were deleted."""
+    start_us, end_us = service.month_span_us(month)
+    started = Deletion.started_us.between(start_us, end_us - 1)
+    wanted = sa.select(sa.func.count()).select_from(Deletion).where(started)
+    if project is not None:
+        wanted = wanted.where(Deletion.project == project)
+    return session.scalar(wanted) or 0
