@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, TypedDict
 
 from gramwatt.sci.base.month_rows import (
     AdviceRow,
@@ -232,7 +232,11 @@ class MemoDoc(TypedDict):
     note: str
 
 
-class MethodDoc(TypedDict):
+class _DaysDoc(TypedDict, total=False):
+    time_zone: str
+
+
+class MethodDoc(_DaysDoc):
     """Method, versions, boundary and inputs of the score: what is needed to repeat it.
 
     `time_zone` is that of the days, where it is not UTC.
@@ -249,7 +253,6 @@ class MethodDoc(TypedDict):
     intensity_approach: str
     supply: str
     zones: list[str]
-    time_zone: NotRequired[str]
     conversions: list[ConversionDoc]
     sci_for_ai: AiDoc
     lifetime_years: QuantityDoc
