@@ -13,7 +13,7 @@ from gramwatt.sci.planning.outlook import ZoneData
 from gramwatt.sci.planning.plan import PlanDoc, plan_and_regret
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.intensity.points import DayOfPoints, days_of
+from gramwatt.service.usecases.intensity.points import PAST, DayOfPoints, days_of
 
 HISTORY = timedelta(days=800)
 """What forecasts are fitted to: two winters and two summers."""
@@ -49,15 +49,13 @@ def hours_of(
     basis: Basis = "lifecycle",
 ) -> Hours | None:
     """The known hours of a zone that ended by `until`; None without any."""
-    days = days_of(service, zone, signal, basis, until - HISTORY, until)
+    days = days_of(service, zone, signal, basis, until - HISTORY, until, PAST)
     if not days:
         return None
     first = min(day.day for day in days).toordinal()
     count = max(day.day for day in days).toordinal() - first + 1
     values = np.full(count * DAY_H, np.nan)
     for day in days:
-        if day.quality == "forecast":  # no history
-            continue
         at = (day.day.toordinal() - first) * DAY_H
         hours = _by_hour(day)
         known = np.isfinite(hours)

@@ -29,6 +29,8 @@ QUALITIES: Sequence[Quality] = ("profile", "forecast", "estimated", "hourly", "m
 """Of stored points, worst first."""
 FINAL: Collection[Quality] = ("hourly", "measured")
 """Qualities that no later one is better than."""
+PAST: Collection[Quality] = tuple(quality for quality in QUALITIES if quality != "forecast")
+"""Qualities of what has been."""
 
 
 class SeriesName(NamedTuple):
@@ -106,7 +108,13 @@ def keep(
 
 
 def days_of(
-    service: Service, zone: str, signal: Signal, basis: Basis, start: datetime, end: datetime
+    service: Service,
+    zone: str,
+    signal: Signal,
+    basis: Basis,
+    start: datetime,
+    end: datetime,
+    qualities: Collection[Quality] = QUALITIES,
 ) -> list[DayOfPoints]:
     """Days of a zone that overlap [start, end), from the least to the most trusted."""
     first = start.astimezone(UTC).date().toordinal()
@@ -119,6 +127,7 @@ def days_of(
             IntensitySeries.signal == signal,
             IntensitySeries.basis == basis,
             IntensityDay.day.between(first, last),
+            IntensityDay.quality.in_(sorted(qualities)),
         )
         .order_by(IntensityDay.fetched_us)
     )

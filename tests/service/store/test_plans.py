@@ -11,13 +11,17 @@ from sqlalchemy import event
 
 from gramwatt.service.usecases.changes.corrections import correct_job
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intensity.points import SeriesName, keep
+from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.jobs import job_document
 from gramwatt.service.usecases.lists import encode_cursor, intervals_page, list_jobs, revisions_page
 from gramwatt.service.usecases.month import make_missing_reports, month_report, months_with_data
+from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
 from gramwatt.service.usecases.suggest import calibration_rows
-from tests.journals import Writer, journal, lines
+from tests.journals import START, Writer, journal, lines
+from tests.service.providers.local import settings
 
 LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "counts", "job_months")
 """Tables that grow with the jobs."""
@@ -41,6 +45,8 @@ WORK = {
     "refresh-running": refresh_running,
     "close-silent": close_silent,
     "retention": lambda s: delete_old_intervals(keeping_a_day(s)),
+    "rescore-intensity": lambda s: (stored(s), rescore_due(s)),
+    "refresh-intensity": lambda s: refresh_intensity(asking(s)),
     "months": months_with_data,
     "month": lambda s: month_report(s, "2026-05"),
     "month of a project": lambda s: month_report(s, "2026-05", "vision"),
@@ -48,6 +54,20 @@ WORK = {
     "correction": lambda s: correct_job(s, "job-1", {"pue": 1.5}, by="u"),
     "upload": lambda s: ingest(s, "job-1", lines([Writer("w9").count(5)])),
 }
+
+
+def stored(service):
+    """Points of the job's time."""
+    series = SeriesName("FR", "average", "lifecycle", "imported")
+    keep(service, series, 3600, "hourly", START, [50.0] * 3)
+
+
+def asking(service):
+    """The service with a provider at a port where nothing listens."""
+    url = "http://127.0.0.1:9"
+    return replace(
+        service, config=replace(service.config, intensity=settings(url, "electricity-maps"))
+    )
 
 
 @contextmanager
