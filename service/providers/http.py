@@ -33,6 +33,8 @@ REFUSED_REST_S = 3600.0
 LATER_MOST_S = 86_400.0
 """The longest wait that a Retry-After header may ask for."""
 
+UNUSABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
+"""What reading an answer in another shape raises."""
 T = TypeVar("T")
 Auth = tuple[str, str] | None
 _log = logging.getLogger("gramwatt.service")
@@ -85,7 +87,8 @@ class Http:
         auth: Auth = None,
     ) -> T:
         """The parsed answer to GET; an answer that cannot be parsed is a failure of the host."""
-        host, question = self._rested(self._host), self._rested(f"{self._host}/{path}")
+        host, question = self._host, f"{self._host}/{path}"
+        self._require_rested(host, question)
         try:
             answer = parse(self._once(path, query or {}, headers or {}, auth))
         except StatusError as error:
@@ -94,7 +97,7 @@ class Http:
             elif error.status >= 500:
                 self._failed(host)
             raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except UNUSABLE as error:
             self._failed(host)
             text = f"{self._host} gave an answer in another shape: {type(error).__name__}"
             raise ProviderError(text) from error
@@ -102,28 +105,29 @@ class Http:
             self._failed(host)
             raise
         with self._lock:
-            for name in (self._host, f"{self._host}/{path}"):
+            for name in (host, question):
                 self._hosts.pop(name, None)
         return answer
 
-    def _rested(self, name: str) -> _Host:
+    def _require_rested(self, *names: str) -> None:
         with self._lock:
-            host = self._hosts.setdefault(name, _Host())
-            left = host.rest_until - self._clock()
+            known = (self._hosts[name].rest_until for name in names if name in self._hosts)
+            left = max(known, default=0.0) - self._clock()
         if left > 0:
             raise RestingError(f"{self._host} is left alone for another {left:.0f} s")
-        return host
 
-    def _failed(self, host: _Host) -> None:
+    def _failed(self, name: str) -> None:
         with self._lock:
+            host = self._hosts.setdefault(name, _Host())
             host.failures += 1
             if host.failures < FAILURES:
                 return
             rest_s, host.rest_s = host.rest_s, min(2 * host.rest_s, REST_MOST_S)
-        self._rest(host, rest_s)
+        self._rest(name, rest_s)
 
-    def _rest(self, host: _Host, rest_s: float) -> None:
+    def _rest(self, name: str, rest_s: float) -> None:
         with self._lock:
+            host = self._hosts.setdefault(name, _Host())
             host.rest_until = max(host.rest_until, self._clock() + rest_s)
         _log.info("%s is left alone for %.0f s", self._host, rest_s)
 
@@ -200,9 +204,7 @@ class Http:
     def _note_later(self, answer: requests.Response) -> None:
         if answer.status_code not in (429, 503):
             return
-        with self._lock:
-            host = self._hosts.setdefault(self._host, _Host())
-        self._rest(host, _later_s(answer.headers.get("Retry-After")))
+        self._rest(self._host, _later_s(answer.headers.get("Retry-After")))
 
 
 def _later_s(header: str | None) -> float:

@@ -123,7 +123,7 @@ def test_every_refusal_is_an_error_that_names_no_key(local, name, status):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    "body", [b"", b"[1", b"null", b'{"data": 7}', b"\xff\xfe", b"<html></html>"]
+    "body", [b"", b"[1", b"null", b'{"data": 7}', b"\xff\xfe", b"<html></html>", b"[" * 100_000]
 )
 def test_an_answer_in_another_shape_is_an_error(local, name, body):
     serve(local, body)
