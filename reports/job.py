@@ -44,8 +44,8 @@ WORLD = (
 )
 PROVISIONAL = "The job had not ended when this was made: every figure is provisional."
 NOT_FINAL = (
-    "Provisional: grid intensity of the job's hours is partly estimated or annual, and is asked for "
-    "again until 7 days after its end. A score that changes is a new revision."
+    "Provisional: grid intensity of the job's hours is partly estimated or annual, and is asked "
+    "for again until 7 days after its end. A score that changes is a new revision."
 )
 SYNTHETIC = (
     "Readings of this job come from a synthetic or replayed meter, not from hardware. The figures "

@@ -168,7 +168,7 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
 
 
 def _ratio(figure: QuantityDoc) -> str:
-    low, high = (_end(figure[end]) for end in ("low", "high"))  # type: ignore[literal-required]
+    low, high = (_end(figure[end]) for end in ("low", "high"))
     return f"{significant(figure['value'], 2)} ({low} to {high})"
 
 
