@@ -138,7 +138,7 @@ def test_the_command_lists_tasks_and_runs(tmp_path):
     assert gramwatt("db", "upgrade", *url)[0] == 0
     code, out, _ = gramwatt("scheduler", "--list", *url)
     assert code == 0
-    assert "close-silent     every 1 min  never ran" in out
+    assert "close-silent      every 1 min  never ran" in out
     assert "no run yet" in out
 
 
