@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt import track
 from gramwatt.collectors.cli.timing.pausing import Limits, Memory
 
 HIGH, LOW = 500.0, 100.0
@@ -317,3 +318,14 @@ def test_wrong_use(environ: dict[str, str], options: tuple[str, ...], said: str)
     done = run(environ, "http://127.0.0.1:9", ["true"], *options)
     assert said in done.stderr
     assert done.returncode == (0 if said == "could not be asked" else 2)
+
+
+def test_a_callback_that_cannot_be_called_is_ignored_or_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is no function is named once; with `strict` where `track` is written."""
+    with pytest.raises(TypeError, match="on_pause is a function without arguments, not 3"):
+        track(on_pause=3, strict=True)
+    track(on_resume="later")
+    said = capsys.readouterr().err
+    assert said.count("on_resume is a function without arguments, not 'later'; it is ignored") == 1
