@@ -68,6 +68,19 @@ def kilograms(kg: float) -> str:
     return f"{number(g_from_kg(kg) / size, 4)}{NARROW_SPACE}{unit}"
 
 
+def grams(figure: QuantityDoc | None) -> QuantityDoc | None:
+    """A figure in kgCO2e as one in gCO2e, which prints with the prefix that suits it."""
+    if figure is None:
+        return None
+    value, low, high = (g_from_kg(figure[end]) for end in ("value", "low", "high"))
+    return {**figure, "value": value, "low": low, "high": high, "unit": "gCO2e"}
+
+
+def is_reliable(ratio: QuantityDoc) -> bool:
+    """Whether the range of a ratio leaves out 1."""
+    return not ratio["low"] <= 1 <= ratio["high"]
+
+
 def effect(g_per_unit: float, unit: str) -> str:
     """An effect on a score, with its sign."""
     if g_per_unit == 0:
@@ -99,6 +112,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "measured": measured,
     "hourly": hourly,
     "kilograms": kilograms,
+    "grams": grams,
+    "is_reliable": is_reliable,
     "effect": effect,
     "address": address,
 }
