@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import urlencode
 
 from flask import Flask, Response, request
 from pydantic import Field
@@ -10,20 +11,18 @@ from pydantic import Field
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.request_fields import Moment
 from gramwatt.sci.planning.request import PlanRequest
-from gramwatt.service.api.access import Access, declare
+from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.planning import SpanQuery, ZonePath
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import service
+from gramwatt.service.pages.frame import add
+from gramwatt.service.pages.jobs import framed
 from gramwatt.service.usecases.intensity.answers import LONGEST, intensity_over
 from gramwatt.service.usecases.intensity.plans import plan
 from gramwatt.service.usecases.rendering import render_intensity
 
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 BEFORE, AHEAD = timedelta(days=3), timedelta(days=4)
 
 
@@ -35,8 +34,7 @@ class IntensityQuery(SpanQuery):
 
 def install(app: Flask) -> None:
     """Put the page on the app."""
-    app.add_url_rule("/intensity/<zone>", "page.intensity", intensity)
-    declare(app, "page.intensity", Access.READ)
+    add(app, "/intensity/<zone>", intensity, Access.READ)
 
 
 def intensity(zone: str) -> Response:
@@ -60,6 +58,7 @@ def intensity(zone: str) -> Response:
     except GramwattError as error:
         raise unanswerable(error) from None
     response = Response(render_intensity(answer, now, found), content_type="text/html")
-    response.headers["Content-Security-Policy"] = POLICY
     response.headers["Cache-Control"] = "private, no-cache"
-    return response
+    return framed(
+        response, {"Plan a job here": f"/planner?{urlencode({'zone': zone})}"}, tab="planner"
+    )

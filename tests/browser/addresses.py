@@ -30,6 +30,7 @@ PAGES = (
 EVERY = (
     *PAGES,
     "/months/2026-05",
+    "/intensity/FR",
     "/docs",
     *(f"/jobs/{job_id}" for job_id in REPORTS),
 )

@@ -336,7 +336,8 @@ def test_a_page_shows_a_zone_over_time_with_the_window_of_a_plan(client, light, 
     imported(light, write(tmp_path / "es.csv", list(sunny(200)), start=start), "ES")
     page = client.get("/intensity/ES?hours=2")
     assert page.status_code == 200
-    assert "script-src" not in page.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in page.headers["Content-Security-Policy"]
+    assert '<nav aria-label="Main">' in page.text
     text = page.text
     assert "<svg" in text or "data:image/svg" in text
     assert "Grid intensity of ES" in text
