@@ -187,18 +187,22 @@ class Uncertainty:
         return cls({name: Effect(down, math.log(high / value))})
 
     def times(self, other: Uncertainty, sign: float = 1.0) -> Uncertainty:
-        """That of a product; of a quotient for sign -1, in which what both share cancels."""
+        """That of a product; of a quotient for sign -1, in which what both share cancels.
+
+        The interplays of a quotient's sides that share inputs cancel for the most part, and by how
+        much is not known: they are left out. Their difference would often exceed the effects.
+        """
         if not other.effects:
             return self
         alike = sign < 0 and not self.effects.keys().isdisjoint(other.effects)
-        interplay = other.interplay.times(-1.0) if alike else other.interplay.signed(sign)
+        interplay = _NONE if alike else self.interplay.plus(other.interplay.signed(sign))
         effects = dict(self.effects)
         for name, (low, high) in other.effects.items():
             mine = effects.pop(name, Effect(0.0, 0.0))
             joint = Effect(mine.low + sign * low, mine.high + sign * high)
             if max(map(abs, joint)) > 1e-12:
                 effects[name] = joint
-        return Uncertainty(effects, self.interplay.plus(interplay))
+        return Uncertainty(effects, interplay)
 
     def renamed(self, name: str) -> Uncertainty:
         """The same of an input of another name; a computed figure counts as one input."""

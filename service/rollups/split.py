@@ -129,8 +129,8 @@ def _mean(one: Floats, other: Floats) -> Floats:
     """The logarithmic mean of two figures; 0 where one of them is not above zero."""
     known = (one > 0) & (other > 0)
     first, second = np.where(known, one, 1.0), np.where(known, other, 1.0)
-    ratio = np.log(second / first)
-    near = np.abs(ratio) < 1e-9
+    ratio = np.log(second) - np.log(first)  # second / first may be more than a number can hold
+    near = np.abs(ratio) < 1e-5
     mean = np.where(near, (first + second) / 2, (second - first) / np.where(near, 1.0, ratio))
     return np.where(known, mean, 0.0)
 
@@ -138,7 +138,7 @@ def _mean(one: Floats, other: Floats) -> Floats:
 def _ratio(one: Floats, other: Floats) -> Floats:
     """The logarithm of `other` over `one`; 0 where one of them is not above zero."""
     known = (one > 0) & (other > 0)
-    return np.log(np.where(known, other, 1.0) / np.where(known, one, 1.0))
+    return np.log(np.where(known, other, 1.0)) - np.log(np.where(known, one, 1.0))
 
 
 def _spread(

@@ -160,8 +160,9 @@ def _quotient(above: _Inputs, below: _Inputs) -> tuple[Floats, Floats, Floats]:
         for one, other in ((above.low, below.low), (above.high, below.high))
     )
     kept = np.maximum(np.abs(low), np.abs(high)) > 1e-12
-    alike = len(names) < len(place)
-    signs = np.array([-1.0, -1.0, -1.0] if alike else [-1.0, 1.0, -1.0])
+    if len(names) < len(place):
+        return low[kept], high[kept], np.zeros(3)
+    signs = np.array([-1.0, 1.0, -1.0])
     return low[kept], high[kept], above.interplay + signs * below.interplay
 
 

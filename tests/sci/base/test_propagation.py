@@ -1,6 +1,7 @@
 """Ranges of products, sums and quotients against known truths, which no product code draws."""
 
 import math
+from operator import mul
 
 import pytest
 
@@ -72,6 +73,26 @@ def test_a_quotient_cancels_what_both_sides_share():
     assert (ratio.low, ratio.high) == pytest.approx((60.5 / 59.4, 60.5 / 59.4))
     other = after.over(before.named("another meter"), "1")
     assert other.low < 1 < other.high
+
+
+@pytest.mark.parametrize("mix", [(3, 1, 1), (1, 1, 4), (2, 3, 5)])
+def test_a_quotient_of_sums_of_the_same_wide_inputs_holds_the_truth_eight_times_in_ten(mix):
+    """Two months of the same three parts, each wide, in other amounts: drawn 4 000 times."""
+    names = ("one", "two", "three")
+    one = total(figure(*WIDE, name) for name in names)
+    other = total(figure(*WIDE, name).scaled(n) for name, n in zip(names, mix, strict=True))
+    inputs = draws()
+
+    def truth(above, below):
+        parts = [inputs.one(*WIDE) for _ in names]  # one draw moves both sides
+        return sum(map(mul, above, parts)) / sum(map(mul, below, parts))
+
+    for quotient, above, below in (
+        (other.over(one, "1"), mix, (1, 1, 1)),
+        (one.over(other, "1"), (1, 1, 1), mix),
+    ):
+        drawn = (truth(above, below) for _ in range(4_000))
+        assert 0.77 <= coverage(quotient.low, quotient.high, drawn) <= 0.83
 
 
 def test_the_same_in_eight_is_eight_times_the_same():
