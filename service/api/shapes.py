@@ -10,7 +10,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 
 @cache
@@ -20,7 +20,7 @@ def model_of(shape: type) -> type[BaseModel]:
         return shape
     optional: frozenset[str] = getattr(shape, "__optional_keys__", frozenset())
     fields: dict[str, Any] = {
-        name: (_resolved(hint), None if name in optional else ...)
+        name: (_resolved(hint), _may_be_absent() if name in optional else ...)
         for name, hint in get_type_hints(shape).items()
     }
     return create_model(
@@ -29,6 +29,11 @@ def model_of(shape: type) -> type[BaseModel]:
         __doc__=shape.__doc__,
         **fields,
     )
+
+
+def _may_be_absent() -> Any:
+    """A field that is absent, not null, where there is nothing to say."""
+    return Field(None, json_schema_extra=lambda schema: schema.pop("default", None))
 
 
 def _resolved(hint: Any) -> Any:
