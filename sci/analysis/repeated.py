@@ -136,16 +136,16 @@ def repetition(
     scores = [run.g_per_unit.value for run in (*before, *after)]
     if max(len(before), len(after)) < 2 or min(scores) <= 0:
         return None
-    random = Random(SEED)
+    seeded = Random(SEED)
     deviations = [
-        _deviations(runs, other, random) for runs, other in ((before, after), (after, before))
+        _deviations(runs, other, seeded) for runs, other in ((before, after), (after, before))
     ]
     logs = sorted(b - a for a, b in zip(*deviations, strict=True))
     low, high = (math.exp(logs[min(DRAWS - 1, int(end * DRAWS))]) for end in (LOW, HIGH))
     return measured.ranged(low, high)
 
 
-def _deviations(runs: Sequence[Side], other: Sequence[Side], random: Random) -> list[float]:
+def _deviations(runs: Sequence[Side], other: Sequence[Side], seeded: Random) -> list[float]:
     """Draws of ln(C/R) of a side less its value, widened for few runs."""
     sample = list(runs) if len(runs) > 1 else list(other)
     value, n = math.log(_mean(sample)), len(sample)
@@ -153,7 +153,7 @@ def _deviations(runs: Sequence[Side], other: Sequence[Side], random: Random) -> 
     t = T_90[n - 2] if n - 2 < len(T_90) else z * (1 + (1 + z * z) / (4 * (n - 1)))
     wider = math.sqrt(n / (n - 1)) * t / z
     size = len(runs)  # one run, where the other side says how far single ones lie apart
-    return [(math.log(_mean(random.choices(sample, k=size))) - value) * wider for _ in range(DRAWS)]
+    return [(math.log(_mean(seeded.choices(sample, k=size))) - value) * wider for _ in range(DRAWS)]
 
 
 def _mean(runs: Sequence[Side]) -> float:

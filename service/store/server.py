@@ -69,14 +69,18 @@ class Availability:
         if known is None:
             _log.error("the database is away: %s; requests get 503 until it answers", reason)
 
-    def found(self) -> None:
-        """The server answered."""
+    def found(self, asked: float) -> None:
+        """The server answered what it was asked at `asked` [s, monotonic].
+
+        What it was asked before it was lost says nothing of now.
+        """
         if self._away_since is None:
             return
         with self._mutex:
+            if self._away_since is None or asked < self._away_since:
+                return
             since, self._away_since = self._away_since, None
-        if since is not None:
-            _log.warning("the database answers again, after %.0f s", time.monotonic() - since)
+        _log.warning("the database answers again, after %.0f s", time.monotonic() - since)
 
 
 def connect_args(url: URL) -> dict[str, Any]:
@@ -105,12 +109,13 @@ def watch(engine: Engine) -> Availability:
     ) -> psycopg.Connection[Any]:
         if not availability.may_ask() and availability.is_away:
             raise psycopg.OperationalError("the database did not answer a moment ago")
+        asked = time.monotonic()
         try:
             connection: psycopg.Connection[Any] = watched.connect(*args, **named)
         except psycopg.OperationalError as error:
             availability.lost(_line(error))
             raise
-        availability.found()
+        availability.found(asked)
         connection.arguments = named  # type: ignore[attr-defined]  # of Watched
         return connection
 
@@ -150,12 +155,13 @@ def _test(availability: Availability, waiting: Any) -> None:
     import psycopg
 
     if availability.may_ask():
+        asked = time.monotonic()
         try:
             psycopg.connect(**waiting.arguments).close()
         except psycopg.OperationalError as error:
             availability.lost(_line(error))
         else:
-            availability.found()
+            availability.found(asked)
     if availability.is_away:
         waiting.pgconn.finish()
         raise psycopg.OperationalError("the database does not answer")

@@ -21,7 +21,7 @@ from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
-from gramwatt.service.store.database import failure_text
+from gramwatt.service.store.database import UNAVAILABLE, failure_text
 from gramwatt.service.store.timestamps import from_us
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.leader import RENEW, leader_of
@@ -52,7 +52,7 @@ class Scheduler:
             error = self._done(name)
             runs.end(self._service, key, error)
         except SQLAlchemyError as failure:
-            _log.error("task %s: %s", name, failure_text(failure))
+            _report(name, failure)
             error = "database"
         if error is not None:
             self._try_again(name)
@@ -62,8 +62,8 @@ class Scheduler:
         """Do the task; what went wrong in one line, None for nothing."""
         try:
             self._tasks[name].action(self._service)
-        except SQLAlchemyError as error:  # its text says enough, and it may come every 5 s
-            _log.error("task %s failed: %s", name, failure_text(error))
+        except SQLAlchemyError as error:
+            _report(name, error)
             return failure_text(error)
         except (OSError, GramwattError) as error:  # no mistake of ours: its text is enough
             text = " ".join(str(error).split())
@@ -151,3 +151,9 @@ class Scheduler:
                 _log.warning("a task still runs and is left; the next leader does it again")
         self._leader.resign()
         return finished
+
+
+def _report(name: str, error: SQLAlchemyError) -> None:
+    """Log a task's failure in one line; that the database is away or busy, the store logs once."""
+    if not isinstance(error, UNAVAILABLE):
+        _log.error("task %s failed: %s", name, failure_text(error))

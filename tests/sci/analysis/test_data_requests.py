@@ -39,7 +39,7 @@ def test_an_undeclared_pue_and_an_unread_device_are_asked_for():
 
 def test_the_report_lists_them():
     document = steady_job(kind="training")
-    rows = table(build(document), "Better data, by supplier").rows
+    rows = table(build(document, full=True), "Better data, by supplier").rows
     assert [tuple(row) for row in rows] == [tuple(request) for request in data_requests(document)]
     assert "Data to request" in headings(build(document))
 

@@ -158,5 +158,5 @@ def test_a_database_that_refuses_is_answered_for(proxy: tuple[Proxy, str], serve
     proxy[0].close()
     with ThreadPoolExecutor(20) as threads:
         expect_503(list(threads.map(lambda n: ask(at, PATHS[n % 5]), range(100))))
-    assert process.text.count("the database is away") == 1
+    assert process.text.count("the database is away") == 1, process.text
     assert len(process.text.splitlines()) < 20
