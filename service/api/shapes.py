@@ -33,7 +33,11 @@ def model_of(shape: type) -> type[BaseModel]:
 
 def _may_be_absent() -> Any:
     """A field that is absent, not null, where there is nothing to say."""
-    return Field(None, json_schema_extra=lambda schema: schema.pop("default", None))
+
+    def without_default(schema: dict[str, Any]) -> None:
+        schema.pop("default")
+
+    return Field(None, json_schema_extra=without_default)
 
 
 def _resolved(hint: Any) -> Any:

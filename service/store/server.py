@@ -74,12 +74,13 @@ class Availability:
 
         What it was asked before it was lost says nothing of now.
         """
-        if self._away_since is None:
+        if not self.is_away:
             return
         with self._mutex:
-            if self._away_since is None or asked < self._away_since:
+            since = self._away_since
+            if since is None or asked < since:
                 return
-            since, self._away_since = self._away_since, None
+            self._away_since = None
         _log.warning("the database answers again, after %.0f s", time.monotonic() - since)
 
 

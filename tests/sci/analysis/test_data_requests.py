@@ -41,7 +41,7 @@ def test_the_report_lists_them():
     document = steady_job(kind="training")
     rows = table(build(document, full=True), "Better data, by supplier").rows
     assert [tuple(row) for row in rows] == [tuple(request) for request in data_requests(document)]
-    assert "Data to request" in headings(build(document))
+    assert "Data to request" in headings(build(document, full=True))
 
 
 def test_inception_and_retirement_are_said_to_matter_or_not():
