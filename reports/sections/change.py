@@ -8,7 +8,7 @@ from gramwatt.reports.model import Block, Cell, Column, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
 from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import NARROW_SPACE, UNKNOWN, number
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, is_change
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 NO_DIFFERENCE = "no reliable difference"
@@ -57,7 +57,7 @@ def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc 
     if ratio is None:
         return Pair("from nothing", "") if new["value"] > 0 else Pair(NO_DIFFERENCE, "")
     span = f"{_percent(ratio['low'])} to {_percent(ratio['high'])}"
-    if ratio["low"] <= 1 <= ratio["high"]:
+    if not is_change(ratio["low"], ratio["high"]):
         return Pair(NO_DIFFERENCE, span if ratio["low"] < ratio["high"] else "")
     return Pair(_percent(ratio["value"]), span)
 

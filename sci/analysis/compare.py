@@ -14,7 +14,7 @@ from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.base.document import ConversionDoc, JobDoc, figure
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_change, total
 from gramwatt.sci.grid.spread import at_equal_grid
 from gramwatt.sci.score.functional_unit import per_unit
 
@@ -98,9 +98,9 @@ def verdict(ratio: Quantity) -> str:
     What both sides share, such as a meter, a part's embodied carbon or a grid's annual value, has
     cancelled in the ratio.
     """
-    if ratio.high < 1:
-        return "lower"
-    return "higher" if ratio.low > 1 else "no-reliable-difference"
+    if not is_change(ratio.low, ratio.high):
+        return "no-reliable-difference"
+    return "lower" if ratio.high < 1 else "higher"
 
 
 def _differences(before: JobDoc, after: JobDoc) -> list[str]:

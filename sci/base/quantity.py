@@ -268,3 +268,11 @@ def weighted(terms: Iterable[tuple[float, Quantity]], unit: str) -> Quantity | N
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:
     """The sum of those figures of documents that are known; None where none is."""
     return total(Quantity.from_doc(figure) for figure in figures if figure is not None)
+
+
+def is_change(low: float, high: float) -> bool:
+    """Whether the range [low, high] of a ratio leaves out 1 by more than rounding.
+
+    Documents keep the effects of inputs to six digits, so a smaller difference is none.
+    """
+    return not low - 1e-6 <= 1 <= high + 1e-6

@@ -21,7 +21,7 @@ from gramwatt.sci.base.formatting import (
     span_text,
     value_text,
 )
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, is_change
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.service.tasks.table import period
 
@@ -78,7 +78,7 @@ def grams(figure: QuantityDoc | None) -> QuantityDoc | None:
 
 def is_reliable(ratio: QuantityDoc) -> bool:
     """Whether the range of a ratio leaves out 1."""
-    return not ratio["low"] <= 1 <= ratio["high"]
+    return is_change(ratio["low"], ratio["high"])
 
 
 def effect(g_per_unit: float, unit: str) -> str:
