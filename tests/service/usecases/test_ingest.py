@@ -193,7 +193,7 @@ def stable(document):
     return json.dumps({**document, "revision": 0}, sort_keys=True)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_any_order_and_repetition_of_uploads_gives_the_same_document(
     data, reference, tmp_path_factory

@@ -45,7 +45,7 @@ def written(draw: st.DrawFn) -> bytes:
 
 
 @given(written() | st.binary(max_size=60))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @example(b'{"a":1,"a":2}')
 @example(b'{"a" :1,"a" :2,"b":"\\":\\":"}')
 @example(b'{"p":{"x":1,"x":2}}')
@@ -111,7 +111,7 @@ def interval_line(draw: st.DrawFn) -> bytes:
 
 
 @given(interval_line())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @example(json.dumps({**LINE, "v": 1.0}, separators=(",", ":")).encode())
 @example(json.dumps({**LINE, "seq": 1.0}, separators=(",", ":")).encode())
 @example(json.dumps({**LINE, "seq": True}, separators=(",", ":")).encode())
