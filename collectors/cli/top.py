@@ -23,7 +23,7 @@ NONE = "No job runs on this machine. Run one under the meter: gramwatt run -- py
 KEYS = "q quits"
 TITLES = ("Time", "Power", "CO2e/h", "Units/s", "Use")
 STALE_S = 120.0
-"""A newest reading older than this is said to be [s]: meters write every 10 s."""
+"""Age from which the newest reading is called old [s]: meters write every 10 s."""
 
 
 def top(

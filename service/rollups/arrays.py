@@ -181,7 +181,7 @@ class _Who:
         starts_us = np.array(self.starts_us, np.int64)
         order = np.argsort(starts_us, kind="stable")
         ordered = starts_us[order]
-        # Few jobs start in the same microsecond: only theirs are told apart by id.
+        # Few jobs start in the same microsecond: only theirs are compared by id.
         for start_us in np.unique(ordered[1:][np.diff(ordered) == 0]):
             first, end = np.searchsorted(ordered, [start_us, start_us + 1])
             order[first:end] = sorted(order[first:end], key=self.ids.__getitem__)
