@@ -96,7 +96,7 @@ def in_steps(
 ) -> Values:
     """The readings within [start, end) as values in steps, in whatever order they come.
 
-    A step that ends later is left out: what is said of it before it is over may change. Of several
+    A step that ends later is left out: its value may change until it is over. Of several
     for one step the last counts, as providers append what they revised. Raises AnswerError for a
     value or a time that cannot be.
     """

@@ -132,9 +132,7 @@ def _ledger(document: MonthDoc) -> list[Block]:
         Column("Carbon", "right", 1.3),
         Column("Share", "right", 0.7),
     )
-    totals = document["totals"]
-    total_g = totals["total_g"]
-    whole = total_g["value"] if total_g else 0.0
+    whole, last = _total(document)
     rows: list[tuple[Cell, ...]] = [
         (
             OUTCOMES.get(row["outcome"], row["outcome"]),
@@ -145,8 +143,7 @@ def _ledger(document: MonthDoc) -> list[Block]:
         )
         for row in document["ledger"]
     ]
-    share = percent(1.0) if whole else ""
-    rows.append(("Total", str(totals["jobs"]), cell(totals["energy_kwh"]), cell(total_g), share))
+    rows.append(("Total", *last))
     note = (
         "Idle: accelerators with a mean utilisation below 5 % over a completed job. Sweeps: "
         "completed runs with the tag sweep. Failed, cancelled and lost runs count in full."
@@ -166,9 +163,7 @@ def _chargeback(document: MonthDoc) -> list[Block]:
         Column("Carbon", "right", 1.2),
         Column("Share", "right", 0.7),
     )
-    totals = document["totals"]
-    total_g = totals["total_g"]
-    whole = total_g["value"] if total_g else 0.0
+    whole, last = _total(document)
     rows: list[tuple[Cell, ...]] = [
         (
             row["project"],
@@ -180,10 +175,18 @@ def _chargeback(document: MonthDoc) -> list[Block]:
         )
         for row in document["chargeback"]
     ]
-    last = (str(totals["jobs"]), cell(totals["energy_kwh"]), cell(total_g))
-    rows.append(("Total", "", *last, percent(1.0) if whole else ""))
+    rows.append(("Total", "", *last))
     note = "The owner is the tag user of the job."
     return [Heading("Chargeback"), Table("By project and owner", columns, tuple(rows), note)]
+
+
+def _total(document: MonthDoc) -> tuple[float, tuple[Cell, ...]]:
+    """The month's carbon [gCO2e], 0 where it is unknown, and the last cells of a sum's row."""
+    totals = document["totals"]
+    total_g = totals["total_g"]
+    whole = total_g["value"] if total_g else 0.0
+    share = percent(1.0) if whole else ""
+    return whole, (str(totals["jobs"]), cell(totals["energy_kwh"]), cell(total_g), share)
 
 
 def _share(figure: QuantityDoc | None, whole: float) -> str:

@@ -216,7 +216,7 @@ def test_direct_and_marginal_series_are_kept_and_never_scored(light, clock, loca
 
     local.answer = watttime
     ingest(live, "job-1", lines(job("US-CAL-CISO")))
-    assert refresh(live) > 0
+    assert refresh(live) == 4  # a day of each series, and of its forecast
     assert rescore(live) == 0
     annual = live.catalog.zone("US-CAL-CISO").intensity.value
     assert scored(live)["operational_g"]["value"] == pytest.approx(2 * annual, rel=1e-9)
