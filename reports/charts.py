@@ -1,17 +1,22 @@
 """Charts: Vega-Lite specifications as plain data, drawn to SVG without browser or network.
 
 The palette goes from dark to light in stacking order, so that the parts can be distinguished in a
-black-and-white print, and avoids pairs that red-green colour blindness confuses.
+black-and-white print, and avoids pairs that red-green colour blindness confuses. What is estimated
+is striped. The field `tip` of a row is what a pointer on its mark shows, by lines, where a browser
+draws the chart.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from gramwatt.reports.model import Cell, Column, Table
+from gramwatt.sci.base.formatting import span_text, value_text
+from gramwatt.sci.base.quantity import QuantityDoc
 
 PALETTE = ("#1f4e79", "#c8553d", "#5aa9a3", "#efb54a", "#8d6a9f", "#c9ced4")
 FONT = "Open Sans"
@@ -22,18 +27,67 @@ WIDTH, HEIGHT, BAR_HEIGHT = 700, 230, 26
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _LEGEND = {"orient": "top", "direction": "horizontal", "symbolType": "square", "symbolSize": 90}
-ESTIMATED_OPACITY = 0.45
-"""What a model says, beside what was read or published."""
+_HATCH = "url(#estimated-{})"
+POINTER = "pointer"
+"""The name of a layer that is not seen, but found by a pointer; a drawing has none."""
+TIP = {"field": "tip", "type": "nominal"}
+"""The tooltip of every chart."""
 Rows = Sequence[Mapping[str, Any]]
 
 
 def draw(spec: Mapping[str, Any]) -> str:
-    """Draw a specification as SVG text, without network access."""
+    """Draw a specification as SVG text, without network access.
+
+    What is estimated is filled with the `patterns`, which have to stand beside the drawing.
+    """
     _register_fonts()
     import vl_convert
 
-    svg: str = vl_convert.vegalite_to_svg({**spec, "config": _config()}, allowed_base_urls=[])
+    still = {**_still(spec), "config": _config()}
+    svg: str = vl_convert.vegalite_to_svg(still, allowed_base_urls=[])
     return svg
+
+
+def _still(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification without layers that only a pointer finds."""
+    return {
+        name: [_still(part) for part in value if part.get("name") != POINTER]
+        if name in ("layer", "vconcat")
+        else value
+        for name, value in spec.items()
+    }
+
+
+def compiled(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification as Vega, which a browser draws and which needs the `patterns` too."""
+    import vl_convert
+
+    vega: dict[str, Any] = vl_convert.vegalite_to_vega({**spec, "config": _config()})
+    return vega
+
+
+def hatched(colour: str) -> str:
+    """The fill of what is estimated: stripes of a colour of the palette."""
+    return _HATCH.format(PALETTE.index(colour))
+
+
+def patterns() -> str:
+    """The stripes of each colour, as the SVG element that drawings refer to."""
+    return "<defs>" + "".join(map(_pattern, range(len(PALETTE)), PALETTE)) + "</defs>"
+
+
+def _pattern(number: int, colour: str) -> str:
+    return (
+        f'<pattern id="estimated-{number}" width="5" height="5" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate(45)"><rect width="5" height="5" fill="{colour}" '
+        f'fill-opacity="0.22"/><rect width="2" height="5" fill="{colour}"/></pattern>'
+    )
+
+
+def tip(name: str, figure: QuantityDoc) -> list[str]:
+    """What a pointer on a mark shows of a figure: name, value, range and kind, by lines."""
+    span = span_text(figure)
+    return [name, value_text(figure), f"range {span}" if span else "exact", figure["kind"]]
 
 
 def _config() -> dict[str, Any]:
@@ -64,7 +118,7 @@ def _config() -> dict[str, Any]:
 def columns(
     rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Stacked columns: `rows` hold `name`, `value`, `part` and `rank`."""
+    """Stacked columns: `rows` hold `name`, `value`, `part`, `rank`, `tip` and `estimated`."""
     encoding = {
         "x": {
             "field": "name",
@@ -80,7 +134,10 @@ def columns(
 
 
 def ranked(rows: Rows) -> dict[str, Any]:
-    """Horizontal bars of shares: `rows` hold `name`, `share` (0 to 1), `label` and `estimated`."""
+    """Horizontal bars of shares.
+
+    `rows` hold `name`, `share` (0 to 1), `label`, `tip` and `estimated`.
+    """
     names = [row["name"] for row in rows]
     share = {
         "field": "share",
@@ -96,10 +153,9 @@ def ranked(rows: Rows) -> dict[str, Any]:
         "sort": names,
         "axis": {"domain": False, "ticks": False, "labelPadding": 8, "minExtent": 170},
     }
-    light = {"condition": {"test": "datum.estimated", "value": ESTIMATED_OPACITY}, "value": 1}
     bar = {
         "mark": {"type": "bar", "color": PALETTE[0], "height": 13},
-        "encoding": {"fillOpacity": light},
+        "encoding": {**hatched_where("datum.estimated", PALETTE[0]), "tooltip": TIP},
     }
     text = {"align": "left", "dx": 5, "type": "text"}
     label = {"mark": text, "encoding": {"text": {"field": "label", "type": "nominal"}}}
@@ -111,6 +167,24 @@ def ranked(rows: Rows) -> dict[str, Any]:
         "encoding": {"y": name, "x": share},
         "layer": [bar, label],
     }
+
+
+def hatched_where(test: str, colour: str) -> dict[str, Any]:
+    """Fill and outline of marks: a colour, and its stripes where the test holds."""
+    fill = {"condition": {"test": test, "value": hatched(colour)}, "value": colour}
+    outline = {"condition": {"test": test, "value": colour}, "value": None}
+    return {"fill": fill, "stroke": outline}
+
+
+def hatched_parts(parts: Sequence[str]) -> list[dict[str, Any]]:
+    """Conditions that stripe the estimated marks of each part; colours are those of the palette."""
+    return [
+        {
+            "test": f"datum.estimated && datum.part === {json.dumps(part)}",
+            "value": hatched(PALETTE[n % len(PALETTE)]),
+        }
+        for n, part in enumerate(parts)
+    ]
 
 
 def data_table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
@@ -145,8 +219,10 @@ def _stacked(parts: Sequence[str]) -> dict[str, Any]:
             "scale": scale,
             "sort": list(parts),
             "legend": _LEGEND,
+            "condition": hatched_parts(parts),
         },
         "order": {"field": "rank", "type": "quantitative"},
+        "tooltip": TIP,
     }
 
 

@@ -6,7 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gramwatt.reports.charts import ESTIMATED_OPACITY, FAINT, INK, PALETTE, WIDTH, Rows
+from gramwatt.reports.charts import (
+    FAINT,
+    INK,
+    PALETTE,
+    POINTER,
+    TIP,
+    WIDTH,
+    Rows,
+    hatched,
+    hatched_where,
+)
 
 ROW_HEIGHT = 46
 """Height of a row of the waterfall [px]."""
@@ -22,8 +32,8 @@ _Y_ROOM = 58
 def waterfall(bars: Rows, totals: Rows) -> dict[str, Any]:
     """Bars that start where the one above ends, with ranges, and a figure beside each row.
 
-    `bars` hold `name`, `x`, `x2` and `estimated`, several to a row where its kinds differ; `totals`
-    hold `name`, `low`, `high`, `end` (of the bar or its range) and `label`, one to a row.
+    `bars` hold `name`, `x`, `x2`, `tip` and `estimated`, several to a row where its kinds differ;
+    `totals` hold `name`, `low`, `high`, `end` (of the bar or its range) and `label`, one to a row.
     """
     names = [row["name"] for row in totals]
     most = max(row["end"] for row in totals) * _ROOM
@@ -42,7 +52,8 @@ def waterfall(bars: Rows, totals: Rows) -> dict[str, Any]:
         "encoding": {
             "x": {**x, "field": "x"},
             "x2": {"field": "x2"},
-            **_fill("datum.estimated"),
+            **hatched_where("datum.estimated", PALETTE[0]),
+            "tooltip": TIP,
         },
     }
     ranged = [row for row in totals if row["low"] < row["high"]]
@@ -63,13 +74,6 @@ def waterfall(bars: Rows, totals: Rows) -> dict[str, Any]:
     }
 
 
-def _fill(test: str) -> dict[str, Any]:
-    """Fills of full colour, and light ones with an outline for what is estimated."""
-    light = {"condition": {"test": test, "value": ESTIMATED_OPACITY}, "value": 1}
-    outline = {"condition": {"test": test, "value": PALETTE[0]}, "value": None}
-    return {"fillOpacity": light, "stroke": outline}
-
-
 def _line(mark: str, rows: Rows, encoding: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     style = {"type": mark, "color": INK, "strokeWidth": 1.4, **more}
     return {"data": {"values": [dict(row) for row in rows]}, "mark": style, "encoding": encoding}
@@ -87,16 +91,18 @@ def over_time(
 ) -> dict[str, Any]:
     """Panels over one axis of time: stacked power, then a step line for each of `lines`.
 
-    `power` holds `x`, `x2`, `y`, `part` and `rank`; `parts` are the names in stacking order, each
-    with whether it is estimated, and so drawn light. A line is its title, rows of `x` and `y`, and
-    the ends of its axis. `windows` hold `x`, `x2`, `name` and `shade` (0 or 1), drawn behind.
+    `power` holds `x`, `x2`, `y`, `part`, `rank` and `tip`; `parts` are the names in stacking order,
+    each with whether it is estimated, and so striped. A line is its title, rows of `x`, `x2`, `y`
+    and `tip`, a last one of `x` and `y`, and the ends of its axis. `windows` hold `x`, `x2`, `name`
+    and `shade` (0 or 1), drawn behind.
     """
     scale = {"domain": [0, end], "nice": False}
     marked = [*_windows(windows, scale, labelled=True)]
     panels = [_panel([*marked, _stack(power, parts, y_title, scale)], POWER_HEIGHT)]
     for title, rows, ends in lines:
         behind = _windows(windows, scale, labelled=False)
-        panels.append(_panel([*behind, _steps(title, rows, ends, scale)], LINE_HEIGHT))
+        line = _steps(title, rows, ends, scale)
+        panels.append(_panel([*behind, line, _under_pointer(rows, scale)], LINE_HEIGHT))
     axis = {"grid": False, "tickCount": 8, "title": x_title}
     for n, panel in enumerate(panels):
         for layer in panel["layer"]:
@@ -114,8 +120,8 @@ def _stack(
     names = [name for name, _ in parts]
     light = [name for name, estimated in parts if estimated]
     colours = [PALETTE[n % len(PALETTE)] for n in range(len(parts))]
+    colours = [hatched(c) if name in light else c for name, c in zip(names, colours, strict=True)]
     is_solid = f"indexof({json.dumps(light)}, datum.part) < 0"
-    opacity = [ESTIMATED_OPACITY if name in light else 1 for name in names]
     legend: dict[str, Any] = {"orient": "top", "direction": "horizontal", "symbolType": "square"}
     legend |= {"title": None, "columnPadding": 18}
     colour = {
@@ -133,15 +139,10 @@ def _stack(
             "x2": {"field": "x2"},
             "y": _amount(y_title, stack="zero"),
             "color": colour,
-            "opacity": {
-                "field": "part",
-                "type": "nominal",
-                "scale": {"type": "ordinal", "domain": names, "range": opacity},
-                "legend": legend,
-            },
-            # An outline in the same colour covers the seams between bars; light ones would show it.
+            # An outline in the same colour covers the seams between bars; stripes would show it.
             "stroke": {"condition": {**colour, "legend": None, "test": is_solid}, "value": None},
             "order": {"field": "rank", "type": "quantitative"},
+            "tooltip": TIP,
         },
     }
 
@@ -156,6 +157,20 @@ def _steps(
         "encoding": {
             "x": {"field": "x", "type": "quantitative", "scale": scale},
             "y": _amount(title, **more),
+        },
+    }
+
+
+def _under_pointer(rows: Rows, scale: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not seen, but says the figure of a step wherever the pointer is in the panel."""
+    return {
+        "name": POINTER,
+        "data": {"values": [dict(row) for row in rows if "x2" in row]},
+        "mark": {"type": "rect", "opacity": 0},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative", "scale": scale},
+            "x2": {"field": "x2"},
+            "tooltip": TIP,
         },
     }
 

@@ -1,7 +1,7 @@
 """Charts of the monthly report: the trend by month, and figures side by side with their ranges.
 
-Filled bars are months that cannot change any more, dashed ones may. The thin line over a bar is its
-range.
+Filled bars are months that cannot change any more, dashed ones may. Striped bars are estimated. The
+thin line over a bar is its range.
 """
 
 from __future__ import annotations
@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gramwatt.reports.charts import BAR_HEIGHT, FAINT, INK, PALETTE, WIDTH, Rows
+from gramwatt.reports.charts import (
+    BAR_HEIGHT,
+    FAINT,
+    INK,
+    PALETTE,
+    TIP,
+    WIDTH,
+    Rows,
+    hatched_parts,
+    hatched_where,
+)
 
 TREND_HEIGHT = 140
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -23,8 +33,9 @@ def trend_columns(
 ) -> dict[str, Any]:
     """Stacked columns by month under the range of each total.
 
-    `rows` hold `name`, `part`, `rank`, `value` and `final`; `totals` hold `name`, `value`, `low`,
-    `high` and `label`. The months of `breaks` are scored by another method than those before.
+    `rows` hold `name`, `part`, `rank`, `value`, `tip`, `estimated` and `final`; `totals` hold
+    `name`, `value`, `low`, `high` and `label`. The months of
+    `breaks` are scored by another method than those before.
     """
     parts = ("operational", "embodied")
     x = {
@@ -41,7 +52,8 @@ def trend_columns(
         "encoding": {
             "x": x,
             "y": {"field": "value", "type": "quantitative", "title": y_title, "axis": axis},
-            "color": _parts(parts),
+            "color": {**_parts(parts), "condition": hatched_parts(parts)},
+            "tooltip": TIP,
             "order": {"field": "rank", "type": "quantitative"},
             "fillOpacity": {"condition": {"test": "datum.final", "value": 1}, "value": 0.08},
             "stroke": {"field": "part", "type": "nominal", "legend": None, **_scale(parts)},
@@ -69,7 +81,10 @@ def trend_columns(
 
 
 def ranged_bars(rows: Rows, *, x_title: str) -> dict[str, Any]:
-    """Horizontal bars with their ranges: `rows` hold `name`, `value`, `low`, `high`, `label`."""
+    """Horizontal bars with their ranges.
+
+    `rows` hold `name`, `value`, `low`, `high`, `label`, `tip` and `estimated`.
+    """
     names = [row["name"] for row in rows]
     name = {
         "field": "name",
@@ -81,6 +96,7 @@ def ranged_bars(rows: Rows, *, x_title: str) -> dict[str, Any]:
     axis = {"tickCount": 5, "domain": False, "ticks": False, "gridColor": FAINT}
     value = {"field": "value", "type": "quantitative", "title": x_title, "axis": axis}
     ends = {"x": {**value, "field": "low"}, "x2": {"field": "high"}}
+    filled = {**hatched_where("datum.estimated", PALETTE[2]), "tooltip": TIP}
     text = {"type": "text", "align": "left", "dx": 6}
     label = {"x": {**value, "field": "high"}, "text": {"field": "label"}}
     return {
@@ -90,7 +106,7 @@ def ranged_bars(rows: Rows, *, x_title: str) -> dict[str, Any]:
         "data": {"values": [dict(row) for row in rows]},
         "encoding": {"y": name},
         "layer": [
-            {"mark": {"type": "bar", "color": PALETTE[2], "height": 12}, "encoding": {"x": value}},
+            {"mark": {"type": "bar", "height": 12}, "encoding": {"x": value, **filled}},
             {"mark": _RULE, "encoding": ends},
             {"mark": text, "encoding": label},
         ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.charts import data_table
+from gramwatt.reports.charts import data_table, tip
 from gramwatt.reports.charts_job import waterfall
 from gramwatt.reports.model import (
     Block,
@@ -74,20 +74,20 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
     size, unit = prefix(max(before["value"], after["value"]), per)
     light = not {before["kind"], after["kind"]} <= set(METERED)
     rows = [_row(BEFORE, before["low"], before["high"], size, text(before))]
-    bars = [_bar(BEFORE, 0.0, before["value"], size, estimated=light)]
+    bars = [_bar(BEFORE, 0.0, before["value"], size, tip(BEFORE, before), estimated=light)]
     at = at_least = before["value"]
     for term, effect in document["effects_g_per_unit"].items():
         ends = sorted((at, at + effect))
-        bars.append(_bar(TERMS[term], ends[0], ends[1], size, estimated=light))
         label = f"{'+' if effect > 0 else ''}{number(effect / size, 2)}"
+        words = [TERMS[term], f"{label} {unit}"]
+        bars.append(_bar(TERMS[term], ends[0], ends[1], size, words, estimated=light))
         rows.append(_row(TERMS[term], ends[1], ends[1], size, label))
         at += effect
         at_least = min(at_least, at)
-    bars.append(_bar(AFTER, 0.0, after["value"], size, estimated=light))
+    bars.append(_bar(AFTER, 0.0, after["value"], size, tip(AFTER, after), estimated=light))
     rows.append(_row(AFTER, after["low"], after["high"], size, text(after)))
-    caption = (
-        f"From before to after, in {unit}; lines are ranges{', light: estimated' if light else ''}"
-    )
+    striped = ", striped: estimated" if light else ""
+    caption = f"From before to after, in {unit}; lines are ranges{striped}"
     table = data_table(
         caption, ("Step", "Amount"), [(str(row["name"]), str(row["label"])) for row in rows]
     )
@@ -98,9 +98,10 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
 
 
 def _bar(
-    name: str, start: float, end: float, size: float, *, estimated: bool
-) -> dict[str, float | str | bool]:
-    return {"name": name, "x": start / size, "x2": end / size, "estimated": estimated}
+    name: str, start: float, end: float, size: float, words: list[str], *, estimated: bool
+) -> dict[str, object]:
+    ends = {"x": start / size, "x2": end / size}
+    return {"name": name, **ends, "tip": words, "estimated": estimated}
 
 
 def _row(name: str, low: float, high: float, size: float, label: str) -> dict[str, float | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -9,7 +10,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from gramwatt.reports.charts import FAINT, INK, PALETTE, draw
+from gramwatt.reports.charts import FAINT, FONT, INK, PALETTE, compiled, draw, patterns
 from gramwatt.reports.model import Block, Chart, Document, Heading
 from gramwatt.reports.printable import cleaned
 
@@ -17,10 +18,15 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
+FONTS = f"{FONT}, system-ui, Segoe UI, Helvetica Neue, DejaVu Sans, sans-serif"
+"""The font of the style sheet, by which a browser measures the texts of a chart."""
 
 
-def render(document: Document) -> str:
-    """The page as text, to be written as UTF-8."""
+def render(document: Document, *, interactive: bool = False) -> str:
+    """The page as text, to be written as UTF-8.
+
+    An interactive one has each chart's specification beside its drawing, for a site's script.
+    """
     printable: Document = cleaned(document)
     anchors = list(_anchors(printable.blocks))
     return _template().render(
@@ -29,6 +35,8 @@ def render(document: Document) -> str:
         sections=[(a, b.text) for a, b in anchors if isinstance(b, Heading) and b.level == 1],
         blocks=[(type(block).__name__, anchor, block) for anchor, block in anchors],
         draw=_picture,
+        specification=_specification if interactive else None,
+        patterns=Markup(_coloured(patterns())),  # noqa: S704
     )
 
 
@@ -54,10 +62,21 @@ def _picture(chart: Chart) -> Markup:
         "<svg ", '<svg aria-hidden="true" ', 1
     )  # the element around it says what it shows
     svg = re.sub(r'\sfont-family="[^"]*"', "", svg)
-    for colour, name in _COLOURS.items():
-        svg = svg.replace(f'"{colour}"', f'"var(--{name})"')
     # The chart library escapes every text in the drawing.
-    return Markup(svg)  # noqa: S704
+    return Markup(_coloured(svg))  # noqa: S704
+
+
+def _specification(chart: Chart) -> Markup:
+    """The chart as Vega in the page's colours and font, safe within a script element."""
+    text = json.dumps(compiled(chart.spec), separators=(",", ":"))
+    text = _coloured(text).replace(f'"{FONT}"', json.dumps(FONTS)).replace("<", "\\u003c")
+    return Markup(text)  # noqa: S704
+
+
+def _coloured(drawing: str) -> str:
+    for colour, name in _COLOURS.items():
+        drawing = drawing.replace(f'"{colour}"', f'"var(--{name})"')
+    return drawing
 
 
 _COLOURS = {INK: "ink", FAINT: "faint", **{colour: f"c{n}" for n, colour in enumerate(PALETTE)}}

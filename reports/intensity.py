@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from operator import mul
 from typing import Any, NamedTuple
 
-from gramwatt.reports.charts import HEIGHT, PALETTE, WIDTH, data_table
+from gramwatt.reports.charts import HEIGHT, PALETTE, POINTER, TIP, WIDTH, data_table
 from gramwatt.reports.model import Block, Chart, Document, Facts, NoticeBlock, Text
 from gramwatt.sci.base.formatting import minute_text, number
 
@@ -93,18 +93,6 @@ def _name(quality: str) -> str:
 
 def _chart(zone: str, steps: Sequence[Step], slots: Sequence[Mapping[str, str]]) -> Chart:
     parts = list(dict.fromkeys(_name(step.quality) for step in steps))
-    rows = [
-        {
-            "x": _stamp(step.start),
-            "x2": _stamp(step.end),
-            "y": step.value,
-            "low": step.low,
-            "high": step.high,
-            "part": _name(step.quality),
-        }
-        for step in steps
-    ]
-    windows = [{"x": slot["start"], "x2": slot["end"]} for slot in slots]
     lines = [
         (
             f"{step.start.astimezone(UTC):%Y-%m-%d %H:%M}",
@@ -114,6 +102,19 @@ def _chart(zone: str, steps: Sequence[Step], slots: Sequence[Mapping[str, str]])
         )
         for step in steps
     ]
+    rows = [
+        {
+            "x": _stamp(step.start),
+            "x2": _stamp(step.end),
+            "y": step.value,
+            "low": step.low,
+            "high": step.high,
+            "part": _name(step.quality),
+            "tip": list(line),
+        }
+        for step, line in zip(steps, lines, strict=True)
+    ]
+    windows = [{"x": slot["start"], "x2": slot["end"]} for slot in slots]
     values = [step.value for step in steps]
     alt = (
         f"Intensity of {zone} between {number(min(values), 3)} and {number(max(values), 3)} g of "
@@ -140,9 +141,11 @@ def _spec(
     }
     ranges = {"x": x, "x2": {"field": "x2"}, "y": {"field": "low", **y}, "y2": {"field": "high"}}
     means = {"x": x, "x2": {"field": "x2"}, "y": {"field": "y", **y}, "color": colour}
+    over = {"x": x, "x2": {"field": "x2"}, "tooltip": TIP}
     layers: list[dict[str, Any]] = [
         {"mark": {"type": "rect", "color": _BAND, "opacity": 0.5}, "encoding": ranges},
         {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": means},
+        {"name": POINTER, "mark": {"type": "rect", "opacity": 0}, "encoding": over},
     ]
     if windows:
         chosen = {

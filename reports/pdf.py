@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
-from gramwatt.reports.charts import draw
+from gramwatt.reports.charts import draw, patterns
 from gramwatt.reports.model import Block, Cell, Chart, Document, Table
 from gramwatt.reports.printable import cleaned
 
@@ -114,7 +114,7 @@ def _plain(document: Document) -> dict[str, Any]:
 def _block(block: Block) -> dict[str, Any]:
     kind = type(block).__name__
     if isinstance(block, Chart):
-        picture = draw(block.spec)
+        picture = draw(block.spec).replace("><", f">{patterns()}<", 1)
         return {"type": kind, "caption": block.caption, "alt": block.alt, "svg": picture}
     if isinstance(block, Table):
         cut = _cut(block)

@@ -166,7 +166,7 @@ def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
     blocks += [] if whole else [Text(PARTLY_READ if quality["energy"] else UNREAD)]
     if not rows:
         return blocks
-    caption = "How the energy, the intensity and the embodied carbon are known; light: by a model"
+    caption = "How the energy, the intensity and the embodied carbon are known; striped: by a model"
     bars = [(f"{what}: {part}", share, percent(share)) for what, part, share in rows]
     light = [f"{what}: {part}" for what, part, _ in rows if part in MODELLED]
     table = data_table(
@@ -188,7 +188,13 @@ def share_chart(
     Those of the names in `light` are estimates, and drawn so.
     """
     rows = [
-        {"name": name, "share": share, "label": label, "estimated": name in light}
+        {
+            "name": name,
+            "share": share,
+            "label": label,
+            "tip": [name, label, *(["estimated"] if name in light else [])],
+            "estimated": name in light,
+        }
         for name, share, label in bars
     ]
     shares = ", ".join(f"{name} {label}" for name, _, label in bars)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from calendar import monthrange
 from collections.abc import Sequence
 
-from gramwatt.reports.charts import columns, data_table
+from gramwatt.reports.charts import columns, data_table, tip
 from gramwatt.reports.model import Block, Chart, Heading, Text
 from gramwatt.sci.base.document import DayDoc
 from gramwatt.sci.base.formatting import prefix, text
+from gramwatt.sci.base.quantity import is_estimate
 
 MONTHS = (
     "January",
@@ -48,12 +49,15 @@ def day_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
             "part": part,
             "rank": PARTS.index(part),
             "value": figure["value"] / size,
+            "tip": tip(f"{day['day']}, {part}", figure),
+            "estimated": is_estimate(figure),
         }
         for day in days
         for part, figure in zip(PARTS, (day["operational_g"], day["embodied_g"]), strict=True)
         if figure is not None
     ]
-    caption = "Carbon by day, operational and embodied"
+    striped = "; striped: estimated" if any(row["estimated"] for row in rows) else ""
+    caption = f"Carbon by day, operational and embodied{striped}"
     table = data_table(caption, ("Day", "Energy", "Operational", "Embodied"), _lines(days))
     spec = columns(
         rows, x_title=f"day of {month_name(month)}", y_title=unit, parts=PARTS, names=names

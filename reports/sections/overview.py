@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from gramwatt.reports.charts import data_table
+from gramwatt.reports.charts import data_table, tip
 from gramwatt.reports.charts_job import waterfall
 from gramwatt.reports.model import (
     Block,
@@ -43,7 +43,7 @@ from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.base.units import J_PER_KWH
 
 METERED = ("measured", "integrated", "attributed")
-"""Kinds of energy that a meter read; others are drawn light."""
+"""Kinds of energy that a meter read; others are drawn striped."""
 MAX_ROWS = 6
 """Rows of a table of the short report."""
 MAX_NOTICES, MAX_SOURCES = 3, 2
@@ -110,11 +110,13 @@ def why_blocks(document: JobDoc) -> list[Block]:
     metered = sum(document["data_quality"]["energy"].get(kind, 0.0) for kind in METERED)
     read_g = operational["value"] * metered
     ends = operational["value"], whole["value"]
+    tips = [tip(name, figure) for name, figure in known]
+    read = [*tips[0], f"{percent(metered)} of the energy metered"]
     bars = [
-        _bar(operational_name, 0.0, read_g, size, estimated=False),
-        _bar(operational_name, read_g, ends[0], size, estimated=True),
-        _bar(embodied_name, *ends, size, estimated=embodied["kind"] not in METERED),
-        _bar(total_name, 0.0, ends[1], size, estimated=whole["kind"] not in METERED),
+        _bar(operational_name, 0.0, read_g, size, read, estimated=False),
+        _bar(operational_name, read_g, ends[0], size, read, estimated=True),
+        _bar(embodied_name, *ends, size, tips[1], estimated=embodied["kind"] not in METERED),
+        _bar(total_name, 0.0, ends[1], size, tips[2], estimated=whole["kind"] not in METERED),
     ]
     rows = [
         _total(operational_name, operational, 0.0, size),
@@ -122,8 +124,8 @@ def why_blocks(document: JobDoc) -> list[Block]:
         _total(total_name, whole, 0.0, size),
     ]
     caption = (
-        f"From electricity and hardware to the total, in {unit}. Lines are ranges; light bars are "
-        "estimated, not metered."
+        f"From electricity and hardware to the total, in {unit}. Lines are ranges; striped bars "
+        "are estimated, not metered."
     )
     lines = [(name, value_text(doc), shown(doc).span, doc["kind"]) for name, doc in known]
     table = data_table(caption, ("Term", "Value", "Range", "Kind"), lines)
@@ -132,8 +134,11 @@ def why_blocks(document: JobDoc) -> list[Block]:
     return [Heading("Why"), Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), table)]
 
 
-def _bar(name: str, start: float, end: float, size: float, *, estimated: bool) -> dict[str, object]:
-    return {"name": name, "x": start / size, "x2": end / size, "estimated": estimated}
+def _bar(
+    name: str, start: float, end: float, size: float, words: list[str], *, estimated: bool
+) -> dict[str, object]:
+    ends = {"x": start / size, "x2": end / size}
+    return {"name": name, **ends, "tip": words, "estimated": estimated}
 
 
 def _total(name: str, figure: QuantityDoc, before_g: float, size: float) -> dict[str, object]:

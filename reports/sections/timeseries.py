@@ -12,14 +12,13 @@ from gramwatt.reports.charts_job import over_time
 from gramwatt.reports.model import Block, Chart, Text
 from gramwatt.sci.base.document import SeriesPoint, WindowDoc
 from gramwatt.sci.base.formatting import UNKNOWN, number, percent, prefix
+from gramwatt.sci.base.quantity import ESTIMATES
 
 CLASSES = ("gpu", "accelerator", "module", "cpu", "ram")
 """Device classes in stacking order; others follow."""
 MAX_TABLE_STEPS = 60
 MAX_LABELLED, MAX_MARKED = 8, 60
 """Windows that are named in the chart, and that are marked at all."""
-ESTIMATES = ("derived", "estimated")
-"""Kinds of energy that are drawn light: no meter read it."""
 _AXES = ((300.0, 1.0, "s"), (3 * 3600.0, 60.0, "min"), (4 * 86400.0, 3600.0, "h"))
 """Longest job [s] for a unit of the time axis, seconds in the unit, and its name."""
 
@@ -96,13 +95,14 @@ def _chart(steps: Sequence[_Step], unit: str, windows: Sequence[dict[str, Any]])
             "x": step.start,
             "x2": step.end,
             "y": step.power_w / size,
-            "part": _named(step.part, parts),
-            "rank": names.index(_named(step.part, parts)),
+            "part": _named(step),
+            "rank": names.index(_named(step)),
+            "tip": _tip(step, unit),
         }
         for step in steps
     ]
     end = max(step.end for step in steps)
-    busy, grid = _utilisation(steps, parts), _intensity(steps)
+    busy, grid = _utilisation(steps, names), _intensity(steps)
     lines = [(title, rows, ends) for title, rows, ends in (busy, grid) if rows]
     spec = over_time(
         power,
@@ -122,17 +122,19 @@ def _chart(steps: Sequence[_Step], unit: str, windows: Sequence[dict[str, Any]])
 
 
 def _parts(steps: Sequence[_Step]) -> list[tuple[str, bool]]:
-    """The classes in stacking order as they are named, each with whether it is estimated."""
-    present = sorted({step.part for step in steps}, key=lambda name: (_stack_order(name), name))
-    found = []
-    for part in present:
-        estimated = any(step.kind in ESTIMATES for step in steps if step.part == part)
-        found.append((f"{part} (estimated)" if estimated else part, estimated))
-    return found
+    """The classes in stacking order, what was read of each before what is estimated."""
+    present = {(_stack_order(s.part), s.part, s.kind in ESTIMATES, _named(s)) for s in steps}
+    return [(name, estimated) for _, _, estimated, name in sorted(present)]
 
 
-def _named(part: str, parts: Sequence[tuple[str, bool]]) -> str:
-    return next(name for name, _ in parts if name in (part, f"{part} (estimated)"))
+def _named(step: _Step) -> str:
+    return f"{step.part} (estimated)" if step.kind in ESTIMATES else step.part
+
+
+def _tip(step: _Step, unit: str) -> list[str]:
+    """What a pointer on a bar shows: the class, mean power, kind, and when."""
+    span = f"{number(step.start, 4)} to {number(step.end, 4)} {unit}"
+    return [step.part, f"{number(step.power_w, 3)} W", step.kind, span]
 
 
 def _stack_order(name: str) -> int:
@@ -142,16 +144,19 @@ def _stack_order(name: str) -> int:
 _Line = tuple[str, list[dict[str, Any]], list[float] | None]
 
 
-def _utilisation(steps: Sequence[_Step], parts: Sequence[tuple[str, bool]]) -> _Line:
+def _utilisation(steps: Sequence[_Step], order: Sequence[str]) -> _Line:
     """The use of the class that is lowest in the stack among those that report one."""
-    order = [name for name, _ in parts]
     found = [step for step in steps if step.utilisation is not None]
     if not found:
         return "", [], None
-    part = min((step.part for step in found), key=lambda one: order.index(_named(one, parts)))
+    part = min(found, key=lambda step: order.index(_named(step))).part
     of_part = [step for step in found if step.part == part]
-    rows = [{"x": step.start, "y": (step.utilisation or 0.0) * 100} for step in of_part]
-    return f"{part} use [%]", [*rows, {**rows[-1], "x": of_part[-1].end}], [0, 100]
+    rows = [
+        _point(step, step.utilisation * 100, [f"{part} use", percent(step.utilisation)])
+        for step in of_part
+        if step.utilisation is not None
+    ]
+    return f"{part} use [%]", [*rows, _last(rows)], [0, 100]
 
 
 def _intensity(steps: Sequence[_Step]) -> _Line:
@@ -160,8 +165,21 @@ def _intensity(steps: Sequence[_Step]) -> _Line:
     ordered = [known[start] for start in sorted(known)]
     if len({step.intensity for step in ordered}) < 2:
         return "", [], None
-    rows: list[dict[str, Any]] = [{"x": step.start, "y": step.intensity} for step in ordered]
-    return "gCO2e/kWh", [*rows, {**rows[-1], "x": ordered[-1].end}], None
+    rows = [
+        _point(step, step.intensity, ["grid", f"{number(step.intensity, 4)} gCO2e/kWh"])
+        for step in ordered
+        if step.intensity is not None
+    ]
+    return "gCO2e/kWh", [*rows, _last(rows)], None
+
+
+def _point(step: _Step, y: float, words: list[str]) -> dict[str, Any]:
+    return {"x": step.start, "x2": step.end, "y": y, "tip": words}
+
+
+def _last(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Where the line of the rows ends."""
+    return {"x": rows[-1]["x2"], "y": rows[-1]["y"]}
 
 
 def _caption(
@@ -169,7 +187,7 @@ def _caption(
 ) -> str:
     more = [*(["mean use"] if busy else []), *(["the grid's intensity"] if grid else [])]
     beside = f", with {' and '.join(more)}" if more else ""
-    notes = [*(["light: estimated"] if any(light for _, light in parts) else [])]
+    notes = [*(["striped: estimated"] if any(light for _, light in parts) else [])]
     notes += ["bands: windows"] if windows else []
     return f"Mean power over the job{beside}{'; '.join(['', *notes])}"
 

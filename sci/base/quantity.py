@@ -26,6 +26,8 @@ WIDEST = 1e3
 SAME = 1e-9
 """Ends of ranges that differ by less, relative to the value, are the same."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+ESTIMATES: frozenset[str] = frozenset(("derived", "estimated"))
+"""Kinds of figures that a model or an assumption says, and no meter, publisher or person."""
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
@@ -38,6 +40,11 @@ class QuantityDoc(TypedDict):
     unit: str
     kind: Kind
     source: str
+
+
+def is_estimate(figure: QuantityDoc | None) -> bool:
+    """Whether a figure is known, and estimated."""
+    return figure is not None and figure["kind"] in ESTIMATES
 
 
 def weakest(kinds: Iterable[Kind]) -> Kind:

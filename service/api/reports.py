@@ -30,6 +30,7 @@ from gramwatt.service.usecases.rendering import (
     MONTH_FORMATS,
     JobFormat,
     MonthFormat,
+    Page,
 )
 from gramwatt.service.usecases.suggest import advice_beside
 
@@ -42,6 +43,7 @@ Format = TypeVar("Format", bound=str)
 MEDIA = {
     "json": "application/json",
     "html": "text/html",
+    "page": "text/html",
     "pdf": "application/pdf",
     "csv": "text/csv",
 }
@@ -110,7 +112,7 @@ def monthly_report_file(path: MonthFile, query: MonthQuery) -> Response:
 
 
 def job_response(
-    job_id: str, revision: int | None, form: JobFormat, *, full: bool = False
+    job_id: str, revision: int | None, form: JobFormat | Page, *, full: bool = False
 ) -> Response:
     """The report of a job in one format, short or full, with its ETag."""
     if form == "json":
@@ -140,14 +142,14 @@ def _job_json(job_id: str, revision: int | None) -> Response:
 
 
 def month_response(
-    month: str, project: str | None, form: MonthFormat, revision: int | None = None
+    month: str, project: str | None, form: MonthFormat | Page, revision: int | None = None
 ) -> Response:
     """The report of a month in one format, with its ETag."""
     text = month_text(service(), month, project, revision=revision, wait_s=MONTH_WAIT_S)
     return _with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
 
 
-def _month(text: str, form: MonthFormat) -> bytes:
+def _month(text: str, form: MonthFormat | Page) -> bytes:
     if form == "json":
         return rendering.indented(text)
     return rendering.render_month(read_month(text), form)

@@ -87,12 +87,14 @@ def jobs() -> Response:
 def job(job_id: str) -> Response:
     """One job: its report, with links to its other forms; a running one shows itself anew."""
     from_strings(JobPath, {"job_id": job_id}, "path")
-    report = job_response(job_id, None, "html", full=True)
+    report = job_response(job_id, None, "page", full=True)
     here = f"/v1/jobs/{job_id}"
     links = {
         "Compare": f"/compare?{urlencode({'after': job_id})}",
         "PDF": f"{here}/report.pdf",
         "Full PDF": f"{here}/report.pdf?full=true",
+        "HTML": f"{here}/report.html",
+        "Full HTML": f"{here}/report.html?full=true",
         "JSON": f"{here}/report.json",
         "Revisions": f"{here}/revisions",
     }

@@ -47,5 +47,5 @@ def month(month_name: str) -> Response:
     project = query(ProjectQuery).project
     only = f"?{urlencode({'project': project})}" if project else ""
     here = f"/v1/reports/monthly/{month_name}"
-    links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "csv", "json")}
-    return framed(month_response(month_name, project, "html"), links, tab="months")
+    links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "csv", "json")}
+    return framed(month_response(month_name, project, "page"), links, tab="months")

@@ -37,7 +37,7 @@ class RenderProcess:
         self._child: _Child | None = None
 
     def render(self, report: Document, form: str) -> bytes:
-        """The report as html or pdf; raises BusyError when there is too much to render."""
+        """The report as html, page or pdf; raises BusyError when there is too much to render."""
         if not self._waiting.acquire(blocking=False):
             raise BusyError(f"{MAX_WAITING} reports wait to be rendered; ask again in a minute")
         try:
@@ -107,11 +107,11 @@ class _Child:
 
 
 def render(report: Document, form: str) -> bytes:
-    """Render in this process."""
-    if form == "html":
+    """Render in this process; a `page` is html with what the site's script draws charts of."""
+    if form in ("html", "page"):
         from gramwatt.reports import html
 
-        return html.render(report).encode()
+        return html.render(report, interactive=form == "page").encode()
     from gramwatt.reports import pdf
 
     return pdf.render(report)

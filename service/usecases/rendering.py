@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 JobFormat = Literal["json", "html", "pdf"]
 MonthFormat = Literal["json", "html", "pdf", "csv"]
+Page = Literal["page"]
+"""HTML for the site, whose script draws the charts anew."""
 JOB_FORMATS: tuple[JobFormat, ...] = get_args(JobFormat)
 MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
 _child: RenderProcess | None = None
 
 
 def render_job(
-    document: JobDoc, form: JobFormat, advice: AdviceDoc | None = None, *, full: bool = False
+    document: JobDoc, form: JobFormat | Page, advice: AdviceDoc | None = None, *, full: bool = False
 ) -> bytes:
-    """The document of a job as json, or its report, short or full, as html or pdf."""
+    """The document of a job as json, or its report, short or full, as html, page or pdf."""
     if form == "json":
         return _as_json(document)
     from gramwatt.reports import job
@@ -37,8 +39,8 @@ def render_job(
     return _rendered(job.build(document, advice, full=full), form)
 
 
-def render_month(document: MonthDoc, form: MonthFormat) -> bytes:
-    """The report of a month as json, html, pdf or csv."""
+def render_month(document: MonthDoc, form: MonthFormat | Page) -> bytes:
+    """The report of a month as json, html, page, pdf or csv."""
     if form == "json":
         return _as_json(document)
     if form == "csv":
@@ -60,10 +62,10 @@ def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -
 
 
 def render_intensity(answer: IntensityAnswer, now: datetime, plan: PlanDoc | None) -> bytes:
-    """A zone's intensity over time as HTML, with the window of a plan if there is one."""
+    """A zone's intensity over time as a page, with the window of a plan if there is one."""
     from gramwatt.reports import intensity
 
-    return _rendered(intensity.build(answer, now, plan), "html")
+    return _rendered(intensity.build(answer, now, plan), "page")
 
 
 def _as_json(document: object) -> bytes:

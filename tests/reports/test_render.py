@@ -36,7 +36,7 @@ DOCUMENTS = {
 ALLOWED = {
     "html head meta title style body div nav ol li a main header h1 h2 h3 p ul dl dt dd span small",
     "table caption thead tbody tr th td section figure figcaption details summary aside strong",
-    "footer svg g path text rect line circle defs clippath",
+    "footer svg g path text rect line circle defs clippath pattern",
 }
 ELEMENTS = {name for line in ALLOWED for name in line.split()}
 LONG_ROWS = 2400

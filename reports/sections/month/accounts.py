@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.charts import data_table
+from gramwatt.reports.charts import data_table, tip
 from gramwatt.reports.charts_month import ranged_bars
 from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Table, Text
 from gramwatt.reports.sections.common import cell
 from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import percent, prefix, text, value_text
 from gramwatt.sci.base.month_rows import ComponentRow
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 CLASSES = {
     "gpu": "GPUs",
@@ -65,6 +65,7 @@ def component_section(document: MonthDoc) -> list[Block]:
     if not rows or total_g is None:
         return []
     caption = "Carbon by component; the thin lines are ranges"
+    caption += ", striped bars are estimated" if any(is_estimate(r["g"]) for r in rows) else ""
     most = max(row["g"]["high"] for row in rows)
     size, unit = prefix(most, "gCO2e")
     bars = [
@@ -72,6 +73,8 @@ def component_section(document: MonthDoc) -> list[Block]:
             "name": component_name(row),
             **{end: row["g"][end] / size for end in ("value", "low", "high")},
             "label": value_text(row["g"]),
+            "tip": tip(component_name(row), row["g"]),
+            "estimated": is_estimate(row["g"]),
         }
         for row in rows
     ]

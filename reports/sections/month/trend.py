@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gramwatt.reports.charts import data_table
+from gramwatt.reports.charts import data_table, tip
 from gramwatt.reports.charts_month import trend_columns
 from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Table
 from gramwatt.reports.sections.common import cell
@@ -13,7 +13,7 @@ from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import number, prefix, significant_digits, text
 from gramwatt.sci.base.month_rows import TrendRow
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 FEWEST_MONTHS = 6
 """Months on the axis where fewer have jobs."""
@@ -33,6 +33,8 @@ def trend_chart(document: MonthDoc) -> list[Block]:
             "part": part,
             "rank": rank,
             "value": figure["value"] / size,
+            "tip": tip(f"{month_name(row['month'])}, {part}", figure),
+            "estimated": is_estimate(figure),
             "final": row["complete"],
         }
         for row in rows
@@ -45,6 +47,7 @@ def trend_chart(document: MonthDoc) -> list[Block]:
         bars, totals, names=_axis(rows, document["month"]), y_title=unit, breaks=breaks
     )
     caption = "Carbon by month; the thin lines are ranges"
+    caption += ", striped bars are estimated" if any(bar["estimated"] for bar in bars) else ""
     caption += ", dashed bars are months that may still change" if _is_open(rows) else ""
     caption += ", a dashed line is a change of method" if breaks else ""
     lines = [(row["month"], text(row["total_g"])) for row in rows]
