@@ -5,6 +5,7 @@ only.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -19,7 +20,8 @@ def folder(path: Path) -> None:
         if path == path.parent:
             raise
         folder(path.parent)
-        folder(path)
+        with suppress(FileExistsError):  # an unmounted home has its parent and still refuses
+            path.mkdir(mode=0o700)
     except OSError:  # on some read-only file systems the complaint is not that it exists
         if not path.is_dir():
             raise

@@ -104,6 +104,9 @@ class RaplReader:
         span_s = (time_ns - last.time_ns) / NS_PER_S
         silent = len(now.values_uj) < len(self._domains)
         if end_ns <= last.time_ns or (silent and span_s < WAIT_S and not final):
+            if final and model_w is not None and self._mark_ns is not None:
+                # The job ended before the first reading.
+                self.part.record_before(self._mark_ns, end_ns, model_w)
             return True
         each_w = self._power_w / len(self._domains) if self._power_w else None
         step = rapl.energy_step(self._domains, last.values_uj, now.values_uj, span_s, each_w)

@@ -52,11 +52,13 @@ class Samples:
 class Schedule:
     """Where intervals are cut: by the job's age, and coarser when the spool runs full."""
 
-    __slots__ = ("coarse", "start_ns")
+    __slots__ = ("coarse", "end_ns", "start_ns")
 
     def __init__(self, start_ns: int) -> None:
         self.start_ns = start_ns
         self.coarse = False
+        self.end_ns: int | None = None
+        """The job's end [ns]; None while it runs."""
 
     def step_s(self, time_ns: int) -> int:
         """Length of the intervals at this moment of the job [s]."""
@@ -202,8 +204,16 @@ class Ledger:
             self.open.profile.setdefault(name, Samples()).add(value)
 
     def close(self) -> None:
-        """Cut the open interval, if there is one, and emit it."""
+        """Cut the open interval, if there is one, and emit it.
+
+        What it holds after the job's end is left out: a job may end before the first reading.
+        """
         interval, self.open = self.open, None
+        end_ns = self._schedule.end_ns
+        if interval is not None and end_ns is not None and end_ns < interval.end_ns:
+            kept_ns = max(0, end_ns - interval.start_ns)
+            interval.energy_j *= kept_ns / (interval.end_ns - interval.start_ns)
+            interval.end_ns = interval.start_ns + kept_ns
         if interval is not None and interval.end_ns > interval.start_ns:
             self._emit(self.device_id, interval)
 

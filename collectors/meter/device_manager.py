@@ -137,6 +137,7 @@ class DeviceManager:
 
     def stop(self, stop_ns: int) -> None:
         """The final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
+        self.schedule.end_ns = stop_ns
         for sampler in self._samplers():
             sampler.stop(stop_ns)
         self._boards.record_shares(final=True)

@@ -13,10 +13,12 @@ import os
 import selectors
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors.client.client import READY_TIMEOUT_S
 from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config, resolve
@@ -239,7 +241,8 @@ def main() -> int:
         return 2
     dependencies = Dependencies()
     dependencies.host_command = host_command(dependencies.environ)
-    meter = NodeMeter(dependencies, _config(start), start)
+    config = _config(start)
+    meter = NodeMeter(dependencies, config, start, begin_mark(start, dependencies.clock.mono_ns()))
     # The end of a cgroup or container begins with SIGTERM to everybody in it.
     signal.signal(signal.SIGTERM, lambda *_: meter.save_soon())
     channel.reply(meter.start())
@@ -265,6 +268,19 @@ def _end_lines(ended: Ended, log: Log) -> list[str]:
     except Exception as error:  # the journal is whole, and `gramwatt sync` scores it
         log.write(f"the line at the end failed: {error!r}")
         return []
+
+
+def begin_mark(start: Mapping[str, Any], mono_ns: int) -> dict[str, int]:
+    """The clocks [ns] at the begin of the job that a start line, read at `mono_ns`, is about.
+
+    A command begins when its meter is ready, at the latest when `run` waits no longer; so what the
+    meter takes to start is not the job's. Empty where the line's own clocks hold.
+    """
+    if start.get("role") != "command" or start.get("restart") or "mono_ns" not in start:
+        return {}
+    waited_ns = min(mono_ns - int(start["mono_ns"]), int(READY_TIMEOUT_S * NS_PER_S))
+    clocks = ("mono_ns", "wall_ns", "boot_ns")
+    return {name: int(start[name]) + waited_ns for name in clocks if name in start}
 
 
 def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

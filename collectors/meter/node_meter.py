@@ -68,7 +68,16 @@ class NodeMeter:
     `devices` is None while another meter measures this job on this node.
     """
 
-    def __init__(self, dependencies: Dependencies, config: Config, start: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        dependencies: Dependencies,
+        config: Config,
+        start: dict[str, Any],
+        mark: dict[str, int] | None = None,
+    ) -> None:
+        """`start` is the client's start line; `mark` the clocks at the job's begin, by default
+        those of the line.
+        """
         self.dependencies = dependencies
         self.config = config
         self.start_line = start
@@ -79,7 +88,7 @@ class NodeMeter:
         self.devices: DeviceManager | None = None
         self.notices: list[str] = []
         self.unreported: list[str] = []
-        self.timeline = _timeline(dependencies.clock, start)
+        self.timeline = _timeline(dependencies.clock, mark or start)
         self.job_start_ns = self.timeline.start_ns
         self.home, elsewhere = writable_home(config.home)
         folder = spool_root(self.home) / self.job_id / self.node
@@ -113,10 +122,12 @@ class NodeMeter:
         dead = self._earlier.to_resume()
         if dead:
             self.log.write(f"resumes {dead.writer}")
+            if dead.state:  # a command begins later than its launch
+                self.job_start_ns = max(self.job_start_ns, int(dead.state["start_ns"]))
         self._put_job(dead.writer if dead else None)
         relayed = dead and dead.state and not dead.state.get("leader")
         self._try_to_lead(fresh=not relayed)
-        self._save()
+        self._save(settled=dead is not None)
         self.save_soon()  # with the reading that spans the gap after the last meter
         role = "leads" if self.devices else "relays"
         self.log.write(f"{role} {self.job_id} for process {self.start_line.get('parent_pid')}")
@@ -314,13 +325,16 @@ class NodeMeter:
         if devices.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
             self.notify("below-resolution", CODES["below-resolution"])
 
-    def _save(self) -> None:
-        """Write the open file, then the final lines (docs/journal.md, "Order of writing")."""
+    def _save(self, *, settled: bool = True) -> None:
+        """Write the open file, then the final lines (docs/journal.md, "Order of writing").
+
+        Not `settled` leaves the energy so far to the next save: the job may have ended already.
+        """
         now_ns = self.timeline.now_ns()
         self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
         if self.config.server:
             remember_server(self.journal.folder, self.config.server)
-        opened = self.devices.open_intervals() if self.devices else []
+        opened = self.devices.open_intervals() if self.devices and settled else []
         if self._disk_takes_lines and self.counts.due(now_ns):
             self.counts.flush(self.journal.put)
         if self.journal.thinned:

@@ -29,6 +29,7 @@ EDGES_J = 0.2 * POWER_W
 """Two edges, each up to one counter period of 0.1 s off where a loaded machine reads late."""
 GRAMWATT = [sys.executable, "-m", "gramwatt"]
 WAIT_S = 30.0
+SLOW_S = 1.0
 
 
 @pytest.fixture
@@ -146,6 +147,51 @@ def test_run_journals_the_energy_of_its_duration_and_the_end(environ: dict[str, 
     assert covered_once(intervals, 1.4)
     energy_j = sum(r.energy_j for r in intervals)
     assert energy_j == pytest.approx(POWER_W * seconds(intervals), abs=EDGES_J)
+
+
+def slow_meter(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The environment with an interpreter that takes SLOW_S longer to start a meter."""
+    text = "import sys, time\n"
+    text += f"'gramwatt.collectors.meter.main' in sys.orig_argv and time.sleep({SLOW_S})\n"
+    (tmp_path / "sitecustomize.py").write_text(text)
+    known = os.environ.get("PYTHONPATH")
+    return {**environ, "PYTHONPATH": f"{tmp_path}:{known}" if known else str(tmp_path)}
+
+
+def test_a_command_is_not_billed_the_time_that_its_meter_takes_to_start(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    launched = time.time()
+    command = [*GRAMWATT, "run", "--", "true"]
+    subprocess.run(command, env=slow_meter(environ, tmp_path), check=True, timeout=60)
+    found = records(environ)
+    (began,) = {r.started_at.timestamp() for r in found if isinstance(r, JobRecord)}
+    assert began > launched + SLOW_S
+    assert min(r.start.timestamp() for r in found if isinstance(r, IntervalRecord)) == began
+
+
+def test_a_block_that_ends_before_its_meter_reads_has_the_energy_of_its_own_time(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    body = "with track():\n    time.sleep(0.05)\n"
+    assert start_script(slow_meter(environ, tmp_path), body, tmp_path).wait(60) == 0
+    found = records(environ)
+    (began,) = {r.started_at for r in found if isinstance(r, JobRecord)}
+    (ended,) = {r.ended_at for r in found if isinstance(r, EndRecord)}
+    intervals = [r for r in found if isinstance(r, IntervalRecord)]
+    assert len({r.device_id for r in intervals}) == 3  # the board, processor and memory
+    assert {(r.start, r.end) for r in intervals} == {(began, ended)}
+    duration_s = (ended - began).total_seconds()
+    energy_j = sum(r.energy_j for r in gpu_intervals(found))
+    assert energy_j == pytest.approx(POWER_W * duration_s, rel=1e-4)
+
+
+def test_a_home_that_cannot_be_made_is_replaced(environ: dict[str, str], tmp_path: Path) -> None:
+    away = {**environ, "GRAMWATT_HOME": "/proc/home/ada", "TMPDIR": str(tmp_path)}
+    done = subprocess.run([*GRAMWATT, "run", "--", "true"], env=away, timeout=60)
+    assert done.returncode == 0
+    kept = {**environ, "GRAMWATT_HOME": str(tmp_path / f"gramwatt-{os.getuid()}")}
+    assert states(records(kept)) == [("completed", 0, None)]
 
 
 def test_sigterm_to_the_wrapper_reaches_the_command_and_the_job_is_closed(
