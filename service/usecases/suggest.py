@@ -90,7 +90,8 @@ def _repeats(service: Service, document: JobDoc) -> Quantity | None:
     starts = [at for at, head in found if json.loads(head)["name"] == document["name"]]
     if not starts:
         return None
-    days = (now_us - min(starts)) / DAY_US
+    # Whole days, as the source states them: the answer is the same all day.
+    days = round((now_us - min(starts)) / DAY_US)
     return runs_a_year(len(starts), days, f"{document['project']}/{document['name']}")
 
 
