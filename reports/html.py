@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from gramwatt.reports.charts import FAINT, FONT, INK, PALETTE, compiled, draw, patterns
-from gramwatt.reports.model import Block, Chart, Document, Heading
+from gramwatt.reports.model import MARK_LEGEND, Block, Chart, Document, Heading
 from gramwatt.reports.printable import cleaned
 
 POLICY = (
@@ -35,6 +35,7 @@ def render(document: Document, *, interactive: bool = False) -> str:
         sections=[(a, b.text) for a, b in anchors if isinstance(b, Heading) and b.level == 1],
         blocks=[(type(block).__name__, anchor, block) for anchor, block in anchors],
         draw=_picture,
+        legend=MARK_LEGEND,
         specification=_specification if interactive else None,
         patterns=Markup(_coloured(patterns())),  # noqa: S704
     )

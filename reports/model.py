@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+ESTIMATED_MARK = "≈"
+"""Before a figure that is estimated."""
+MARK_LEGEND = "≈ estimated: by a model or from typical values, not read from a meter."
 Align = Literal["left", "right"]
 Severity = Literal["warning", "info"]
 
@@ -47,7 +50,7 @@ class Formula:
 class Figure:
     """A headline figure: name, value, unit, range in the same unit, and kind or remark.
 
-    `lead` marks the main figures of the report, printed larger.
+    `lead` marks the main figures of the report, printed larger; an `estimated` one is marked.
     """
 
     label: str
@@ -56,6 +59,7 @@ class Figure:
     span: str = ""
     note: str = ""
     lead: bool = False
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A cell of two lines: a text and, smaller below it, its range or a detail."""
+    """A cell of two lines: a text and, smaller below it, its range or a detail.
+
+    A figure that is `estimated` has a mark before it.
+    """
 
     text: str
     below: str
+    estimated: bool = False
 
     def __str__(self) -> str:
         return f"{self.text} ({self.below})" if self.below else self.text
@@ -155,3 +163,17 @@ class Document:
     blocks: tuple[Block, ...]
     reference: str = ""
     lang: str = "en"
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether a figure has the mark of an estimate, so that the report explains it."""
+        return any(map(_has_estimates, self.blocks))
+
+
+def _has_estimates(block: Block) -> bool:
+    match block:
+        case Figures(items):
+            return any(item.estimated for item in items)
+        case Table(rows=rows) | Chart(data=Table(rows=rows)):
+            return any(isinstance(cell, Pair) and cell.estimated for row in rows for cell in row)
+    return False

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from gramwatt.reports.charts import draw, patterns
-from gramwatt.reports.model import Block, Cell, Chart, Document, Table
+from gramwatt.reports.model import ESTIMATED_MARK, Block, Cell, Chart, Document, Table
 from gramwatt.reports.printable import cleaned
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def _plain(document: Document) -> dict[str, Any]:
         "subtitle": document.subtitle,
         "date": document.date,
         "reference": document.reference,
+        "legend": f"{ESTIMATED_MARK} estimated" if document.has_estimates else "",
         "lang": document.lang,
         "blocks": [_block(block) for block in document.blocks],
     }
@@ -124,7 +125,9 @@ def _block(block: Block) -> dict[str, Any]:
 
 
 def _cell(cell: Cell) -> tuple[str, str]:
-    return (cell, "") if isinstance(cell, str) else (cell.text, cell.below)
+    if isinstance(cell, str):
+        return cell, ""
+    return f"{ESTIMATED_MARK} {cell.text}" if cell.estimated else cell.text, cell.below
 
 
 def _cut(table: Table) -> Table:

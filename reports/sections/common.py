@@ -33,7 +33,7 @@ from gramwatt.sci.base.document import (
 from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, text, value_text
 from gramwatt.sci.base.month_rows import SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 WARNING_CODES = {
     "zone-unknown",
@@ -87,7 +87,9 @@ def headline(
     printed = shown(figure)
     unit = printed.unit.replace("/", " per ", 1)
     span = f"range {printed.span}" if printed.span else "exact"
-    return Figure(label, printed.value, unit, span, note or figure["kind"], lead)
+    return Figure(
+        label, printed.value, unit, span, note or figure["kind"], lead, is_estimate(figure)
+    )
 
 
 def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
@@ -101,8 +103,9 @@ def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
 
 
 def cell(figure: QuantityDoc | None) -> Cell:
-    """A table cell: the value with its unit, the range below it."""
-    return Pair(value_text(figure), shown(figure).span if figure else "")
+    """A table cell: the value with its unit, marked if estimated, the range below it."""
+    span = shown(figure).span if figure else ""
+    return Pair(value_text(figure), span, is_estimate(figure))
 
 
 def job_cell(row: JobHead | PendingJobRow | ExcludedDoc | SavingDoc) -> Pair:

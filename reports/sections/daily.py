@@ -6,9 +6,10 @@ from calendar import monthrange
 from collections.abc import Sequence
 
 from gramwatt.reports.charts import columns, data_table, tip
-from gramwatt.reports.model import Block, Chart, Heading, Text
+from gramwatt.reports.model import Block, Cell, Chart, Heading, Text
+from gramwatt.reports.sections.common import cell
 from gramwatt.sci.base.document import DayDoc
-from gramwatt.sci.base.formatting import prefix, text
+from gramwatt.sci.base.formatting import prefix
 from gramwatt.sci.base.quantity import is_estimate
 
 MONTHS = (
@@ -69,13 +70,13 @@ def day_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
     return [heading, Chart(caption, alt, spec, table)]
 
 
-def _lines(days: Sequence[DayDoc]) -> list[tuple[str, ...]]:
+def _lines(days: Sequence[DayDoc]) -> list[tuple[Cell, ...]]:
     return [
         (
             day["day"],
-            text(day["energy_kwh"]),
-            text(day["operational_g"]),
-            text(day["embodied_g"]),
+            cell(day["energy_kwh"]),
+            cell(day["operational_g"]),
+            cell(day["embodied_g"]),
         )
         for day in days
     ]

@@ -84,6 +84,11 @@ class JobsQuery(Page, ProjectQuery):
     model_id: Name | None = Field(
         None, description="Only runs of this model; the answer then has their sums too."
     )
+    q: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")] | None = Field(
+        None,
+        description="Only jobs with this text, whatever its case, as part of their name, model or "
+        "a tag `key:value` (such as `user:`), or at the start of their id.",
+    )
     sort: Sort = Field(
         NEWEST_FIRST,
         description="The order; with `-` the largest first. Jobs whose figure is not known come "

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from flask import Flask, Response, g, render_template, request
 
+from gramwatt.reports.model import MARK_LEGEND
 from gramwatt.service.api import problems
 from gramwatt.service.api.access import Access, declare, whole_service
 from gramwatt.service.api.routing import Model, from_strings
@@ -67,6 +68,7 @@ def _about_the_reader() -> dict[str, object]:
     sees_all = caller is not None and caller.projects is None
     return {
         "reader": caller,
+        "legend": MARK_LEGEND,
         "sees_all": sees_all,
         "is_admin": sees_all and caller.may(ADMIN),
     }

@@ -1,8 +1,10 @@
-"""The list of jobs, one job's report within the site's frame, and two jobs side by side."""
+"""The list of jobs, one job's report within the site's frame, and runs of two versions compared."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from collections.abc import Collection, Sequence
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from flask import Flask, Response, render_template, request
@@ -10,9 +12,10 @@ from markupsafe import Markup
 from pydantic import Field
 
 from gramwatt.reports.html import POLICY
-from gramwatt.sci.analysis.compare import ComparisonDoc, compare
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
+from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.journal.records import ID_PATTERN, JOB_KINDS
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.jobs import JobsQuery
@@ -30,23 +33,19 @@ REPORT_POLICY = (
     "frame-ancestors 'none'"
 )
 OTHERS_SHOWN = 20
+SIDES: tuple[Literal["before"], Literal["after"]] = ("before", "after")
 COLUMNS = {"started_at": "Started", "duration": "Time", "energy": "Energy", "total": "CO2e"}
 """Columns that the list can be sorted by."""
-FILTERS = frozenset(JobsQuery.model_fields) - {"limit", "cursor"} | {"search"}
-JobId = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
-
-
-class ListQuery(JobsQuery):
-    """Filters, order and page of the list; `search` is part of a name, or begins an id."""
-
-    search: str | None = Field(None, min_length=1, max_length=200, pattern=r"^[^\x00]+$")
+FILTERS = frozenset(JobsQuery.model_fields) - {"limit", "cursor"}
+_ID = ID_PATTERN.pattern
+JobIds = Annotated[str, Field(max_length=8192, pattern=rf"^{_ID}([\s,]+{_ID})*$")]
 
 
 class CompareQuery(Strict):
-    """The two jobs, and in which unit of work."""
+    """The runs of both sides, each text one id or several, and in which unit of work."""
 
-    before: JobId | None = None
-    after: JobId | None = None
+    before: list[JobIds] = Field(default_factory=list, max_length=RUNS_MOST)
+    after: list[JobIds] = Field(default_factory=list, max_length=RUNS_MOST)
     unit: str | None = Field(None, max_length=64)
 
 
@@ -60,7 +59,7 @@ def install(app: Flask) -> None:
 
 def jobs() -> Response:
     """The list of jobs: filtered, sorted, searched, page by page."""
-    chosen = query(ListQuery)
+    chosen = query(JobsQuery)
     only = chosen.model_dump(exclude={"limit", "cursor", "tag"}) | {"tags": tuple(chosen.tag)}
     found, following = list_jobs(service(), PER_PAGE, chosen.cursor, **only)
     asked = {
@@ -77,7 +76,7 @@ def jobs() -> Response:
         chosen=chosen,
         asked=asked,
         is_filtered=bool(shown),
-        more_filters=bool(shown - {"search", "project", "state"}),
+        more_filters=bool(shown - {"q", "project", "state"}),
         next_cursor=following,
         is_first=chosen.cursor is None,
         some_run=any(summary.head["state"] == "running" for summary in found),
@@ -129,33 +128,40 @@ def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "
 
 
 def comparison() -> Response:
-    """Two jobs per unit of work: the ratio with its range, and which term moved the score."""
+    """Runs of two versions per unit of work: the ratio with its range, and what moved the score."""
     chosen = query(CompareQuery)
-    found: ComparisonDoc | None = None
-    refusal: str | None = None
-    sides = {}
-    for name in ("before", "after"):
-        job_id = getattr(chosen, name)
-        sides[name] = None if job_id is None else job_document(service(), job_id).document
+    sides = {name: _documents(getattr(chosen, name)) for name in SIDES}
     before, after = sides["before"], sides["after"]
-    if before is not None and after is not None:
+    found: RunsComparisonDoc | None = None
+    refusal: str | None = None
+    if before and after:
         try:
-            found = compare(before, after, chosen.unit or _first_unit(before))
+            found = compare_runs(before, after, chosen.unit or _first_unit(before[0]))
         except ScoreError as error:
             refusal = error.message
-    known = after or before
-    others = [] if known is None else _others(known["project"], chosen)
-    units = [row["unit"] for row in known["sci"]] if known is not None else []
+    known = [*after, *before]
+    ids: dict[str, list[str]] = {
+        name: [document["job_id"] for document in side] for name, side in sides.items()
+    }
+    asked = urlencode({**ids, "unit": [found["unit"]]} if found else ids, doseq=True)
     return page(
         "compare.html",
         chosen=chosen,
         sides=sides,
+        ids=ids,
+        asked=asked,
         found=found,
         refusal=refusal,
-        others=others,
-        units=units,
-        rows=_terms(before, after, found) if found and before and after else [],
+        others=_others(known[0]["project"], {d["job_id"] for d in known}) if known else [],
+        units=[row["unit"] for row in known[0]["sci"]] if known else [],
+        rows=_terms(before, after, found) if found else [],
     )
+
+
+def _documents(texts: Sequence[str]) -> list[JobDoc]:
+    """The job documents of a side, each once; at most one more than a side may have."""
+    ids = dict.fromkeys(job_id for text in texts for job_id in re.split(r"[\s,]+", text))
+    return [job_document(service(), job_id).document for job_id in list(ids)[: RUNS_MOST + 1]]
 
 
 def _first_unit(document: JobDoc) -> str:
@@ -163,24 +169,29 @@ def _first_unit(document: JobDoc) -> str:
     return next((row["unit"] for row in document["sci"]), "job")
 
 
-def _terms(before: JobDoc, after: JobDoc, found: ComparisonDoc) -> list[tuple[str, str, object]]:
-    """Each term of the comparison: its name in it, in words, and its figures on both sides."""
-    both = (before, after)
-    methods = [side["method"] for side in both]
+def _terms(
+    before: list[JobDoc], after: list[JobDoc], found: RunsComparisonDoc
+) -> list[tuple[str, str, list[QuantityDoc | float | None]]]:
+    """Each term of the comparison: its name in it, in words, and its figure on both sides.
+
+    A side of several runs has none: its runs are listed.
+    """
+    both = [side[0] if len(side) == 1 else None for side in (before, after)]
+    methods = [side["method"] if side else None for side in both]
     return [
-        ("energy", "Energy, E", [side["energy_kwh"] for side in both]),
-        ("intensity", "Grid intensity, I", [method["intensity_g_per_kwh"] for method in methods]),
-        ("pue", "PUE", [method["pue"] for method in methods]),
-        ("embodied", "Embodied carbon, M", [side["embodied_g"] for side in both]),
-        ("units", f"Work, R [{found['unit']}]", [found[s]["count"] for s in ("before", "after")]),
+        ("energy", "Energy, E", [side["energy_kwh"] if side else None for side in both]),
+        (
+            "intensity",
+            "Grid intensity, I",
+            [m["intensity_g_per_kwh"] if m else None for m in methods],
+        ),
+        ("pue", "PUE", [m["pue"] if m else None for m in methods]),
+        ("embodied", "Embodied carbon, M", [side["embodied_g"] if side else None for side in both]),
+        ("units", f"Work, R [{found['unit']}]", [found[s]["count"] for s in SIDES]),
     ]
 
 
-def _others(project: str, chosen: CompareQuery) -> list[object]:
+def _others(project: str, named: Collection[str]) -> list[JobHead]:
     rows, _ = list_jobs(service(), OTHERS_SHOWN, None, project=project)
-    return [
-        row.head
-        for row in rows
-        if row.head["job_id"] not in (chosen.before, chosen.after)
-        and row.head["state"] != "running"
-    ]
+    heads = [row.head for row in rows]
+    return [h for h in heads if h["job_id"] not in named and h["state"] != "running"]

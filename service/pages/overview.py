@@ -10,6 +10,7 @@ from flask import Flask, Response
 from pydantic import Field
 
 from gramwatt.sci.analysis.month import previous_month
+from gramwatt.sci.base.quantity import is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import Page, ProjectQuery, caller, service
@@ -41,12 +42,13 @@ class OverviewQuery(ProjectQuery):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where a bar ends, its range and its budget, in percent of the longest."""
+    """Where a bar ends, its range and its budget, in percent of the longest; if it is estimated."""
 
     value: float
     low: float
     high: float
     limit: float | None = None
+    estimated: bool = False
 
 
 def install(app: Flask) -> None:
@@ -140,4 +142,5 @@ def _shape(bar: Bar, limit: float | None, scale: float) -> Shape | None:
         return None
     total = bar.total_g or {"value": 0.0, "low": 0.0, "high": 0.0}
     value, low, high = (round(max(0.0, total[end]) * scale, 2) for end in ("value", "low", "high"))
-    return Shape(value, low, high, None if limit is None else round(limit * scale, 2))
+    end = None if limit is None else round(limit * scale, 2)
+    return Shape(value, low, high, end, is_estimate(bar.total_g))

@@ -21,7 +21,7 @@ from gramwatt.sci.base.formatting import (
     span_text,
     value_text,
 )
-from gramwatt.sci.base.quantity import QuantityDoc, is_change
+from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.service.tasks.table import period
 
@@ -114,6 +114,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "kilograms": kilograms,
     "grams": grams,
     "is_reliable": is_reliable,
+    "is_estimate": is_estimate,
     "effect": effect,
     "address": address,
 }

@@ -244,7 +244,7 @@ def test_keys_go_through_the_list_in_reading_order(page):
         order.append(page.evaluate(FOCUSED))
     assert order == [
         *("Skip to content", "gramwatt", *NAVIGATION),
-        *("search", "project", "state", "Show", "More filters", "Table of jobs"),
+        *("q", "project", "state", "Show", "More filters", "Table of jobs"),
         *("Started", "Time", "Energy", "CO2e"),
     ]
     page.keyboard.press("Tab")

@@ -52,7 +52,8 @@ def trend_chart(document: MonthDoc) -> list[Block]:
     caption += ", a dashed line is a change of method" if breaks else ""
     lines = [(row["month"], text(row["total_g"])) for row in rows]
     alt = "Columns of carbon by month: " + "; ".join(f"{m}: {words}" for m, words in lines) + "."
-    table = data_table(caption, ("Month", "Carbon"), lines)
+    marked = [(row["month"], cell(row["total_g"])) for row in rows]
+    table = data_table(caption, ("Month", "Carbon"), marked)
     return [Chart(caption, alt, spec, table)]
 
 

@@ -9,7 +9,6 @@ from gramwatt.service.store.models import MonthSum
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.lists import list_jobs
 from gramwatt.service.usecases.misquoted import misquoted
 from gramwatt.service.usecases.month import month_report, stored_months
 from gramwatt.service.usecases.operation.settings import effective_settings
@@ -139,14 +138,20 @@ def test_a_reader_sees_no_keys_and_no_settings(two, client):
     assert client.post("/keys/new", data=given, headers=reader).status_code == 403
 
 
-def test_search_finds_part_of_a_name_or_the_start_of_an_id(light):
-    add(light, "run-1", name="ResNet 100%")
-    add(light, "run-2", name="resnext")
+def test_search_finds_part_of_a_name_model_or_tag_or_the_start_of_an_id(light, client):
+    add(light, "run-1", name="ResNet 100%", tags={"user": "Ada", "team": "vision"})
+    add(light, "run-2", name="resnext", model_id="org/Digits")
     add(light, "other", name="run-1 again")
 
     def found(text, **only):
-        rows, _ = list_jobs(light, 10, None, search=text, **only)
-        return {row.head["job_id"] for row in rows}
+        answer = client.get("/v1/jobs", query_string={"q": text, **only})
+        assert answer.status_code == 200
+        return {row["job_id"] for row in answer.get_json()["jobs"]}
+
+    assert found("ada") == found("user:ADA") == found("visi") == {"run-1"}
+    assert found("ORG/dig") == {"run-2"}
+    # Neither what a label is of nor hardware and zones are searched.
+    assert found("tag") == found("nvidia") == found("zone:") == set()
 
     assert found("resn") == {"run-1", "run-2"}
     assert found("run-1") == {"run-1", "other"}
@@ -164,9 +169,9 @@ def test_the_list_sorts_by_its_columns_and_keeps_the_filters(light, client):
 
     assert order("/jobs?sort=-energy") == ["job-1", "job-2", "job-0"]
     assert order("/jobs?sort=energy") == ["job-0", "job-2", "job-1"]
-    text = page(client, "/jobs?sort=-energy&search=n&tag=")
+    text = page(client, "/jobs?sort=-energy&q=n&tag=")
     assert 'aria-sort="descending"' in text
-    assert re.search(r'href="/jobs\?(sort=energy&amp;search=n|search=n&amp;sort=energy)"', text)
+    assert re.search(r'href="/jobs\?(sort=energy&amp;q=n|q=n&amp;sort=energy)"', text)
 
 
 def test_two_jobs_are_compared_per_unit_or_refused(two, client):
@@ -178,6 +183,31 @@ def test_two_jobs_are_compared_per_unit_or_refused(two, client):
     assert "the way PUE is known" in text
     assert "No reliable difference" not in text
     assert "&lt;b&gt;" in page(client, "/compare?before=job-A&after=job-B&unit=<b>")
+
+
+def test_several_runs_a_side_are_compared_with_how_far_they_lie_apart(light, client):
+    for number, power_w in enumerate((590, 600, 610, 290, 300, 310)):
+        add(light, f"run-{number}", project="A", power_w=float(power_w))
+    repeated = page(
+        client, "/compare?before=run-0&before=run-1&before=run-2&after=run-3+run-4,run-5"
+    )
+    typed = page(client, "/compare?before=run-0,run-1+run-2&after=run-3&after=run-4+run-5")
+    assert repeated == typed
+    rows = re.findall(r'href="/jobs/(run-\d)">.*?<td>(before|after)</td>', repeated, re.DOTALL)
+    assert rows == [(f"run-{n}", "before" if n < 3 else "after") for n in range(6)]
+    assert ("bootstrap of whole runs" in repeated, "With one run a side" in repeated) == (
+        True,
+        False,
+    )
+    # 10 images a minute for 3 minutes are 30 a run, and 90 a side.
+    assert repeated.count('<td class="number">30</td>') == 6
+    assert repeated.count('<td class="number">90</td>') == 2
+    assert '<p class="verdict lower"><strong>Lower.</strong>' in repeated
+    both = page(client, "/compare?before=run-0&after=run-0")
+    assert "is named twice" in both
+    # Without a second side, the others of the project can be ticked.
+    one = page(client, "/compare?after=run-5")
+    assert len(re.findall(r'type="checkbox" name="before"', one)) == 5
 
 
 def test_the_planner_answers_a_form_and_says_what_is_wrong(light, client):
