@@ -24,16 +24,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.journal.merge import merge
+from benchmarks.clones import Clone, copy_jobs
 from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
@@ -43,30 +40,23 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     encode,
 )
-from gramwatt.sci.score.context import annual_context
-from gramwatt.sci.score.score import score
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.rollups.part import parts_of
 from gramwatt.service.store import models
-from gramwatt.service.store.documents import head_text, split_job
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.ingest import ingest
 
 FIRST = datetime(2025, 6, 1, tzinfo=UTC)
 MONTH = "2026-06"
 INTERVALS = 20
 TEMPLATES = 60
-PORTION = 2_000
 P99_MS = 100.0
 PAGE_MS = 300.0
 MONTH_S, MONTH_MB = 2.0, 300.0
+KINDS = ("training", "training", "fine-tuning")
 ZONES = ("DE", "FR", "US-CAL-CISO", "SE")
-TABLES = ("Job", "Writer", "Statement", "Device", "Interval", "Count", "Score", "JobMonth")
-"""What a scored job has rows in, parents first."""
-Row = dict[str, Any]
 
 
 def records(number: int, start: datetime) -> list[AnyRecord]:
@@ -75,7 +65,8 @@ def records(number: int, start: datetime) -> list[AnyRecord]:
     who: dict[str, Any] = {"job_id": f"T{number:09d}", "node": "n-1", "writer": "w-1"}
     step = timedelta(minutes=5)
     about: dict[str, Any] = {"project": f"project-{number % 20}", "zone": draw.choice(ZONES)}
-    about |= {"model_id": f"model-{number % 30}", "units": ("token",), "kind": "training"}
+    about |= {"model_id": f"model-{number % 30}", "units": ("token",), "name": f"run-{number % 12}"}
+    about |= {"kind": draw.choice(KINDS), "tags": {"team": f"team-{number % 7}", "user": "ada"}}
     found: list[AnyRecord] = [
         JobRecord(**who, seq=1, started_at=start, role="command", pue=1.2, **about),
         DeviceRecord(
@@ -106,130 +97,47 @@ def records(number: int, start: datetime) -> list[AnyRecord]:
     return [*found, EndRecord(**who, seq=31, ended_at=end, state=state)]
 
 
-class Template:
-    """One scored job, whose rows are those of many after changing what is each one's own."""
-
-    def __init__(self, number: int, start: datetime, catalog: Any) -> None:
-        self.records = records(number, start)
-        document: JobDoc = score(merge(self.records), annual_context(catalog, None))
-        self.document = document
-        self.start_us = to_us(start)
-        self.name = document["job_id"]
-        self.head, (self.doc, self.series) = head_text(document), split_job(document)
-        self.parts = parts_of(document)
-
-    def rows(self, key: int, shift_us: int) -> Iterator[tuple[str, Row]]:
-        """Every row of one job, with the table's model."""
-        name, document = f"J{key:09d}", self.document
-        start_us = self.start_us + shift_us
-        job = {"id": key, "job_id": name, "project": document["project"], "grade": "B"}
-        job |= {"model_id": document["model_id"], "state": document["state"], "notices": 2}
-        job |= {"started_us": start_us, "heard_us": start_us, "silent_us": None, "version": 1}
-        job |= {"scored_version": 1, "revision": 1, "summed_revision": 1}
-        yield "Job", {**job, "head": self.head.replace(self.name, name)}
-        writer = {"job": key, "node": "n-1", "writer": "w-1", "contiguous": 31, "beyond": "[]"}
-        yield "Writer", {"id": key, **writer}
-        yield "Device", {"id": key, "job": key, "node": "n-1", "device_id": "GPU-1"}
-        for record in self.records:
-            yield from _line(record, key, name, shift_us, self.name)
-        versions = {"engine_version": "1", "catalog_version": "1", "conformance": "conforming"}
-        made = {"id": key, "job": key, "revision": 1, "made_us": start_us, "reason": "ended"}
-        texts = {"doc": self.doc.replace(self.name, name), "series": self.series}
-        yield "Score", {**made, **versions, **texts}
-        for month, part in self.parts.items():
-            row = {"month": month, "job": key, "project": document["project"], "job_id": name}
-            row |= {"started_us": start_us, "use": part.use, "texts": part.texts}
-            yield "JobMonth", {**row, "numbers": _own(part.numbers, key)}
-
-
-def _line(
-    record: AnyRecord, key: int, name: str, shift_us: int, old: str
-) -> Iterator[tuple[str, Row]]:
-    if isinstance(record, IntervalRecord):
-        more: Row = dict.fromkeys(
-            ("utilisation_mean", "utilisation_max", "memory_peak_b", "power_max_w", "profile")
-        )
-        span = {"start_us": to_us(record.start), "end_us": to_us(record.end)}
-        span = {field: moment + shift_us for field, moment in span.items()}
-        read = {"seq": record.seq, "writer": "w-1", "energy_j": record.energy_j}
-        yield "Interval", {"device": key, **span, **read, "kind": "measured", **more}
-    elif isinstance(record, CountRecord):
-        row = {"writer": key, "seq": record.seq, "at_us": to_us(record.at) + shift_us}
-        yield "Count", {**row, "unit": "token", "amount": record.amount, "phase": None}
-    else:
-        line = encode(record).replace(old, name)
-        yield "Statement", {"writer": key, "seq": record.seq, "line": line}
-
-
-def _own(numbers: bytes, key: int) -> bytes:
-    """The part with other names for the inputs that are the job's own: its hours of the grid."""
-    words = np.frombuffer(numbers, dtype=np.int64).copy()
-    floats = words.view(np.float64)
-    effects = int(floats[2])
-    names = words[len(words) - 2 * effects :].reshape(-1, 2)
-    names[names[:, 0] != names[:, 1], 0] += key
-    return words.tobytes()
+def ingested(service: Service, number: int, start: datetime) -> str:
+    """The id of a job that the product has taken in and scored."""
+    found = records(number, start)
+    lines = [encode(record).encode() for record in found]
+    answer = ingest(service, found[0].job_id, lines)
+    assert not answer["rejected"], answer
+    return found[0].job_id
 
 
 def fill(service: Service, jobs: int, month_jobs: int) -> None:
     """Store that many jobs over twelve months, and that many more in the last of them."""
-    catalog = load_catalog()
     last = datetime.fromisoformat(f"{MONTH}-01T00:00:00+00:00")
     spread = [FIRST + timedelta(days=360 * n / TEMPLATES, hours=n) for n in range(TEMPLATES)]
     close = [last + timedelta(days=28 * n / TEMPLATES, hours=n % 20) for n in range(TEMPLATES)]
-    groups = [
-        [Template(n, start, catalog) for n, start in enumerate(starts)]
-        for starts in (spread, close)
+    spread, close = spread[:jobs], close[:month_jobs]
+    originals = [
+        [ingested(service, first + n, start) for n, start in enumerate(starts)]
+        for first, starts in ((0, spread), (TEMPLATES, close))
     ]
-    keys = iter(range(1, jobs + month_jobs + 1))
-    wanted = [groups[0][n % TEMPLATES] for n in range(jobs)]
-    wanted += [groups[1][n % TEMPLATES] for n in range(month_jobs)]
-    templates = iter(wanted)
     draw = random.Random(1)
-    while portion := list(zip(islice(templates, PORTION), keys, strict=False)):
-        tables: dict[str, list[Row]] = {name: [] for name in TABLES}
-        for template, key in portion:
-            for table, row in template.rows(key, draw.randrange(600_000_000)):
-                tables[table].append(row)
-        insert(service, tables)
-    months = sorted({m for group in groups for t in group for m in t.parts})
-    projects = ["", *(f"project-{n}" for n in range(20))]
-    with service.store.write() as session:
-        for month in months:
-            session.add_all(
-                models.MonthVersion(month=month, project=name, version=1) for name in projects
-            )
+
+    def clones() -> Iterator[Clone]:
+        first = 1 + 2 * TEMPLATES
+        for group, wanted in zip(originals, (jobs, month_jobs), strict=True):
+            for key in range(first, first + wanted - len(group)):
+                shift_us = draw.randrange(600_000_000)
+                yield Clone(key, f"J{key:09d}", group[key % len(group)], shift_us)
+            first += wanted - len(group)
+
+    copy_jobs(service.store, clones())
 
 
-def insert(service: Service, tables: dict[str, list[Row]]) -> None:
-    """Insert rows by table: COPY on PostgreSQL, else executemany."""
-    with service.store.engine.connect() as connection:
-        raw: Any = connection.connection.driver_connection
-        if service.store.is_sqlite:
-            raw.execute("BEGIN")
-        for name, rows in tables.items():
-            table = getattr(models, name).__tablename__
-            columns = list(rows[0])
-            named = ", ".join(f'"{column}"' for column in columns)
-            if service.store.is_sqlite:
-                marks = ", ".join("?" * len(columns))
-                values = [tuple(row.values()) for row in rows]
-                raw.executemany(f"INSERT INTO {table} ({named}) VALUES ({marks})", values)
-                continue
-            with raw.cursor() as cursor, cursor.copy(f"COPY {table} ({named}) FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(tuple(row.values()))
-        raw.execute("COMMIT") if service.store.is_sqlite else raw.commit()
-
-
-def p99_ms(ask: Callable[[int], None], times: int) -> float:
-    """The slowest but one in a hundred of so many requests [ms]."""
+def timed_ms(ask: Callable[[int], None], times: int) -> tuple[float, float]:
+    """The median, and the slowest but one in a hundred, of so many requests [ms]."""
     wall = []
     for number in range(times):
         before = time.perf_counter()
         ask(number)
         wall.append(1e3 * (time.perf_counter() - before))
-    return float(np.percentile(wall, 99))
+    median, slow = np.percentile(wall, [50, 99])
+    return float(median), float(slow)
 
 
 def opened(url: str, home: Path) -> Service:
@@ -250,27 +158,71 @@ def asker(service: Service, name: str) -> Callable[[str], Any]:
     return ask
 
 
-def measured(service: Service, jobs: int, times: int) -> list[tuple[str, float, float, str]]:
-    """Requests of every kind: what, the figure, its limit and its unit."""
+Measured = list[tuple[str, float, float, str]]
+"""What was measured, the figure, its limit and its unit."""
+LISTS = {
+    "list of jobs": "",
+    "jobs of a project": "project=project-{n}",
+    "jobs of a state": "state=failed",
+    "jobs of a kind": "kind=fine-tuning",
+    "jobs of a name": "name=run-{n}",
+    "jobs of a model": "model_id=model-{n}",
+    "jobs of a tag": "tag=team:team-{m}",
+    "jobs of a user": "user=ada",
+    "jobs of hardware": "hardware=nvidia-h100-sxm5-80",
+    "jobs of a zone": "zone=FR",
+    "jobs of a month": "since=2026-03-01&until=2026-04-01",
+    "jobs of a project and a state": "project=project-{n}&state=killed",
+    "jobs of a zone and a tag": "zone=SE&tag=team:team-{m}",
+    "jobs by a part of the name": "search=run-1",
+    "jobs by the beginning of the id": "search=J0000{n}",
+    "most carbon": "sort=-total",
+    "most carbon of a project": "sort=-total&project=project-{n}",
+    "longest of a tag": "sort=-duration&tag=team:team-{m}",
+    "first ended": "sort=ended_at",
+    "jobs of no project": "project=nobody",
+    "jobs of a tag that no job has": "tag=team:nobody",
+}
+"""Lists of jobs by their query; each is also asked for its second page."""
+
+
+def measured(service: Service, jobs: int, times: int) -> Measured:
+    """Requests of every kind, the slowest of a hundred and, without a limit, the median."""
     ask = asker(service, "scale")
     draw = random.Random(2)
     asked: dict[str, Callable[[int], None]] = {
-        "list of jobs": lambda n: ask("/v1/jobs?limit=50"),
-        "jobs of a project": lambda n: ask(f"/v1/jobs?limit=50&project=project-{n % 20}"),
-        "jobs of a state": lambda n: ask("/v1/jobs?limit=50&state=failed"),
-        "job report, JSON": lambda n: ask(f"/v1/jobs/J{draw.randint(1, jobs):09d}/report.json"),
+        "job report, JSON": lambda n: ask(
+            f"/v1/jobs/J{draw.randint(2 * TEMPLATES + 1, jobs):09d}/report.json"
+        ),
         "month, nothing changed": lambda n: ask(f"/v1/reports/monthly/{MONTH}.json"),
         "project's month": lambda n: ask(f"/v1/reports/monthly/{MONTH}.json?project=project-1"),
     }
-    rows = []
+    for name, query in LISTS.items():
+        asked[name] = lambda n, query=query: ask(_list(query, n))
+        following = ask(_list(query, 0)).get("next_cursor")
+        if following:
+            deep = f"{_list(query, 0)}&cursor={following}"
+            asked[f"{name}, page 2"] = lambda n, deep=deep: ask(deep)
+    return _rows(asked, 5, times, P99_MS)
+
+
+def _list(query: str, number: int) -> str:
+    return f"/v1/jobs?limit=50&{query.format(n=number % 10, m=number % 7)}"
+
+
+def _rows(
+    asked: dict[str, Callable[[int], None]], before: int, times: int, limit: float
+) -> Measured:
+    rows: Measured = []
     for name, one in asked.items():
-        for number in range(20):
+        for number in range(before):
             one(number)
-        rows.append((f"{name}, p99", p99_ms(one, times), P99_MS, "ms"))
+        median, slow = timed_ms(one, times)
+        rows += [(f"{name}, p50", median, limit, "ms"), (f"{name}, p99", slow, limit, "ms")]
     return rows
 
 
-def pages(service: Service, times: int) -> list[tuple[str, float, float, str]]:
+def pages(service: Service, times: int) -> Measured:
     """Pages of the site, as `measured`; the first also while jobs of its month are scored."""
     ask = asker(service, "scale-pages")
 
@@ -293,11 +245,7 @@ def pages(service: Service, times: int) -> list[tuple[str, float, float, str]]:
         "page of projects": lambda n: ask("/projects"),
         "page of models": lambda n: ask("/models"),
     }
-    rows = []
-    for name, one in asked.items():
-        one(0)
-        rows.append((f"{name}, p99", p99_ms(one, max(20, times // 4)), PAGE_MS, "ms"))
-    return rows
+    return _rows(asked, 1, max(20, times // 4), PAGE_MS)
 
 
 def cold_month(url: str, home: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,7 @@ class Parts:
     `trait` is the number of each job's texts in `traits`; `grams` is its whole total, 0 where it is
     not `known`. `days` have a part of a job. Of the figures: `job`, `day` (as in `part`), `term`
     and the number of the `label`. `names` are those of the inputs that uncertainties number.
+    `totals` are sums that were made (`totals.by_job`).
     """
 
     keys: list[int]
@@ -105,6 +106,14 @@ class Parts:
     labels: list[tuple[str, str]]
     units: list[str]
     keys_of_quality: list[tuple[str, str]]
+    totals: dict[Any, Any] = field(default_factory=dict)
+
+    def whole_rows(self, term: int) -> Ints:
+        """The row of each job's figure of the month in a term; -1 where it is not known."""
+        rows = np.flatnonzero((self.term == term) & (self.day <= 0))
+        found = np.full(len(self.keys), -1)
+        found[self.job[rows]] = rows
+        return found
 
 
 def grouped(
@@ -121,10 +130,8 @@ def grouped(
 
 def values(parts: Parts, term: int) -> Floats:
     """A term of each job in the month; NaN where it is not known."""
-    found = np.full(len(parts.keys), np.nan)
-    rows = np.flatnonzero((parts.term == term) & (parts.day <= 0))
-    found[parts.job[rows]] = parts.figures.value[rows]
-    return found
+    rows = parts.whole_rows(term)
+    return np.where(rows >= 0, np.append(parts.figures.value, np.nan)[rows], np.nan)
 
 
 class _Texts:
@@ -236,11 +243,49 @@ def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> di
         at = at + sizes[:, number] * width
     del found["interplay of"]
     of = found.pop("effects of")[:, -1] - uncertain
-    found["sizes"] = np.bincount(of, minlength=len(found["interplay"])).astype(np.int32)
     inputs = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
+    own = np.bincount(of, minlength=len(found["interplay"]))
+    found["mark"] = _marks(of, inputs[:, 0], found["effects"], found["interplay"])
+    kept, place = _distinct(found["mark"])
+    found["figures of"][:, -1] = place[found["figures of"][:, -1] - uncertain] + uncertain
+    at = spans((np.cumsum(own) - own)[kept], own[kept])
+    found["effects"], inputs = found["effects"][at], inputs[at]
+    found["mark"], found["interplay"] = found["mark"][kept], found["interplay"][kept]
+    found["sizes"] = own[kept].astype(np.int32)
     _, met, place = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
     found["names"], found["names of"] = inputs[met], (place + names).astype(np.int32)
     return found
+
+
+def _marks(of: Ints, names: Ints, effects: Floats, interplay: Floats) -> Ints:
+    """A number for each uncertainty, out of its names, effects and interplay.
+
+    `of` are the uncertainties that the entries belong to. Others have other numbers, but for one
+    pair in 10^19, as of names.
+    """
+    entry = names.view(np.uint64).copy()
+    for column in effects.T:
+        entry = _mixed(entry, column)
+    found = np.zeros(len(interplay), dtype=np.uint64)
+    np.add.at(found, of, entry)
+    for column in interplay.T:
+        found = _mixed(found, column)
+    return found.view(np.int64)
+
+
+def _mixed(numbers: NDArray[np.uint64], column: Floats) -> NDArray[np.uint64]:
+    """These numbers with those of a column mixed in (the finaliser of SplitMix64)."""
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15) + np.ascontiguousarray(column).view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def _distinct(marks: Ints) -> tuple[Ints, Ints]:
+    """The first of each of these numbers, and of each number its place among those."""
+    _, first, place = np.unique(marks, return_index=True, return_inverse=True)
+    return first, place
 
 
 def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> Parts:
@@ -254,6 +299,9 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
     sizes = tables.pop("sizes").astype(np.int64)
     effects, figures, keys = (tables.pop(name) for name in ("effects", "figures", "figures of"))
     job = rank[keys[:, 0]]
+    kept, uncertain = _distinct(tables.pop("mark"))
+    at = spans((np.cumsum(sizes) - sizes)[kept], sizes[kept])
+    sizes = sizes[kept]
     flags = head[:, [_ENDED, _KNOWN, _DAYS]].astype(np.int64)
     return Parts(
         keys=[who.keys[n] for n in order],
@@ -268,14 +316,14 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
         day=keys[:, 1],
         term=keys[:, 2],
         label=texts.mapped(0, trait[job], keys[:, 3]),
-        figures=Figures(figures[:, 0], figures[:, 1], figures[:, 2], keys[:, 4]),
+        figures=Figures(figures[:, 0], figures[:, 1], figures[:, 2], uncertain[keys[:, 4]]),
         uncertain=Uncertainties(
             firsts=np.cumsum(sizes) - sizes,
             sizes=sizes,
-            names=number.astype(np.int32)[tables.pop("names of")],
-            low=effects[:, 0],
-            high=effects[:, 1],
-            interplay=tables["interplay"],
+            names=number.astype(np.int32)[tables.pop("names of")[at]],
+            low=effects[at, 0],
+            high=effects[at, 1],
+            interplay=tables["interplay"][kept],
         ),
         names=Names(names, bases),
         counts=_numbered(tables, "counts", rank, texts, trait),

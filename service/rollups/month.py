@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,22 @@ from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.service.rollups.accounts import Accounts
 from gramwatt.service.rollups.arrays import grouped, read_parts, values
 from gramwatt.service.rollups.part import BLOCKS, PartRow
-from gramwatt.service.rollups.split import split
-from gramwatt.service.rollups.sums import Floats, Ints, by
-from gramwatt.service.rollups.totals import Totals, by_day, by_job, change
+from gramwatt.service.rollups.split import Side, side, split
+from gramwatt.service.rollups.sums import Floats, Ints, by, spans
+from gramwatt.service.rollups.totals import Sums, Totals, by_day, by_job, change
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 _WEIGHTS = {"energy": 0, "intensity": 0, "embodied": 2}
 """The term whose value weights each block of the quality of a job's data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a month's document needs of the month before, without its parts."""
+
+    totals: MonthTotals | None
+    terms: Mapping[str, Sums]
+    side: Side
 
 
 class MonthSums:
@@ -38,12 +48,21 @@ class MonthSums:
         self._jobs = np.arange(len(parts.keys))
         self._whole = by_job(parts, self._jobs, np.zeros_like(self._jobs), 1)
 
-    def fields(self, before: MonthSums) -> dict[str, Any]:
+    def earlier(self) -> Earlier:
+        """What the document of the month after needs of this one."""
+        return Earlier(self.totals() if self.last() else None, self._terms(), side(self._parts))
+
+    def brief(self) -> dict[str, Any]:
+        """The fields of the month that a trend of months shows."""
+        quality = {"grade": self._quality()["grade"]}
+        return {"totals": self.totals(), "methods": self.methods(), "data_quality": quality}
+
+    def fields(self, before: Earlier) -> dict[str, Any]:
         """Fields of `MonthDoc`, beside the month before."""
         changes = {term: self._change(before, term) for term in TERMS}
         return {
             "totals": self.totals(),
-            "previous": before.totals() if before.last() else None,
+            "previous": before.totals,
             "changes": changes,
             "change_parts": self._change_parts(before),
             **Accounts(self._parts, self._whole).fields(),
@@ -92,14 +111,17 @@ class MonthSums:
         """The key of the job that started last; none where there is no job."""
         return self._parts.keys[-1:]
 
-    def _change_parts(self, before: MonthSums) -> ChangeDoc | None:
+    def _change_parts(self, before: Earlier) -> ChangeDoc | None:
         """None where the total of either month is not known: unknown is not zero."""
-        totals = [sums._whole.total_g.quantity(0) for sums in (self, before)]
-        return split(self._parts, before._parts) if all(totals) else None
+        known = [of["total_g"].quantity(0) for of in (self._terms(), before.terms)]
+        return split(side(self._parts), before.side) if all(known) else None
 
-    def _change(self, before: MonthSums, term: str) -> QuantityDoc | None:
-        found = change(self._whole, before._whole, term)
+    def _change(self, before: Earlier, term: str) -> QuantityDoc | None:
+        found = change(self._terms()[term], before.terms[term])
         return doc(found.sourced("this month over the month before") if found else None)
+
+    def _terms(self) -> dict[str, Sums]:
+        return {term: getattr(self._whole, term) for term in TERMS}
 
     def _by_trait(self, value: Callable[[dict[str, Any]], Any]) -> Ints:
         return np.array([value(trait) for trait in self._parts.traits], np.int64)
@@ -155,8 +177,10 @@ class MonthSums:
         rows = sorted({row for named in of_trait for row in named})
         number = {row: n for n, row in enumerate(rows)}
         cells = [[number[row] for row in named] for named in of_trait]
-        job = np.repeat(self._jobs, [len(cells[t]) for t in parts.trait])
-        cell = np.array([n for t in parts.trait for n in cells[t]], np.int64)
+        flat = np.array([n for of_one in cells for n in of_one], np.int64)
+        sizes = np.array([len(of_one) for of_one in cells], np.int64)
+        job = np.repeat(self._jobs, sizes[parts.trait])
+        cell = flat[spans((np.cumsum(sizes) - sizes)[parts.trait], sizes[parts.trait])]
         known = parts.known[job] == 1
         energy = by_job(parts, job, cell, len(rows)).energy_kwh
         total_g = by_job(parts, job[known], cell[known], len(rows)).total_g

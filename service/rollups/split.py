@@ -9,7 +9,6 @@ that of the method, and stand under it. Work of one month alone is volume.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,29 +30,44 @@ Work = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """A month by work: R, E, O and M in columns, its sums, and the methods of its scores."""
 
-    parts: Parts
+    works: Sequence[Work]
     amounts: Floats
     terms: Sequence[Sums]
-    present: NDArray[np.bool_]
     methods: Sequence[set[Any]]
 
 
-def split(now: Parts, before: Parts) -> ChangeDoc:
+def side(parts: Parts) -> Side:
+    """What the change of a month needs of its parts."""
+    works = sorted({_work(trait) for trait in parts.traits})
+    number = {work: n for n, work in enumerate(works)}
+    of_trait = np.array([number[_work(trait)] for trait in parts.traits], np.int64)
+    jobs = np.arange(len(parts.keys))
+    totals = by_job(parts, jobs, of_trait[parts.trait] if len(jobs) else jobs, len(works))
+    amounts = [
+        _counted(parts, of_trait, works),
+        *(np.nan_to_num(t.figures.value) for t in totals.terms),
+    ]
+    methods: list[set[Any]] = [set() for _ in works]
+    for n, trait in zip(of_trait, parts.traits, strict=True):
+        methods[n].add(tuple(trait["method"]))
+    return Side(works, np.column_stack(amounts), totals.terms, methods)
+
+
+def split(now: Side, before: Side) -> ChangeDoc:
     """The change and its effects; those of an empty month are all volume."""
-    works = sorted({_work(trait) for parts in (now, before) for trait in parts.traits})
-    sides = [_side(parts, works) for parts in (before, now)]
-    figures = np.concatenate([side.amounts for side in sides], axis=1)
-    both = sides[0].present & sides[1].present
-    other_method = np.array(
-        [bool(one ^ other) for one, other in zip(sides[0].methods, sides[1].methods, strict=True)],
-        dtype=bool,
-    )
+    works = sorted({*now.works, *before.works})
+    sides = before, now
+    amounts, methods = zip(*(_among(side, works) for side in sides), strict=True)
+    pairs = list(zip(*methods, strict=True))
+    both = np.array([bool(one and other) for one, other in pairs], dtype=bool)
+    other_method = np.array([bool(one ^ other) for one, other in pairs], dtype=bool)
+    figures = np.concatenate(amounts, axis=1)
     changed = both & other_method
     values = _effects(figures, both, changed).sum(axis=0)
-    down, up = _spread(sides, figures, both, changed)
+    down, up = _spread(sides, works, figures, both, changed)
     kind = weakest(
         label[0] for side in sides for term in side.terms for label in term.labels if label
     )
@@ -73,22 +87,11 @@ def _work(trait: dict[str, Any]) -> Work:
     return trait["project"], (trait["scored"] or ["job"])[0]
 
 
-def _side(parts: Parts, works: Sequence[Work]) -> _Side:
-    number = {work: n for n, work in enumerate(works)}
-    of_trait = np.array([number[_work(trait)] for trait in parts.traits], np.int64)
-    jobs = np.arange(len(parts.keys))
-    cell = of_trait[parts.trait] if len(jobs) else jobs
-    totals = by_job(parts, jobs, cell, len(works))
-    amounts = [
-        _counted(parts, of_trait, works),
-        *(np.nan_to_num(t.figures.value) for t in totals.terms),
-    ]
-    methods: dict[int, set[Any]] = defaultdict(set)
-    for n, trait in zip(of_trait, parts.traits, strict=True):
-        methods[int(n)].add(tuple(trait["method"]))
-    present = np.bincount(cell, minlength=len(works)) > 0
-    by_work = [methods[n] for n in range(len(works))]
-    return _Side(parts, np.column_stack(amounts), totals.terms, present, by_work)
+def _among(side: Side, works: Sequence[Work]) -> tuple[Floats, list[set[Any]]]:
+    """Amounts and methods of a month by these works, among which are its own."""
+    at = {work: n for n, work in enumerate(side.works)}
+    amounts = np.vstack((side.amounts, np.zeros(4)))[[at.get(work, -1) for work in works]]
+    return amounts, [side.methods[at[work]] if work in at else set() for work in works]
 
 
 def _counted(parts: Parts, of_trait: Ints, works: Sequence[Work]) -> Floats:
@@ -142,14 +145,18 @@ def _ratio(one: Floats, other: Floats) -> Floats:
 
 
 def _spread(
-    sides: Sequence[_Side], figures: Floats, both: NDArray[Any], changed: NDArray[Any]
+    sides: Sequence[Side],
+    works: Sequence[Work],
+    figures: Floats,
+    both: NDArray[Any],
+    changed: NDArray[Any],
 ) -> tuple[Floats, Floats]:
     """How far each effect may lie below and above, by what one input after the other changes.
 
     An input that moves several figures moves them together; inputs are independent of each other
     (JCGM 100, 5.1). Hours of one grid are taken as equal, as in the change of the totals.
     """
-    cell, name, column, low, high = _inputs(sides)
+    cell, name, column, low, high = _inputs(sides, works)
     if not len(cell):
         return np.zeros(len(EFFECTS) + 1), np.zeros(len(EFFECTS) + 1)
     names, name = np.unique(name, return_inverse=True)
@@ -169,20 +176,23 @@ def _spread(
     return np.sqrt((down**2).sum(axis=0)), np.sqrt((up**2).sum(axis=0))
 
 
-def _inputs(sides: Sequence[_Side]) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+def _inputs(
+    sides: Sequence[Side], works: Sequence[Work]
+) -> tuple[Ints, Ints, Ints, Floats, Floats]:
     """Cell, name, column of `_effects`, and both ends of every input of every figure."""
     rows: list[tuple[Any, ...]] = []
-    one, other = (side.parts.names.bases for side in sides)
+    number = {work: n for n, work in enumerate(works)}
+    one, other = (side.terms[0].names.bases for side in sides)
     shared = np.intersect1d(one, other)
-    for number, side in enumerate(sides):
-        names = side.parts.names
+    for first, side in enumerate(sides):
+        names = side.terms[0].names
+        cells = np.array([number[work] for work in side.works], np.int64)
         hours = (names.names != names.bases) & np.isin(names.bases, shared)
         for place, sums in enumerate(side.terms):
             known = sums.uncertain
-            cells = np.arange(len(known.sizes))
             at = spans(known.firsts, known.sizes)
             kept = ~hours[known.names[at]]
             cell, at = np.repeat(cells, known.sizes)[kept], at[kept]
-            column = np.full(len(at), 4 * number + 1 + place)
+            column = np.full(len(at), 4 * first + 1 + place)
             rows.append((cell, names.names[known.names[at]], column, known.low[at], known.high[at]))
     return tuple(map(np.concatenate, zip(*rows, strict=True)))  # type: ignore[return-value]

@@ -123,15 +123,19 @@ def _of_sum(
 ) -> Uncertainties:
     """`propagation.of_sum` of the parts of each cell."""
     kept = share > NEGLIGIBLE
-    cell, share, uncertain = cell[kept], share[kept], uncertain[kept]
-    parts = np.bincount(cell, minlength=cells)
+    # Parts of one cell that have one uncertainty move together: they count as one.
+    kinds = len(known.sizes)
+    found, at = numbered(cell[kept] * kinds + uncertain[kept], cells * kinds)
+    cell, uncertain = found // kinds, found % kinds
+    share, counted = by(at, share[kept], len(found)), np.bincount(at, minlength=len(found))
+    parts = by(cell, counted, cells)
     part, row = known.entries(uncertain)
     # One number for each name in each cell; the parts that have it add their effects.
     stride = int(known.names.max(initial=0)) + 1
-    keys, place = _numbered(cell[part] * stride + known.names[row], cells * stride)
+    keys, place = numbered(cell[part] * stride + known.names[row], cells * stride)
     weight = share[part]
     change = [by(place, weight * np.expm1(e[row]), len(keys)) for e in _pair(known)]
-    of_cell, having = keys // stride, np.bincount(place, minlength=len(keys))
+    of_cell, having = keys // stride, by(place, counted[part], len(keys))
     whole = by(cell, share, cells)
     low, high = (np.log1p(ends / whole[of_cell]) for ends in change)
     effects = _cumulants(low, high)
@@ -166,7 +170,7 @@ def _pair(known: Uncertainties) -> tuple[Floats, Floats]:
     return known.low, known.high
 
 
-def _numbered(keys: Ints, most: int) -> tuple[Ints, Ints]:
+def numbered(keys: Ints, most: int) -> tuple[Ints, Ints]:
     """The distinct keys, below `most`, in order, and the place of each key among them."""
     if most > 16 * len(keys):
         found, place = np.unique(keys, return_inverse=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -14,7 +15,16 @@ from gramwatt.sci.base.propagation import Uncertainty
 from gramwatt.sci.base.quantity import Kind, Quantity, QuantityDoc, join_sources, weakest
 from gramwatt.sci.score.context import doc
 from gramwatt.service.rollups.arrays import Names, Parts
-from gramwatt.service.rollups.sums import Figures, Floats, Ints, Uncertainties, by, ends, total
+from gramwatt.service.rollups.sums import (
+    Figures,
+    Floats,
+    Ints,
+    Uncertainties,
+    by,
+    ends,
+    numbered,
+    total,
+)
 
 UNITS = ("kWh", "gCO2e", "gCO2e")
 """Units of the terms, in the order of `TERMS`."""
@@ -29,6 +39,7 @@ class Sums:
     figures: Figures
     uncertain: Uncertainties
     labels: Sequence[tuple[Kind, str] | None]
+    names: Names
 
     def quantity(self, cell: int) -> Quantity | None:
         """The sum of a cell; None where nothing is known."""
@@ -46,27 +57,31 @@ class Sums:
         return doc(self.quantity(cell))
 
 
-@dataclass(frozen=True)
 class Totals:
-    """E, O and M by cell, and C = O + M."""
+    """E, O and M by cell, and C = O + M; each is summed when it is first asked for."""
 
-    parts: Parts
-    terms: tuple[Sums, Sums, Sums]
+    def __init__(self, term: Callable[[int], Sums]) -> None:
+        self._term = term
 
     @property
+    def terms(self) -> tuple[Sums, Sums, Sums]:
+        """E, O and M."""
+        return self.energy_kwh, self.operational_g, self.embodied_g
+
+    @cached_property
     def energy_kwh(self) -> Sums:
         """E [kWh]."""
-        return self.terms[_ENERGY]
+        return self._term(_ENERGY)
 
-    @property
+    @cached_property
     def operational_g(self) -> Sums:
         """O [gCO2e]."""
-        return self.terms[_OPERATIONAL]
+        return self._term(_OPERATIONAL)
 
-    @property
+    @cached_property
     def embodied_g(self) -> Sums:
         """M [gCO2e]."""
-        return self.terms[_EMBODIED]
+        return self._term(_EMBODIED)
 
     @cached_property
     def total_g(self) -> Sums:
@@ -80,44 +95,51 @@ class Totals:
         labels = [
             _joined(one.labels[n] for one in both) if known[n] else None for n in range(cells)
         ]
-        return Sums("gCO2e", summed, own, labels)
+        return Sums("gCO2e", summed, own, labels, both[0].names)
 
 
 def by_job(parts: Parts, job: Ints, cell: Ints, cells: int) -> Totals:
-    """The sums of jobs' parts of the month; `job` and `cell` pair jobs with their cells."""
-    terms = []
-    for number in range(len(UNITS)):
-        rows = np.flatnonzero((parts.term == number) & (parts.day <= 0))
-        row_of = np.full(len(parts.keys), -1)
-        row_of[parts.job[rows]] = rows
-        known = row_of[job] >= 0
-        terms.append(_summed(parts, number, row_of[job][known], cell[known], cells))
-    return Totals(parts, (terms[0], terms[1], terms[2]))
+    """The sums of jobs' parts of the month; `job` and `cell` pair jobs with their cells.
+
+    Several tables of a month often divide its jobs alike, such as by project and by owner: the
+    sums of one division are made once.
+    """
+    mark = blake2b(np.concatenate((job, cell)), digest_size=16).digest()
+    known = parts.totals.get((mark, cells))
+    if known is not None:
+        return cast(Totals, known)
+
+    def term(number: int) -> Sums:
+        rows = parts.whole_rows(number)[job]
+        known = rows >= 0
+        return _summed(parts, number, rows[known], cell[known], cells)
+
+    made = parts.totals[mark, cells] = Totals(term)
+    return made
 
 
 def by_day(parts: Parts) -> Totals:
     """The sums of jobs' parts of each day of the month, by its number."""
-    terms = []
-    for number in range(len(UNITS)):
+
+    def term(number: int) -> Sums:
         rows = np.flatnonzero((parts.term == number) & (parts.day != 0))
-        terms.append(_summed(parts, number, rows, np.abs(parts.day[rows]), 32))
-    return Totals(parts, (terms[0], terms[1], terms[2]))
+        return _summed(parts, number, rows, np.abs(parts.day[rows]), 32)
+
+    return Totals(term)
 
 
-def change(new: Totals, old: Totals, term: str) -> Quantity | None:
+def change(after: Sums, before: Sums) -> Quantity | None:
     """A term of a month over that of the one before, both of one cell; None for none or zero.
 
     Hours of one grid are taken as equal, as `grid.spread.at_equal_grid` does, and what both share
     cancels, as in `Uncertainty.times`.
     """
-    after, before = getattr(new, term), getattr(old, term)
-    above: Quantity | None = after.quantity(0)
-    below: Quantity | None = before.quantity(0)
+    above, below = after.quantity(0), before.quantity(0)
     if above is None or below is None or not below.low > 0:
         return None
     if not (above.relative and below.relative):
         return above.over(below, "1")
-    inputs = [_inputs(sums, of.parts.names) for sums, of in ((after, new), (before, old))]
+    inputs = [_inputs(sums) for sums in (after, before)]
     shared = np.intersect1d(inputs[0].bases, inputs[1].bases)
     low, high, interplay = _quotient(*(one.without_hours(shared) for one in inputs))
     kind, source = _joined([after.labels[0], before.labels[0]])
@@ -142,8 +164,8 @@ class _Inputs(NamedTuple):
         return _Inputs(*columns, self.interplay)
 
 
-def _inputs(sums: Sums, names: Names) -> _Inputs:
-    uncertain = sums.uncertain
+def _inputs(sums: Sums) -> _Inputs:
+    uncertain, names = sums.uncertain, sums.names
     rows = slice(uncertain.firsts[0], uncertain.firsts[0] + uncertain.sizes[0])
     place = uncertain.names[rows]
     columns = names.names[place], names.bases[place], uncertain.low[rows], uncertain.high[rows]
@@ -169,11 +191,11 @@ def _quotient(above: _Inputs, below: _Inputs) -> tuple[Floats, Floats, Floats]:
 def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums:
     figures, uncertain = total(cell, parts.figures.taken(rows), parts.uncertain, cells)
     labels = _labels(parts, parts.label[rows], parts.job[rows], cell, cells)
-    sums = Sums(UNITS[term], figures, uncertain, labels)
-    return _with_plain(sums, parts.names)
+    sums = Sums(UNITS[term], figures, uncertain, labels, parts.names)
+    return _with_plain(sums)
 
 
-def _with_plain(sums: Sums, names: Names) -> Sums:
+def _with_plain(sums: Sums) -> Sums:
     """Sums made of their ends alone count as one input named by their sources, as any figure."""
     figures, own = sums.figures, sums.uncertain
     plain = np.flatnonzero(figures.relative & (own.sizes == 0) & (figures.low < figures.high))
@@ -184,7 +206,7 @@ def _with_plain(sums: Sums, names: Names) -> Sums:
         _, source = sums.labels[cell] or ("", "")
         value, low, high = (c[cell] for c in (figures.value, figures.low, figures.high))
         (effect,) = Uncertainty.of_input(source, value, low, high).effects.values()
-        rows.append((names.of(source), *effect))
+        rows.append((sums.names.of(source), *effect))
     added = np.array(rows)
     firsts, sizes = own.firsts.copy(), own.sizes.copy()
     firsts[plain], sizes[plain] = len(own.names) + np.arange(len(plain)), 1
@@ -212,7 +234,7 @@ def _labels(
 ) -> list[tuple[Kind, str] | None]:
     """The weakest kind of each cell, and its sources in the order of the jobs."""
     stride = len(parts.labels)
-    found, place = np.unique(cell * stride + label, return_inverse=True)
+    found, place = numbered(cell * stride + label, cells * stride)
     first = np.full(len(found), len(parts.keys))
     np.minimum.at(first, place, job)
     met: list[list[tuple[Kind, str]]] = [[] for _ in range(cells)]

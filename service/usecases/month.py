@@ -47,17 +47,19 @@ from gramwatt.service.usecases.months.beside import (
     revised,
     trend,
 )
-from gramwatt.service.usecases.months.kept import keep, keep_instead, kept, newest
+from gramwatt.service.usecases.months.kept import keep, keep_instead, kept, newest, still_said
 from gramwatt.service.usecases.months.pending import (
     deleted_jobs,
     left_out_jobs,
     pending_jobs,
     pending_keys,
 )
-from gramwatt.service.usecases.months.summed import summed
+from gramwatt.service.usecases.months.summed import summed, trend_fields
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM."""
+TREND_ONLY = ""
+"""What stands for the sums of a month of which only what a trend shows is stored."""
 LATE_MONTHS = 3
 """Ended months whose reports are made again by themselves when late data change them."""
 
@@ -108,18 +110,14 @@ def month_text(
     text = _written(fields, found.revision, bytes(before.get("revised", b"null")).decode())
     if text == reported:
         return text
-    if reported is not None and _says_the_same(reported, text):
-        keep_instead(service, month, project, text)
-        return text
+    same = still_said(reported, text) if reported is not None else None
+    if same is not None:
+        if same != reported:
+            keep_instead(service, month, project, same)
+        return same
     text = _written(fields, found.revision + 1, revised(found.revision, before))
     keep(service, month, project, text)
     return text
-
-
-def _says_the_same(reported: str, text: str) -> bool:
-    """Whether a report of another release says the same, in the fields that both know."""
-    kept, now = json.loads(reported), json.loads(text)
-    return all(kept[name] == now[name] for name in kept.keys() & now.keys())
 
 
 def month_sums(service: Service, month: str, project: str | None = None) -> dict[str, Any] | None:
@@ -261,7 +259,7 @@ def _sums(
     known = versions(session, months, project)
     made_of = _made_of(service, known, left_out)
     stored = session.get(MonthSum, (month, project or ALL))
-    if stored is not None and stored.made_of == made_of:
+    if stored is not None and stored.made_of == made_of and stored.doc != TREND_ONLY:
         return stored.doc, None
     fields = summed(service, session, months, project, left_out)
     refused, excluded = _refused(session, month, project), _excluded(session, month, project)
@@ -283,38 +281,69 @@ def _briefs(
     project: str | None,
     pending: Sequence[int],
 ) -> tuple[dict[str, Fields], list[dict[str, str]]]:
-    """What is kept of other months, of each that has a job; and new sums to store."""
+    """What is kept of those of these months, the latest first, that have a job; and what to store.
+
+    Of the latest, whose advice is followed, all sums are made; of the others what a trend shows.
+    """
     around = sorted({*months, *map(previous_month, months)})
     known, left_out = versions(session, around, project), left_out_jobs(session, around, pending)
-    wanted = sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief).where(
-        MonthSum.month.in_(months), MonthSum.project == (project or ALL)
-    )
-    stored = {month: (made_of, text) for month, made_of, text in session.execute(wanted)}
+    stored = _stored(session, months, project)
     found: dict[str, Fields] = {}
     new = []
     for month in (month for month in months if month in known):
-        both = (month, previous_month(month))
-        made_of = _made_of(
-            service,
-            {one: known[one] for one in both if one in known},
-            {one: left_out[one] for one in both if one in left_out},
-        )
-        old, text = stored.get(month, ("", ""))
-        if old != made_of:
+        made_of = _made_of_month(service, month, known, left_out)
+        old, text, has_sums = stored.get(month, ("", "", False))
+        row: dict[str, str] | None = None
+        if month == months[0] and not (old == made_of and has_sums):
             _, row = _sums(service, session, month, project, pending)
             assert row is not None  # what is stored does not hold
+        elif old != made_of:
+            kept = msgspec.json.encode(trend_fields(session, month, project, left_out)).decode()
+            row = {"month": month, "project": project or ALL, "made_of": made_of}
+            row |= {"doc": TREND_ONLY, "brief": kept}
+        if row is not None:
             text = row["brief"]
             new.append(row)
         found[month] = _fields(text)
     return found, new
 
 
+def _stored(
+    session: Session, months: Collection[str], project: str | None
+) -> dict[str, tuple[str, str, bool]]:
+    """What is stored of these months: what it was made of, `brief`, and whether all sums are."""
+    wanted = sa.select(
+        MonthSum.month, MonthSum.made_of, MonthSum.brief, MonthSum.doc != TREND_ONLY
+    ).where(MonthSum.month.in_(months), MonthSum.project == (project or ALL))
+    return {
+        month: (made_of, text, whole) for month, made_of, text, whole in session.execute(wanted)
+    }
+
+
+def _made_of_month(
+    service: Service,
+    month: str,
+    known: Mapping[str, int],
+    left_out: Mapping[str, list[int]],
+) -> str:
+    both = (month, previous_month(month))
+    return _made_of(
+        service,
+        {one: known[one] for one in both if one in known},
+        {one: left_out[one] for one in both if one in left_out},
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StoredMonth:
-    """What is kept of a month: `brief`, as JSON, "" where nothing is, and whether it holds now."""
+    """What is kept of a month: `brief`, as JSON, "" where nothing is, and whether it holds now.
+
+    `has_sums` is false where only what a trend shows of the month is kept.
+    """
 
     brief: str
     holds: bool
+    has_sums: bool
 
 
 def stored_months(
@@ -329,20 +358,12 @@ def stored_months(
     with service.for_every_project().store.read() as session:
         left_out = left_out_jobs(session, around, list(pending_keys(session)))
         known = versions(session, around, project)
-        wanted = sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief).where(
-            MonthSum.month.in_(months), MonthSum.project == (project or ALL)
-        )
-        stored = {month: (made_of, text) for month, made_of, text in session.execute(wanted)}
+        stored = _stored(session, months, project)
     found = {}
     for month in (month for month in months if month in known):
-        both = (month, previous_month(month))
-        made_of = _made_of(
-            service,
-            {one: known[one] for one in both if one in known},
-            {one: left_out[one] for one in both if one in left_out},
-        )
-        old, brief = stored.get(month, ("", ""))
-        found[month] = StoredMonth(brief, old == made_of)
+        old, brief, has_sums = stored.get(month, ("", "", False))
+        holds = old == _made_of_month(service, month, known, left_out)
+        found[month] = StoredMonth(brief, holds, has_sums)
     return found
 
 
@@ -354,7 +375,7 @@ def stored_sums(service: Service, month: str, project: str | None) -> str | None
     project = one_project(service, project, month)
     with service.for_every_project().store.read() as session:
         stored = session.get(MonthSum, (month, project or ALL))
-        return stored.doc if stored is not None else None
+        return stored.doc or None if stored is not None else None
 
 
 def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:

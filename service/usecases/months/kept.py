@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import ALL
 from gramwatt.service.store.database import upsert
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import MonthlyReport
 from gramwatt.service.usecases.errors import NoDataError
+
+ROUNDING = 1e-12
+"""Relative difference of figures that were added in another order."""
 
 
 def keep(service: Service, month: str, project: str | None, text: str) -> None:
@@ -26,6 +34,28 @@ def keep_instead(service: Service, month: str, project: str | None, text: str) -
     change = sa.update(MonthlyReport).where(*own, MonthlyReport.made_us == last).values(doc=text)
     with service.store.write() as session:
         session.execute(change)
+
+
+def still_said(reported: str, text: str) -> str | None:
+    """The report that is kept, with fields that its release lacked; None where it says otherwise.
+
+    Figures that differ by rounding are those that were reported.
+    """
+    before, now = json.loads(reported), json.loads(text)
+    both = before.keys() & now.keys()
+    if not all(_same(before[name], now[name]) for name in both):
+        return None
+    return reported if before.keys() >= now.keys() else to_text({**now, **before})
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=ROUNDING)
+    return bool(one == other)
 
 
 def newest(session: Session, month: str, project: str | None) -> tuple[str | None, int]:

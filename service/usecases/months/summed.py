@@ -28,9 +28,12 @@ def summed(
     """The fields of a month's document that are made of its scored jobs."""
     from gramwatt.service.rollups.month import MonthSums
 
-    month, before = (
-        MonthSums(one, read_rows(session, one, project, left_out.get(one, ()))) for one in months
-    )
+    def read(one: str) -> MonthSums:
+        return MonthSums(one, read_rows(session, one, project, left_out.get(one, ())))
+
+    # The parts of the month before are let go before those of the month are read.
+    before = read(months[1]).earlier()
+    month = read(months[0])
     largest = month.largest(JOBS_EXAMINED)
     documents = _documents(session, {*month.top(), *largest, *month.last()})
     examined = [documents[key] for key in largest if key in documents]
@@ -47,6 +50,15 @@ def summed(
         "examined_jobs": len(examined),
         "method": next((documents[k]["method"] for k in month.last() if k in documents), None),
     }
+
+
+def trend_fields(
+    session: Session, month: str, project: str | None, left_out: Mapping[str, list[int]]
+) -> dict[str, Any]:
+    """What the trend of later reports shows of a month, without advice."""
+    from gramwatt.service.rollups.month import MonthSums
+
+    return MonthSums(month, read_rows(session, month, project, left_out.get(month, ()))).brief()
 
 
 def _share_in(job: JobDoc, month: str) -> float:

@@ -73,10 +73,12 @@ def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
 
 def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
     """The stored sums of the month by project and end of the range; unknown ones are left out."""
-    wanted = sa.select(MonthSum).where(MonthSum.month == month, MonthSum.project != ALL)
+    wanted = sa.select(MonthSum.project, MonthSum.brief).where(
+        MonthSum.month == month, MonthSum.project != ALL
+    )
     found: dict[tuple[str, ...], float] = {}
-    for row in session.scalars(wanted.order_by(MonthSum.project).limit(PROJECTS_MOST)):
-        total = json.loads(row.doc)["totals"]["total_g"]
+    for row in session.execute(wanted.order_by(MonthSum.project).limit(PROJECTS_MOST)):
+        total = json.loads(row.brief).get("totals", {}).get("total_g")
         for bound in ("value", "low", "high") if total is not None else ():
             found[row.project, bound] = total[bound]
     return found

@@ -129,7 +129,9 @@ def _sums(
 ) -> tuple[GlanceDoc | None, bool]:
     """The sums of a month, and whether they and those of the other months hold now."""
     stored = stored_months(service, months, project)
-    late = [one for one, kept in stored.items() if not kept.holds]
+    late = [
+        one for one, kept in stored.items() if not (kept.holds and (kept.has_sums or one != month))
+    ]
     if not wait and late and parts_of_months(service, late, project) > PARTS_AT_ONCE:
         text = stored_sums(service, month, project)
         return (_decoded(text) if text else None), False

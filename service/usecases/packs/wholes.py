@@ -46,7 +46,7 @@ def month_sums(
     sums = MonthSums(month, [[row for _, row in rows]])
     top = [months_of(documents[key])[month].head() for key in sums.top()]
     method = next((documents[key]["method"] for key in sums.last()), None)
-    fields = sums.fields(MonthSums(previous_month(month), [list(before)]))
+    fields = sums.fields(MonthSums(previous_month(month), [list(before)]).earlier())
     return {**fields, "top_jobs": top, "method": method}
 
 

@@ -1,0 +1,160 @@
+"""Many stored jobs made of a few: a stored job's rows, copied by the database itself.
+
+The jobs to copy went through the product's own ingest and scoring, so every column of every table
+has what those write. A copy has other keys, another id wherever the original's stands, and times
+shifted by minutes in the columns, not within documents. Inputs that are a job's own, such as its
+hours of the grid, have other names in each copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from gramwatt.service.rollups.part import SUMMED
+from gramwatt.service.store import models
+from gramwatt.service.store.database import Store
+
+TABLES = ("Job", "JobLabel", "Writer", "Statement", "Device", "Interval", "Count", "Score")
+"""What a scored job has rows in, parents first, beside its months."""
+OWNERS = ("jobs", "writers", "devices")
+"""Tables whose rows others belong to: a job to copy has one row in each."""
+NAMED = ("head", "line", "doc")
+"""Texts that the id of their job stands in."""
+PORTION = 20_000
+
+
+class Clone(NamedTuple):
+    """A copy to make: its key in every table, its id, the job that it copies, and its shift."""
+
+    key: int
+    job_id: str
+    original: str
+    shift_us: int
+
+
+def copy_jobs(store: Store, clones: Iterator[Clone]) -> None:
+    """Store these copies; each original has one writer, one device and one score."""
+    with store.engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        if store.is_sqlite:
+            driver.execute("PRAGMA foreign_keys = OFF")
+            driver.execute("PRAGMA synchronous = OFF")
+            driver.execute("BEGIN")
+        else:
+            # Keys are right by construction; without this each row would be looked up.
+            driver.execute("SET session_replication_role = replica; SET statement_timeout = 0")
+        driver.execute("CREATE TEMPORARY TABLE originals AS " + _originals())
+        driver.execute(
+            "CREATE TEMPORARY TABLE clones (id BIGINT PRIMARY KEY, job_id TEXT, original TEXT,"
+            " shift_us BIGINT)"
+        )
+        for name in TABLES:  # small copies, so that no table is read that grows meanwhile
+            table = getattr(models, name).__tablename__
+            driver.execute(f"CREATE TEMPORARY TABLE few_{table} AS SELECT * FROM {table}")
+        parts = _parts(driver)
+        while portion := list(islice(clones, PORTION)):
+            driver.execute("DELETE FROM clones")
+            _insert(store, driver, "clones", ("id", "job_id", "original", "shift_us"), portion)
+            for name in TABLES:
+                driver.execute(_copied(getattr(models, name).__table__))
+            columns = [column.name for column in models.JobMonth.__table__.c]
+            _insert(store, driver, "job_months", columns, _months(parts, portion))
+        for name in ("Job", "Writer", "Device", "Score"):
+            _set_sequence(store, driver, getattr(models, name).__table__.name)
+        driver.execute("COMMIT")
+
+
+def _originals() -> str:
+    """Each job by id, with its keys as an owner of rows and with its id, which copies replace."""
+    return (
+        "SELECT jobs.job_id AS original, jobs.id AS jobs, writers.id AS writers,"
+        " devices.id AS devices FROM jobs JOIN writers ON writers.job = jobs.id"
+        " JOIN devices ON devices.job = jobs.id"
+    )
+
+
+def _copied(table: sa.Table) -> str:
+    """The statement that copies a table's rows of the originals."""
+    owner = "jobs"
+    values = {}
+    for column in table.c:
+        values[column.name] = f"t.{column.name}"
+        if column.foreign_keys:
+            (key,) = column.foreign_keys
+            owner, of = key.column.table.name, column.name
+            values[column.name] = "c.id"
+        elif column.name == "id":
+            values["id"] = "c.id"
+        elif column.name == "job_id":
+            values["job_id"] = "c.job_id"
+        elif column.name.endswith("_us"):
+            values[column.name] = f"t.{column.name} + c.shift_us"
+        elif column.name in NAMED:
+            values[column.name] = f"replace(t.{column.name}, c.original, c.job_id)"
+    joined = f"t.{'id' if table.name == 'jobs' else of} = o.{owner}"
+    return (
+        f"INSERT INTO {table.name} ({', '.join(values)}) SELECT {', '.join(values.values())}"
+        f" FROM clones c JOIN originals o ON o.original = c.original"
+        f" JOIN few_{table.name} t ON {joined}"
+    )
+
+
+class _Part(NamedTuple):
+    """A part of a month of an original; `own` marks the words that are names of its own inputs."""
+
+    row: Sequence[Any]
+    words: NDArray[np.int64]
+    own: NDArray[np.bool_]
+
+
+def _parts(driver: Any) -> dict[str, list[_Part]]:
+    """The parts of each original."""
+    columns = ", ".join(column.name for column in models.JobMonth.__table__.c)
+    found: dict[str, list[_Part]] = {}
+    at = [column.name for column in models.JobMonth.__table__.c]
+    for row in driver.execute(f"SELECT {columns} FROM job_months").fetchall():
+        one = dict(zip(at, row, strict=True))
+        words = np.frombuffer(one["numbers"], dtype=np.int64)
+        effects = int(words.view(np.float64)[2])
+        names = words[len(words) - 2 * effects :].reshape(-1, 2)
+        own = np.zeros(len(words), dtype=bool)
+        own[len(words) - 2 * effects :: 2] = names[:, 0] != names[:, 1]
+        assert one["use"] == SUMMED
+        found.setdefault(one["job_id"], []).append(_Part(row, words, own))
+    return found
+
+
+def _months(parts: dict[str, list[_Part]], clones: Sequence[Clone]) -> Iterator[tuple[Any, ...]]:
+    names = [column.name for column in models.JobMonth.__table__.c]
+    for clone in clones:
+        for part in parts[clone.original]:
+            one = dict(zip(names, part.row, strict=True))
+            one |= {"job": clone.key, "job_id": clone.job_id}
+            one["started_us"] += clone.shift_us
+            one["numbers"] = (part.words + part.own * clone.key).tobytes()
+            yield tuple(one.values())
+
+
+def _insert(store: Store, driver: Any, table: str, columns: Sequence[str], rows: Any) -> None:
+    """Insert rows: by COPY on PostgreSQL, else executemany."""
+    named = ", ".join(f'"{column}"' for column in columns)
+    if store.is_sqlite:
+        marks = ", ".join("?" * len(columns))
+        driver.executemany(f"INSERT INTO {table} ({named}) VALUES ({marks})", rows)
+        return
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table} ({named}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _set_sequence(store: Store, driver: Any, table: str) -> None:
+    """Let the next row that the product adds have the next key; SQLite does so by itself."""
+    if not store.is_sqlite:
+        sequence = f"pg_get_serial_sequence('{table}', 'id')"
+        driver.execute(f"SELECT setval({sequence}, max(id)) FROM {table}")
