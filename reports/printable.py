@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import unicodedata
 from typing import Any
 
 _DIRECTION = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that set the direction of the following text; a name must not reorder the report."""
+FILE_NAME_MOST = 40
+"""Characters of a text in a file's name; file systems take 255 bytes in all."""
 
 
 def clean(text: str) -> str:
@@ -15,6 +18,19 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(map(_printable, text))
+
+
+def file_name(text: str, *, distinct: bool = False) -> str:
+    """The text as a part of a file's name: letters, digits and `-_.`, other signs as `_`.
+
+    A long text is cut and marked by a digest; with `distinct` every text that is changed is, so
+    that no two have the same name.
+    """
+    kept = "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
+    found = kept[:FILE_NAME_MOST].lstrip(".") or "_"
+    if found == text or (found == kept and not distinct):
+        return found
+    return f"{found}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def cleaned(value: Any) -> Any:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.common.catalogs import overlay_file
@@ -24,6 +24,8 @@ MOST_DAYS = 36_500
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 KEYED, KEYLESS = ("electricity-maps", "entsoe", "eia", "watttime"), ("uk", "energinet")
 SDK = "carbon-aware-sdk"
+EACH_PROJECT = "*"
+"""In GRAMWATT_REPORT_PROJECTS: every project."""
 PROVIDERS = (*KEYED, *KEYLESS, SDK)
 """Providers of grid intensity, in the order of the usual chain."""
 
@@ -95,7 +97,8 @@ class S3Access:
 class ReportSettings:
     """Who answers for monthly reports, and where they go: docs/reports.md describes the variables.
 
-    `folder`, `mail_to` and `s3` are where finished reports are delivered to.
+    `folder`, `mail_to` and `s3` are where finished reports are delivered to. `projects` have
+    reports of their own beside the one of all; EACH_PROJECT stands for every project.
     """
 
     organisation: str | None = None
@@ -104,6 +107,7 @@ class ReportSettings:
     folder: Path | None = None
     mail_to: tuple[str, ...] = ()
     s3: S3Access | None = None
+    projects: frozenset[str] = frozenset()
 
     def statement(self) -> StatementDoc:
         """Who answers for the report."""
@@ -204,7 +208,7 @@ def from_environment(
         backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
         log=_log_form(env),
         hosts=tuple(_words(env, "GRAMWATT_HOSTS")),
-        public_badges=frozenset(_words(env, "GRAMWATT_PUBLIC_BADGES")),
+        public_badges=_names(env, "GRAMWATT_PUBLIC_BADGES"),
         trusted_proxies=tuple(_networks(env, "GRAMWATT_TRUSTED_PROXIES")),
         alerts=AlertSettings(
             webhook_secret=env.get("GRAMWATT_WEBHOOK_SECRET", ""),
@@ -219,6 +223,7 @@ def from_environment(
             folder=Path(folder) if (folder := env.get("GRAMWATT_REPORT_DIR")) else None,
             mail_to=tuple(_words(env, "GRAMWATT_REPORT_EMAIL")),
             s3=_s3(env),
+            projects=_names(env, "GRAMWATT_REPORT_PROJECTS"),
         ),
     )
 
@@ -356,6 +361,11 @@ def _pairs(env: Mapping[str, str], variable: str) -> Iterator[tuple[str, str]]:
 
 def _words(env: Mapping[str, str], name: str) -> list[str]:
     return env.get(name, "").replace(",", " ").split()
+
+
+def _names(env: Mapping[str, str], name: str) -> frozenset[str]:
+    """Names of projects; a space, a comma or a percent sign in one is written as in an address."""
+    return frozenset(unquote(word) for word in _words(env, name))
 
 
 def _networks(env: Mapping[str, str], name: str) -> Iterator[IPv4Network | IPv6Network]:

@@ -20,7 +20,7 @@ SVG = "image/svg+xml"
 class BadgePath(Strict):
     """The project of a badge."""
 
-    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00/]+$")
+    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
 
 
 class BadgeQuery(Strict):
@@ -33,12 +33,13 @@ class BadgeQuery(Strict):
     )
 
 
-@routes.get("/v1/badges/<project>.svg", "not-ready", access=Access.READ, media={SVG: None})
+@routes.get("/v1/badges/<path:project>.svg", "not-ready", access=Access.READ, media={SVG: None})
 def badge(path: BadgePath, query: BadgeQuery) -> Response:
     """A project's carbon per unit, or its month's total, as a picture.
 
     Of the newest month with data, with its unit, and marked where it is estimated or no SCI. For
-    the projects in `GRAMWATT_PUBLIC_BADGES` it needs no key.
+    the projects in `GRAMWATT_PUBLIC_BADGES` it needs no key. Other signs than letters and digits
+    in a name are percent-encoded, in the address and in the setting alike.
     """
     drawn = project_badge(service(), path.project, query.unit, MONTH_WAIT_S)
     return with_tag(Response(drawn, content_type=SVG), tag_of(SVG, drawn))

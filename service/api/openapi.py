@@ -75,7 +75,7 @@ def document(groups: Iterable[Routes]) -> dict[str, Any]:
     refs, schemas = _schemas(operation for _, operation in pairs)
     paths: dict[str, dict[str, Any]] = {}
     for tag, operation in pairs:
-        path = re.sub(r"<([a-z_]+)>", r"{\1}", operation.rule)
+        path = re.sub(r"<(?:path:)?([a-z_]+)>", r"{\1}", operation.rule)
         described = _operation(operation, tag, refs)
         paths.setdefault(path, {})[operation.method.lower()] = described
     return {

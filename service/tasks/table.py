@@ -42,8 +42,8 @@ def period(every_s: float) -> str:
 
 
 def _monthly_reports(service: Service) -> None:
-    for month in make_missing_reports(service):
-        announce(service, month)
+    for month, project in make_missing_reports(service):
+        announce(service, month, project)
 
 
 TASKS: Mapping[str, Task] = {

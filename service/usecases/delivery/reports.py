@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gramwatt.reports.printable import clean, file_name
 from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
 from gramwatt.service.container import Service
@@ -38,18 +40,23 @@ class ReportFile:
     content: bytes
 
 
-def announce(service: Service, month: str) -> None:
-    """Put the newest kept report of a month into the outbox, once for each configured target."""
+def announce(service: Service, month: str, project: str | None = None) -> None:
+    """Put the newest kept report of a month, of all projects or one, into the outbox.
+
+    It is put there once for each configured target.
+    """
     targets = list(_targets(service))
-    revision = latest_revision(service, month) if targets else 0
+    revision = latest_revision(service, month, project) if targets else 0
     if not revision:
         return
     now_us = service.now_us()
-    doc = json.dumps({"project": "", "month": month, "revision": revision})
+    doc = json.dumps({"project": project or "", "month": month, "revision": revision})
+    # The digest, since a name may be longer than a key.
+    of = [hashlib.sha256(project.encode()).hexdigest()] if project else []
     rows = [
         {
-            "project": "",
-            "key": json.dumps(["report", month, revision, channel, target]),
+            "project": project or "",
+            "key": json.dumps(["report", month, revision, channel, target, *of]),
             "channel": channel,
             "target": target,
             "doc": doc,
@@ -74,8 +81,9 @@ def _targets(service: Service) -> Iterator[tuple[str, str]]:
 
 
 def files(document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS) -> list[ReportFile]:
-    """The report as files, named by month and revision."""
-    stem = f"gramwatt-{document['month']}-r{document['revision']}"
+    """The report as files, named by month, project if it is of one, and revision."""
+    of = f"-{file_name(document['project'], distinct=True)}" if document["project"] else ""
+    stem = f"gramwatt-{document['month']}{of}-r{document['revision']}"
     return [
         ReportFile(f"{stem}.{form}", MEDIA[form], render_month(document, form)) for form in forms
     ]
@@ -83,7 +91,7 @@ def files(document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS) ->
 
 def report_of(service: Service, doc: dict[str, Any]) -> MonthDoc:
     """The kept report that a message announces; raises NoDataError."""
-    return month_report(service, doc["month"], revision=doc["revision"])
+    return month_report(service, doc["month"], doc["project"] or None, revision=doc["revision"])
 
 
 def write_files(folder: Path, made: list[ReportFile]) -> None:
@@ -98,7 +106,8 @@ def write_files(folder: Path, made: list[ReportFile]) -> None:
 def letter(document: MonthDoc) -> tuple[str, str]:
     """Subject and text of the mail."""
     revision, totals = document["revision"], document["totals"]
-    subject = f"Energy and carbon of AI jobs, {document['month']}"
+    project = clean(" ".join((document["project"] or "").split()))[:200]
+    subject = f"Energy and carbon of AI jobs, {document['month']}{project and f', {project}'}"
     if revision and revision > 1:
         subject += f", revision {revision}"
     rows = [

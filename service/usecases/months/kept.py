@@ -67,10 +67,10 @@ def newest(session: Session, month: str, project: str | None) -> tuple[str | Non
     return (found[0], found[1]) if found else (None, 0)
 
 
-def latest_revision(service: Service, month: str) -> int:
-    """The revision of the report that was kept last, over all projects; 0 for none."""
+def latest_revision(service: Service, month: str, project: str | None) -> int:
+    """The revision of the report that was kept last, of all projects or one; 0 for none."""
     with service.for_every_project().store.read() as session:
-        return newest(session, month, None)[1]
+        return newest(session, month, project)[1]
 
 
 def kept(service: Service, month: str, project: str | None, revision: int) -> str:

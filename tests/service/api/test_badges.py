@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gramwatt.service.app import create_app
+from gramwatt.service.config import from_environment
 from gramwatt.service.usecases.ingest import ingest
 from tests.journals import journal, lines
 
@@ -69,6 +70,19 @@ def test_without_a_key_only_public_projects_answer_and_only_with_the_badge(visio
         assert public.get(address, headers=NO_KEY).status_code == 401
     outside = {**NO_KEY, "Host": "evil.example"}
     assert public.get("/v1/badges/vision.svg", headers=outside).status_code == 403
+
+
+def test_any_name_can_be_public_and_stands_encoded_in_setting_and_address(light):
+    name = "LLM, the/best 100%"
+    ingest(light, "job-1", lines(journal(project=name, pue=1.2)))
+    written = "LLM%2C%20the%2Fbest%20100%25"
+    settings = from_environment({"GRAMWATT_PUBLIC_BADGES": f"vision, {written}"})
+    assert settings.public_badges == {"vision", name}
+    config = replace(light.config, public_badges=settings.public_badges)
+    public = create_app(service=replace(light, config=config)).test_client()
+    label, value = texts(public.get(f"/v1/badges/{written}.svg", headers=NO_KEY))
+    assert (label, "mg CO2e/image" in value) == (name, True)
+    assert public.get("/v1/badges/LLM.svg", headers=NO_KEY).status_code == 401
 
 
 @pytest.mark.parametrize(

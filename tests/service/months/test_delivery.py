@@ -180,3 +180,52 @@ def test_settings_that_cannot_work_are_refused(settings, wrong):
 
 def test_secrets_are_not_printed():
     assert SECRET not in repr(S3Access("https://host/bucket", KEY, SECRET))
+
+
+def test_projects_that_a_setting_names_have_reports_of_their_own(service, clock, tmp_path):
+    folder = tmp_path / "out"
+    odd = "a/b, ü"
+    projects = from_environment({"GRAMWATT_REPORT_PROJECTS": "vision a%2Fb%2C%20%C3%BC"})
+    assert projects.reports.projects == {"vision", odd}
+    sending = delivering(service, folder=folder, projects=projects.reports.projects)
+    for name, project in (("job-1", "vision"), ("job-2", odd), ("job-3", "speech")):
+        ingest(service, name, lines(journal(name, start=MAY, project=project)))
+    do(sending)
+    digest = hashlib.sha256(odd.encode()).hexdigest()[:8]
+    stems = {"gramwatt-2026-05", "gramwatt-2026-05-vision", f"gramwatt-2026-05-a_b__ü-{digest}"}
+    made = {path.name for path in folder.iterdir()}
+    forms = "csv", "html", "json", "pdf"
+    assert made == {f"{stem}-r1.{form}" for stem in stems for form in forms}
+    whole, *parts = (json.loads((folder / f"{stem}-r1.json").read_text()) for stem in sorted(stems))
+    assert [part["project"] for part in (whole, *parts)] == [None, odd, "vision"]
+    # One of three equal jobs each.
+    grams = whole["totals"]["total_g"]["value"] / 3
+    assert [part["totals"]["jobs"] for part in (whole, *parts)] == [3, 1, 1]
+    assert [part["totals"]["total_g"]["value"] for part in parts] == pytest.approx([grams, grams])
+
+    clock.turn(days=1)
+    ingest(service, "late", lines(journal("late", start=MAY, project="vision")))
+    do(sending)
+    new = {path.name for path in folder.iterdir()} - made
+    assert {name.partition("-r2.")[0] for name in new} == {
+        "gramwatt-2026-05",
+        "gramwatt-2026-05-vision",
+    }
+    late = json.loads((folder / "gramwatt-2026-05-vision-r2.json").read_text())
+    assert (late["revised"]["jobs"], late["totals"]["jobs"]) == (1, 2)
+
+
+def test_each_project_has_its_report_by_mail(light, free_tcp_port):
+    with mailbox(free_tcp_port) as (inbox, url):
+        sending = delivering(light, mail_to=("lead@example.com",), projects=frozenset({"*"}))
+        sending = replace(
+            sending, config=replace(sending.config, alerts=AlertSettings(smtp_url=url))
+        )
+        for name, project in (("job-1", "vision"), ("job-2", "x\nBcc: thief@example.com")):
+            ingest(light, name, lines(journal(name, start=MAY, project=project)))
+        do(sending)
+    heads = [mail.content.decode().split("\r\n\r\n")[0] for mail in inbox.mails]
+    assert [mail.rcpt_tos for mail in inbox.mails] == [["lead@example.com"]] * 3
+    assert ["2026-05, vision" in head for head in heads] == [False, True, False]
+    assert ["2026-05, x Bcc: thief@example.com" in head for head in heads] == [False, False, True]
+    assert not any(line.startswith("Bcc") for head in heads for line in head.split("\r\n"))
