@@ -26,12 +26,14 @@ from gramwatt.collectors.common.identity import job_id
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.once import first_today
 from gramwatt.collectors.common.platform import refused
+from gramwatt.collectors.common.progress import busy, each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from gramwatt.collectors.cli.run import Pauses, Run
+    from gramwatt.collectors.journal.spool import SpoolFolder
     from gramwatt.collectors.journal.sync import Store
 
 SENT_TIMEOUT_S = 3.0
@@ -376,7 +378,11 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
             return
         try:
             chosen_store = None if config.server else store()
-            done = synchronise(config, chosen_store, job, summary=summary_json is not None)
+            if quiet:
+                done = synchronise(config, chosen_store, job, summary_json is not None)
+            else:
+                watched = chosen_store and _watched(chosen_store)
+                done = synchronise(config, watched, job, summary_json is not None, _sending)
         except OSError as error:
             print_message(f"{error}; set GRAMWATT_HOME to a folder that can be written")
             raise typer.Exit(1) from None
@@ -390,6 +396,20 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         if not quiet:
             _report_sync(done, config)
         raise typer.Exit(1 if done.problems else 0)
+
+
+def _watched(store: Store) -> Store:
+    """The store with a sign on the terminal while it takes journals in."""
+
+    def take_in(home: Path, job_id: str | None) -> list[str]:
+        with busy("taking in journals"):
+            return store.take_in(home, job_id)
+
+    return type(store)(take_in, store.document)
+
+
+def _sending(folders: list[SpoolFolder]) -> Iterable[SpoolFolder]:
+    return each(folders, "sending")
 
 
 def _score_behind(config: Config, store: Store | None) -> None:

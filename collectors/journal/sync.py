@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ it. A younger one belongs to a job whose own scoring waits in line."""
 
 TakeIn = Callable[[Path, str | None], list[str]]
 Document = Callable[[Path, str], dict[str, Any] | None]
+Each = Callable[[list[spool.SpoolFolder]], Iterable[spool.SpoolFolder]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,16 @@ class SyncResult:
 
 
 def sync(
-    config: Config, store: Store | None, job_id: str | None = None, summary: bool = True
+    config: Config,
+    store: Store | None,
+    job_id: str | None = None,
+    summary: bool = True,
+    each: Each = iter,
 ) -> SyncResult:
     """Close dead folders, then upload or score them: those of one job, or of all.
 
-    Without `summary` no server is asked for the job's document.
+    Without `summary` no server is asked for the job's document. `each` passes on the folders to
+    send, to show how far the work is.
     Raises OSError when no home can be used.
     """
     done = SyncResult()
@@ -77,7 +83,7 @@ def sync(
         done.closed += _close_neighbours(home, job_id)
     addressed = _by_server(config, chosen, done)
     for server, theirs in addressed.items():
-        _send(config, home, server, theirs, done, job_id if summary else None)
+        _send(config, home, server, each(theirs), done, job_id if summary else None)
     if config.server is not None or (job_id and addressed):
         return done
     if store is not None:
@@ -171,7 +177,7 @@ def _send(
     config: Config,
     home: Path,
     server: str,
-    chosen: list[spool.SpoolFolder],
+    chosen: Iterable[spool.SpoolFolder],
     done: SyncResult,
     job_id: str | None,
 ) -> None:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
+from flask import Response
 from pydantic import Field
 
 from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.conditional import tag_of
 from gramwatt.service.api.problems import Problem
+from gramwatt.service.api.reports import MEDIA, by_accept, with_etag
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import ABSENT, service
 from gramwatt.service.usecases.comparison import comparison
+from gramwatt.service.usecases.rendering import JOB_FORMATS, JobFormat, render_comparison
 
 routes = Routes("comparisons")
+PROBLEMS = *ABSENT, "not-scorable", "not-comparable", "busy"
+COMPARISON_MEDIA = {
+    MEDIA[form]: RunsComparisonDoc if form == "json" else None for form in JOB_FORMATS
+}
 JobId = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
 
 
@@ -35,16 +44,35 @@ class ComparisonQuery(Strict):
     )
 
 
-@routes.get("/v1/comparisons", *ABSENT, "not-scorable", "not-comparable", access=Access.READ)
-def compare_jobs(query: ComparisonQuery) -> RunsComparisonDoc:
+class ComparisonFile(Strict):
+    """A comparison as a file."""
+
+    form: JobFormat = Field(description="The format.")
+
+
+@routes.get("/v1/comparisons", *PROBLEMS, access=Access.READ, media=COMPARISON_MEDIA)
+def compare_jobs(query: ComparisonQuery) -> Response:
     """The runs of `after` against those of `before`, per unit of work.
 
-    Refused where they were not scored in the same way. The effects of E, I, PUE, M and R add up to
-    the change; the verdict is `no-reliable-difference` where the range of the ratio holds 1.
+    In the format that the Accept header asks for. Refused where they were not scored in the same
+    way. The effects of E, I, PUE, M and R add up to the change; the verdict is
+    `no-reliable-difference` where the range of the ratio holds 1.
     """
+    return _response(query, by_accept(JOB_FORMATS))
+
+
+@routes.get("/v1/comparisons.<form>", *PROBLEMS, access=Access.READ, media=COMPARISON_MEDIA)
+def compare_jobs_file(path: ComparisonFile, query: ComparisonQuery) -> Response:
+    """The same, in the format of the extension."""
+    return _response(query, path.form)
+
+
+def _response(query: ComparisonQuery, form: JobFormat) -> Response:
     try:
-        return comparison(service(), query.before, query.after, query.unit)
+        found, date = comparison(service(), query.before, query.after, query.unit)
     except ScoreError as error:
         if error.code != "not-comparable":
             raise
         raise Problem("not-comparable", error.message) from None
+    tag = tag_of(MEDIA[form], json.dumps(found), date)
+    return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date))

@@ -87,7 +87,7 @@ def job_report(path: JobPath, query: ReportQuery) -> Response:
 
     JSON is the whole job document. A running job has a provisional one. The answer has an ETag.
     """
-    return job_response(path.job_id, query.revision, _by_accept(JOB_FORMATS), full=query.full)
+    return job_response(path.job_id, query.revision, by_accept(JOB_FORMATS), full=query.full)
 
 
 @routes.get("/v1/jobs/<job_id>/report.<form>", *SCORED, access=Access.READ, media=JOB_MEDIA)
@@ -102,7 +102,7 @@ def monthly_report(path: MonthPath, query: MonthQuery) -> Response:
 
     The report of a complete month is kept as a revision, and that of a revision never changes.
     """
-    return month_response(path.month, query.project, _by_accept(MONTH_FORMATS), query.revision)
+    return month_response(path.month, query.project, by_accept(MONTH_FORMATS), query.revision)
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
@@ -125,7 +125,7 @@ def job_response(
     def render() -> bytes:
         return rendering.render_job(document, form, advice, full=full)
 
-    return _with_etag(tag, MEDIA[form], render)
+    return with_etag(tag, MEDIA[form], render)
 
 
 def _job_json(job_id: str, revision: int | None) -> Response:
@@ -133,10 +133,10 @@ def _job_json(job_id: str, revision: int | None) -> Response:
     if request.if_none_match:
         tag = tag_of(MEDIA["json"], document_version(service(), job_id, revision))
         if reader_has(tag):
-            return _with_etag(tag, MEDIA["json"], bytes)
+            return with_etag(tag, MEDIA["json"], bytes)
     stored = job_document(service(), job_id, revision)
     tag = tag_of(MEDIA["json"], stored.version)
-    return _with_etag(
+    return with_etag(
         tag, MEDIA["json"], lambda: rendering.render_job(stored.document, "json", None)
     )
 
@@ -146,7 +146,7 @@ def month_response(
 ) -> Response:
     """The report of a month in one format, with its ETag."""
     text = month_text(service(), month, project, revision=revision, wait_s=MONTH_WAIT_S)
-    return _with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
+    return with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
 
 
 def _month(text: str, form: MonthFormat | Page) -> bytes:
@@ -155,13 +155,13 @@ def _month(text: str, form: MonthFormat | Page) -> bytes:
     return rendering.render_month(read_month(text), form)
 
 
-def _by_accept(forms: Sequence[Format]) -> Format:
+def by_accept(forms: Sequence[Format]) -> Format:
     """The format the reader likes best; JSON when nothing on offer matches."""
     best = request.accept_mimetypes.best_match([MEDIA[form] for form in forms], MEDIA["json"])
     return next(form for form in forms if MEDIA[form] == best)
 
 
-def _with_etag(tag: str, media: str, render: Callable[[], bytes]) -> Response:
+def with_etag(tag: str, media: str, render: Callable[[], bytes]) -> Response:
     """What `render` makes; 304, not rendered, when the reader has the answer of this tag."""
     charset = "; charset=utf-8" if media.startswith("text/") else ""
     content = b"" if reader_has(tag) else render()

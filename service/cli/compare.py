@@ -32,7 +32,7 @@ def compare(before: Before, after: After, unit: Unit = None, as_json: AsJson = F
     """
     from gramwatt.service.cli.terminal import runs_lines
 
-    found = compared(before, after, unit)
+    found, _ = compared(before, after, unit)
     if as_json:
         print_json(found)
     else:
@@ -58,7 +58,7 @@ def assert_(
     limit = _share(max_increase)
     if not against:
         stop(2, "say against which job: --against REF")
-    found = compared(against, runs, unit)
+    found, _ = compared(against, runs, unit)
     ratio = found["ratio"]
     failed = found["verdict"] == "higher" and ratio["value"] > 1 + limit
     if as_json:
@@ -70,8 +70,8 @@ def assert_(
         raise typer.Exit(1)
 
 
-def compared(before: str, after: str, unit: str | None) -> RunsComparisonDoc:
-    """The comparison of two sides as typed; exits with 1 where there is none."""
+def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonDoc, str]:
+    """The comparison of two sides as typed, and its date; exits with 1 where there is none."""
     from gramwatt.sci.base.errors import ScoreError
     from gramwatt.service.usecases.comparison import comparison
 

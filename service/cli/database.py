@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.common.progress import bar, busy
 from gramwatt.service.cli.common import DatabaseUrl, database_errors, open_service, stop
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def copy(source: Address, target: Address) -> None:
     with _opened(source) as reading, _opened(target) as writing, database_errors():
         if reading.path is not None and not reading.path.exists():
             stop(1, f"there is no store at {reading.path}")
-        copied = transfer.copy(reading, writing, progress=_progress if _is_terminal() else None)
-    _end_progress()
+        with bar("copying") as report:
+            copied = transfer.copy(reading, writing, progress=report)
     for table in copied:
         print(f"{table.table:<18} {table.rows:>12} rows  checksum {table.checksum}")
     print(f"copied {sum(table.rows for table in copied)} rows; every row is equal in both")
@@ -67,7 +67,8 @@ def backup(
 
     with open_service(database_url) as service:
         try:
-            transfer.backup(service.store, file)
+            with busy("writing the backup"):
+                transfer.backup(service.store, file)
         except OSError as error:
             stop(1, f"cannot write {file}: {error.strerror or error}")
     print(file)
@@ -92,7 +93,8 @@ def restore(
         if not leader.leads():
             stop(1, "the store is in use; stop gramwatt serve and gramwatt scheduler first")
         try:
-            kept = transfer.restore(service.store, file, old, replace=replace)
+            with busy("restoring"):
+                kept = transfer.restore(service.store, file, old, replace=replace)
         except OSError as error:
             stop(1, f"cannot write: {error.strerror or error}")
         finally:
@@ -112,16 +114,3 @@ def _opened(address: str) -> Iterator[Store]:
         yield store
     finally:
         store.close()
-
-
-def _is_terminal() -> bool:
-    return sys.stderr.isatty()
-
-
-def _progress(table: str, rows: int) -> None:
-    print(f"\rcopying {table}: {rows} rows\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _end_progress() -> None:
-    if _is_terminal():
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.common.progress import bar
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def import_codecarbon(
     from gramwatt.service.usecases.compat.emissions_csv import NotCodecarbonError, import_csv
 
     zone = _zone(timezone)
-    with upgraded_service() as service, _progress() as progress:
+    with upgraded_service() as service, bar("importing") as progress:
         try:
             answer = import_csv(service, file, zone, progress)
         except NotCodecarbonError as error:
@@ -78,7 +77,7 @@ def import_intensity(
     for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
         if value not in get_args(kind):
             stop(2, f"--{name} {value!r}: write {' or '.join(get_args(kind))}")
-    with upgraded_service() as service, _progress() as progress:
+    with upgraded_service() as service, bar("importing") as progress:
         try:
             size = file.stat().st_size
             answer = import_csv(
@@ -124,17 +123,3 @@ def _summary(answer: ImportAnswer) -> str:
     }
     parts = [f"{number} {what}" for what, number in rest.items() if number]
     return ", ".join([f"imported {jobs} job{'' if jobs == 1 else 's'}", *parts])
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal; else nothing."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("importing")
-        yield lambda done, total: bar.update(task, completed=done, total=total)

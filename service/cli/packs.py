@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from gramwatt.collectors.common.progress import each
 from gramwatt.service.cli.common import (
     AsJson,
     Project,
@@ -17,7 +22,6 @@ from gramwatt.service.cli.common import (
     print_json,
     service_config,
     stop,
-    write_file,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ def export_pack(
     output: PackFile = None,
 ) -> None:
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
+    from gramwatt.reports.printable import file_name
     from gramwatt.service.usecases.errors import UseCaseError
     from gramwatt.service.usecases.packs.collect import kind_of, make_pack
     from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError
@@ -46,20 +51,33 @@ def export_pack(
         if project is not None and kind != MONTH:
             stop(2, "--project goes with a month")
         name = job_id(service, text) if kind == JOB else text
-        with job_errors(text):
+        parts = [file_name(text) for text in (name, project) if text]
+        path = output or Path(f"{'-'.join(parts)}.zip")
+        with job_errors(text), _written(path) as stream:
             try:
-                content = make_pack(service, kind, name, project)
+                make_pack(service, stream, kind, name, project, folder=path.parent, each=_packed)
             except (UseCaseError, KeyFileError) as error:
                 stop(1, str(error))
             except ImportError:
                 stop(1, NEEDS)
-    write_file(output or Path(f"{_file_name(name, project)}.zip"), content)
+    print(path)
 
 
-def _file_name(name: str, project: str | None) -> str:
-    """A file name for a pack: of letters, digits and a few signs."""
-    text = f"{name}-{project}" if project else name
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text).lstrip(".") or "pack"
+def _packed(job_ids: Sequence[str]) -> Iterable[str]:
+    return each(job_ids, "packing")
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO]:
+    """A stream that is written to a file once it is whole; exits with 1 where it cannot be."""
+    try:
+        with TemporaryFile(dir=path.parent) as stream:
+            yield stream
+            stream.seek(0)
+            with path.open("wb") as target:
+                copyfileobj(stream, target)
+    except OSError as error:
+        stop(1, f"cannot write {path}: {error.strerror or error}")
 
 
 def key_signing() -> None:
@@ -85,17 +103,16 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Compute every figure of a pack again, without store or network: 0 equal, 1 not."""
-    from gramwatt.service.usecases.packs.archive import PACKED_MOST_B, PackError
+    from gramwatt.service.usecases.packs.archive import PackError
     from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError, read_public_key
     from gramwatt.service.usecases.packs.verify import verify as verified
 
     try:
+        trusted = read_public_key(key) if key is not None else None
         with file.open("rb") as stream:
-            content = stream.read(PACKED_MOST_B + 1)
+            found = verified(stream, trusted, each=lambda ids: each(ids, "verifying"))
     except OSError as error:
         stop(1, f"cannot read {file}: {error.strerror or error}")
-    try:
-        found = verified(content, read_public_key(key) if key is not None else None)
     except KeyFileError as error:
         stop(2, str(error))
     except ImportError:

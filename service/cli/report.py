@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
     Project,
@@ -56,13 +57,12 @@ def report_comparison(
     output: Folder = Path(),
 ) -> None:
     """Write the report of runs against others; prints the files' names."""
-    from gramwatt.service.config import utc_now
     from gramwatt.service.usecases import rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    found = compared(before, after, unit)
+    found, date = compared(before, after, unit)
     for form in chosen:
-        content = rendering.render_comparison(found, form, f"{utc_now():%Y-%m-%d}")
+        content = rendering.render_comparison(found, form, date)
         _write(output / f"comparison.{form}", content)
 
 
@@ -79,6 +79,7 @@ def report_month(
     ] = None,
 ) -> None:
     """Write the report of a month; prints the files' names."""
+    from gramwatt.reports.printable import file_name
     from gramwatt.reports.sections.not_summed import incomplete
     from gramwatt.service.usecases import rendering
     from gramwatt.service.usecases.errors import NoDataError
@@ -88,14 +89,17 @@ def report_month(
     chosen = _chosen(formats, rendering.MONTH_FORMATS)
     with current_service() as service:
         try:
-            document = month_report(service, month, project, revision=revision)
+            with busy("summing the month"):
+                document = month_report(service, month, project, revision=revision)
         except NoDataError as error:
             stop(1, str(error))
     for sentence in incomplete(document):
         print(f"gramwatt: {month} is not complete. {sentence}", file=sys.stderr)
-    stem = f"{month}-{_file_name(project)}" if project else month
+    stem = f"{month}-{file_name(project)}" if project else month
     for form in chosen:
-        _write(output / f"{stem}.{form}", rendering.render_month(document, form))
+        with busy(f"writing {form}"):
+            content = rendering.render_month(document, form)
+        _write(output / f"{stem}.{form}", content)
 
 
 def _chosen(text: str, known: Sequence[Format]) -> list[Format]:
@@ -106,10 +110,6 @@ def _chosen(text: str, known: Sequence[Format]) -> list[Format]:
         if name not in by_name:
             stop(2, f"no format {name!r}; known: {', '.join(known)}")
     return [by_name[name] for name in names] or [known[0]]
-
-
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
 
 
 def _write(path: Path, content: bytes) -> None:

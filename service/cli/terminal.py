@@ -107,14 +107,11 @@ def comparison_lines(found: ComparisonDoc) -> list[str]:
     """Two scores side by side: the ratio, the verdict, and the effect of each term."""
     unit, per = found["unit"], f"gCO2e/{found['unit']}"
     sides = {"Before": found["before"], "After": found["after"]}
-    rows = [
-        (
-            name,
-            f"{value_text(side['g_per_unit'])}  ({span_text(side['g_per_unit']) or 'exact'}), "
-            f"R = {count_text(side['count'])} {unit}, job {side['job_id']}",
-        )
-        for name, side in sides.items()
-    ]
+    rows = []
+    for name, side in sides.items():
+        figure = f"{value_text(side['g_per_unit'])}  ({span_text(side['g_per_unit']) or 'exact'}), "
+        rows.append((name, f"{figure}R = {count_text(side['count'])} {unit}"))
+        rows.append(("", f"job {side['job_id']}"))
     rows.append(("Ratio", _with_range(found["ratio"])))
     rows.append(("Verdict", found["verdict"]))
     rows.append(("Change", f"{found['change_g_per_unit']:+.3g} {per}"))
@@ -123,7 +120,7 @@ def comparison_lines(found: ComparisonDoc) -> list[str]:
         for term, effect in found["effects_g_per_unit"].items()
     ]
     rows.append(("What moved most", found["moved"] or "nothing"))
-    return _aligned(rows)
+    return _aligned(rows, shutil.get_terminal_size().columns)
 
 
 def runs_lines(found: RunsComparisonDoc) -> list[str]:

@@ -28,8 +28,8 @@ BATCH = 2000
 """Rows read and written at a time."""
 _CHECKSUM = 2**128
 
-Progress = Callable[[str, int], None]
-"""Called with a table's name and the rows copied of it so far."""
+Progress = Callable[[int, int], None]
+"""Called with the rows copied so far, and how many there are."""
 
 
 class TransferError(StoreError):
@@ -58,13 +58,13 @@ def copy(
     if not is_current(source):
         raise TransferError("the source is not up to date; run: gramwatt db upgrade")
     upgrade(target)
-    report = progress or (lambda _table, _rows: None)
     with _snapshot(source) as reading, target.migrating() as writing:
         _no_timeouts(writing)
         if replace:
             _clear(writing)
         elif filled := _filled(writing):
             raise TransferError(f"the target is not empty: it has rows in {filled}")
+        report = _sum_over(progress, reading) if progress else lambda _rows: None
         copied = [_copy_table(table, reading, writing, report) for table in _tables()]
         for table, known in zip(_tables(), copied, strict=True):
             if (found := _summed(table, writing)) != known:
@@ -165,8 +165,22 @@ def _clear(connection: Connection) -> None:
             connection.execute(sa.delete(table))
 
 
+def _sum_over(progress: Progress, reading: Connection) -> Callable[[int], None]:
+    """What passes on the rows of all tables so far, when it is called with further ones."""
+    counts = (sa.select(sa.func.count()).select_from(table) for table in _tables())
+    total = sum(reading.scalar(count) or 0 for count in counts)
+    done = 0
+
+    def report(rows: int) -> None:
+        nonlocal done
+        done += rows
+        progress(done, total)
+
+    return report
+
+
 def _copy_table(
-    table: sa.Table, reading: Connection, writing: Connection, report: Progress
+    table: sa.Table, reading: Connection, writing: Connection, report: Callable[[int], None]
 ) -> Copied:
     write = _write_postgres if writing.dialect.name == "postgresql" else _write_sqlite
     rows, checksum = 0, 0
@@ -174,7 +188,7 @@ def _copy_table(
         write(table, batch, writing)
         rows += len(batch)
         checksum += sum(map(_digest, batch))
-        report(table.name, rows)
+        report(len(batch))
     return Copied(table.name, rows, f"{checksum % _CHECKSUM:032x}")
 
 

@@ -11,11 +11,13 @@ from gramwatt.service.usecases.jobs import job_document
 
 def comparison(
     service: Service, before: Sequence[str], after: Sequence[str], unit: str | None
-) -> RunsComparisonDoc:
-    """The jobs of `after` against those of `before`, with their newest scores.
+) -> tuple[RunsComparisonDoc, str]:
+    """The jobs of `after` against those of `before`, with their newest scores; and its date.
 
-    Raises UnknownJobError, DeletedJobError, or ScoreError (`not-comparable`, or why a job has no
-    score).
+    That is the day on which the last of them ended, YYYY-MM-DD, so that the same scores make the
+    same report. Raises UnknownJobError, DeletedJobError, or ScoreError (`not-comparable`, or why a
+    job has no score).
     """
     sides = [[job_document(service, job_id).document for job_id in ids] for ids in (before, after)]
-    return compare_runs(sides[0], sides[1], unit)
+    last = max(job["ended_at"] or job["started_at"] for side in sides for job in side)
+    return compare_runs(sides[0], sides[1], unit), last[:10]

@@ -1,5 +1,7 @@
 """The file of a pack: a ZIP archive that is the same for the same files, and is read strictly.
 
+Neither writing nor reading has more than a file of it in memory.
+
 The archive's comment is a seal: the SHA-256 of all bytes before it. It covers what no file's own
 digest does, such as the bits that pad compressed data.
 """
@@ -10,18 +12,25 @@ import hashlib
 import io
 import re
 import struct
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
 
 from gramwatt.sci.base.errors import GramwattError
 
 STRUCTURE = "the archive's structure"
 """The part of a pack that is in no file."""
 CHECKSUMS = "checksums.txt"
-FILES_MOST = 200_000
-PACKED_MOST_B = 2**30
+CHUNK_B = 2**20
+"""As much of a file is in memory at once [B]."""
+FILES_MOST = 400_000
+PACKED_MOST_B = 2**34
 """The largest pack [B]."""
+FILE_MOST_B = 2**30
+"""The largest file of a pack [B]."""
 EXPANSION_MOST = 100
 EXPANDED_FREE_B = 2**26
 """A pack may expand to this [B], a larger one to EXPANSION_MOST times its size."""
@@ -58,49 +67,138 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def checksums(files: Mapping[str, bytes]) -> bytes:
+class Files(Mapping[str, bytes]):
+    """Files by name, read one at a time from where they are; `digests` are their SHA-256."""
+
+    digests: Mapping[str, str]
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The content of a file in portions."""
+        yield self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.digests)
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+
+class Collected(Files):
+    """Files that are put together in a temporary file, so that they need not fit into memory.
+
+    A context manager, at whose end they are gone. `folder` is where the temporary file is, which
+    nobody else sees; None for the system's.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.digests: dict[str, str] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        self._stream = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+
+    def __enter__(self) -> Collected:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()
+
+    def add(self, name: str, *chunks: bytes) -> None:
+        """Add a file, or put it in the place of the one with its name."""
+        self.add_chunks(name, chunks)
+
+    def add_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Add a file whose content comes in portions."""
+        start, found = self._stream.seek(0, io.SEEK_END), hashlib.sha256()
+        for chunk in chunks:
+            found.update(chunk)
+            self._stream.write(chunk)
+        self._places[name] = start, self._stream.tell() - start
+        self.digests[name] = found.hexdigest()
+
+    def __getitem__(self, name: str) -> bytes:
+        return b"".join(self.chunks(name))
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The content of a file in portions."""
+        start, size = self._places[name]
+        for at in range(start, start + size, CHUNK_B):
+            self._stream.seek(at)
+            yield self._stream.read(min(CHUNK_B, start + size - at))
+
+
+class Opened(Files):
+    """The files of an archive that `read` has checked."""
+
+    def __init__(self, archive: zipfile.ZipFile, digests: Mapping[str, str]) -> None:
+        self.digests = digests
+        self._archive = archive
+
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self.digests:
+            raise KeyError(name)
+        return b"".join(_content(self._archive, self._archive.getinfo(name)))
+
+
+def checksums(digests: Mapping[str, str]) -> bytes:
     """The digests of files as `sha256sum --check` reads them."""
-    return "".join(f"{digest(files[name])}  {name}\n" for name in sorted(files)).encode()
+    return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
 
 
-def write(files: Mapping[str, bytes]) -> bytes:
-    """The archive of files by name, in the order of the names."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+def write(files: Files, stream: BinaryIO) -> None:
+    """Write the archive of files, in the order of their names; the stream can be read too."""
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.create_system, entry.external_attr = 3, _MODE
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name])
-        archive.comment = _seal(b"")
-    content = stream.getvalue()[: -len(archive.comment)]
-    return content + _seal(content)
+            with archive.open(entry, "w") as target:
+                for chunk in files.chunks(name):
+                    target.write(chunk)
+        archive.comment = _seal(hashlib.sha256())
+    end = stream.seek(-len(archive.comment), io.SEEK_END)
+    sealed = _seal(_digest_of(stream, end))
+    stream.seek(end)
+    stream.write(sealed)
 
 
-def read(content: bytes) -> dict[str, bytes]:
+def read(stream: BinaryIO) -> Opened:
     """The files of an archive by name; raises PackError for one that `write` did not make.
 
-    Nothing is unpacked before the sizes and names of all files are known to be allowed.
+    Nothing is unpacked before the sizes and names of all files are known to be allowed. The stream
+    must stay open as long as files are read.
     """
-    if len(content) > PACKED_MOST_B:
+    size_b = stream.seek(0, io.SEEK_END)
+    if size_b > PACKED_MOST_B:
         raise PackError(STRUCTURE, f"larger than {PACKED_MOST_B} bytes")
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = archive.infolist()
-            _require_allowed(entries, len(content))
-            files = {entry.filename: _content(archive, entry) for entry in entries}
+        archive = zipfile.ZipFile(stream)
+        entries = archive.infolist()
+        _require_allowed(entries, size_b)
+        digests = {entry.filename: _digest(archive, entry) for entry in entries}
     except PackError:
         raise
     except _UNREADABLE as error:
         raise PackError(STRUCTURE, f"not a readable ZIP archive ({error})") from None
-    _require_checksums(files)
-    if not content.endswith(_seal(content[: -len(_seal(b""))])):
+    found = Opened(archive, digests)
+    _require_checksums(found)
+    end = size_b - len(_seal(hashlib.sha256()))
+    sealed = _seal(_digest_of(stream, end))
+    stream.seek(end)
+    if stream.read() != sealed:
         raise PackError(STRUCTURE, "was altered, or this is no pack: its seal does not fit")
-    return files
+    return found
 
 
-def _seal(content: bytes) -> bytes:
-    return _SEAL + digest(content).encode()
+def _seal(found: hashlib._Hash) -> bytes:
+    return _SEAL + found.hexdigest().encode()
+
+
+def _digest_of(stream: BinaryIO, end: int) -> hashlib._Hash:
+    """The digest of a stream's first bytes."""
+    found = hashlib.sha256()
+    stream.seek(0)
+    for at in range(0, end, CHUNK_B):
+        found.update(stream.read(min(CHUNK_B, end - at)))
+    return found
 
 
 def _require_allowed(entries: list[zipfile.ZipInfo], size_b: int) -> None:
@@ -118,23 +216,36 @@ def _require_allowed(entries: list[zipfile.ZipInfo], size_b: int) -> None:
     if expanded > most:
         raise PackError(STRUCTURE, f"expands to {expanded} bytes, {most} are allowed")
     for entry in entries:
+        if entry.file_size > FILE_MOST_B:
+            raise PackError(entry.filename, f"expands to more than {FILE_MOST_B} bytes")
         if entry.compress_type != zipfile.ZIP_DEFLATED or entry.flag_bits:
             raise PackError(entry.filename, "is not stored as a pack stores its files")
 
 
-def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+def _digest(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
+    found = hashlib.sha256()
+    for chunk in _content(archive, entry):
+        found.update(chunk)
+    return found.hexdigest()
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
     """The content of a file, never more than its declared size; raises PackError."""
+    left = entry.file_size
     try:
         with archive.open(entry) as stream:
-            content = stream.read(entry.file_size + 1)
+            while chunk := stream.read(min(CHUNK_B, left + 1)):
+                left -= len(chunk)
+                if left < 0:
+                    break
+                yield chunk
     except _UNREADABLE as error:
         raise PackError(entry.filename, f"was altered: {error}") from None
-    if len(content) != entry.file_size:
-        raise PackError(entry.filename, "was altered: it is shorter than stated")
-    return content
+    if left:
+        raise PackError(entry.filename, "was altered: its size is not the stated one")
 
 
-def _require_checksums(files: Mapping[str, bytes]) -> None:
+def _require_checksums(files: Files) -> None:
     """Raise PackError for the first file that is missing, foreign, or has another digest."""
     if CHECKSUMS not in files:
         raise PackError(CHECKSUMS, "is missing: this is no pack")
@@ -148,5 +259,5 @@ def _require_checksums(files: Mapping[str, bytes]) -> None:
             raise PackError(name, "is missing")
         if name not in stated:
             raise PackError(name, f"is not in {CHECKSUMS}")
-        if digest(files[name]) != stated[name]:
+        if files.digests[name] != stated[name]:
             raise PackError(name, f"was altered: its SHA-256 is not that of {CHECKSUMS}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import sqlalchemy as sa
 
@@ -23,7 +25,13 @@ from gramwatt.service.usecases.lists.job_list import totals_of_model
 from gramwatt.service.usecases.month import MONTH as MONTH_PATTERN
 from gramwatt.service.usecases.month import month_report
 from gramwatt.service.usecases.packs import contents
-from gramwatt.service.usecases.packs.archive import CHECKSUMS, checksums, write
+from gramwatt.service.usecases.packs.archive import (
+    CHECKSUMS,
+    FILES_MOST,
+    Collected,
+    checksums,
+    write,
+)
 from gramwatt.service.usecases.packs.signing import KEY_FILE, read_key, signed
 from gramwatt.service.usecases.packs.wholes import (
     BEFORE,
@@ -34,42 +42,59 @@ from gramwatt.service.usecases.packs.wholes import (
     parts_text,
 )
 
+Each = Callable[[Sequence[str]], Iterable[str]]
 REASON = "packed"
 TRIES = 3
-JOBS_MOST = 5_000
-"""Jobs of a pack, all of which are in memory at once."""
+JOBS_MOST = {MODEL: 5_000, MONTH: (FILES_MOST - 100) // len(contents.OF_JOB)}
+"""Jobs of a pack: the sums over a model have its scores in memory, those of a month do not."""
 
 
-def make_pack(service: Service, kind: str, name: str, project: str | None = None) -> bytes:
-    """The pack of a job, a model, or a month of all projects or one.
+def make_pack(
+    service: Service,
+    stream: BinaryIO,
+    kind: str,
+    name: str,
+    project: str | None = None,
+    *,
+    folder: Path | None = None,
+    each: Each = iter,
+) -> None:
+    """Write the pack of a job, a model, or a month of all projects or one, into an empty stream.
 
-    It is signed where the home has a key to sign with. Raises UnknownJobError, StillRunsError,
-    ScoreError, NoDataError, TooManyJobsError, or KeyFileError.
+    Its parts are put together in a temporary file in `folder`, whose size is that of the pack
+    unpacked. It is signed where the home has a key to sign with. `each` passes on the jobs' ids, to
+    show how far the work is. Raises UnknownJobError, StillRunsError, ScoreError, NoDataError,
+    TooManyJobsError, or KeyFileError.
     """
     ids = [name] if kind == JOB else _job_ids(service, kind, name, project)
-    files: dict[str, bytes] = {}
-    documents, without_journal = [], []
-    for job_id in ids:
-        if kind != JOB and has_no_intervals(service, job_id):
-            without_journal.append(job_id)
-            document = job_document(service, job_id).document
-            files[contents.score_file(job_id)] = contents.as_json(document)
-        else:
-            inputs, document = scored_inputs(service, job_id)
-            files |= contents.job_files(inputs, document)
-        documents.append(document)
-    whole: Any = None
-    if kind == MODEL:
-        whole = totals_of_model(service, name)
-    elif kind == MONTH:
-        whole = month_report(service, name, project)
-        files[BEFORE] = parts_text(_parts_before(service, name, project))
-    if whole is not None:
-        files[file_of(kind)] = contents.as_json(whole)
-    files |= contents.derived(kind, documents, whole)
-    about = contents.about(kind, name, project, documents, service.catalog)
-    about["without_journal"] = without_journal
-    return _packed(service, about, documents, files)
+    with Collected(folder) as files:
+        bare = [job_id for job_id in each(ids) if not _add_job(service, files, job_id, kind)]
+        documents = contents.Documents(files, ids)
+        whole: Any = None
+        if kind == MODEL:
+            whole = totals_of_model(service, name)
+        elif kind == MONTH:
+            whole = month_report(service, name, project)
+            files.add(BEFORE, parts_text(_parts_before(service, name, project)))
+        if whole is not None:
+            files.add(file_of(kind), contents.as_json(whole))
+        for file, content in contents.derived(kind, documents, whole):
+            files.add(file, content)
+        about = contents.about(kind, name, project, documents, service.catalog)
+        about["without_journal"] = bare
+        _finish(service, about, documents, files)
+        write(files, stream)
+
+
+def _add_job(service: Service, files: Collected, job_id: str, kind: str) -> bool:
+    """Add the score of a job and its inputs; False where those are gone, of a job among others."""
+    if kind != JOB and has_no_intervals(service, job_id):
+        document = job_document(service, job_id).document
+        files.add(contents.score_file(job_id), contents.as_json(document))
+        return False
+    for name, content in contents.job_files(*scored_inputs(service, job_id)).items():
+        files.add(name, content)
+    return True
 
 
 def kind_of(service: Service, text: str) -> str:
@@ -94,8 +119,8 @@ def _job_ids(service: Service, kind: str, name: str, project: str | None) -> lis
         wanted = wanted.where(JobMonth.project == project) if project is not None else wanted
     with service.store.read() as session:
         found = list(session.scalars(wanted.order_by(Job.started_us, Job.job_id)))
-    if len(found) > JOBS_MOST:
-        raise TooManyJobsError(f"{kind} {name} has {len(found)} jobs; a pack holds {JOBS_MOST}")
+    if len(found) > (most := JOBS_MOST[kind]):
+        raise TooManyJobsError(f"{kind} {name} has {len(found)} jobs; a pack holds {most}")
     return found
 
 
@@ -156,18 +181,16 @@ def _computed(service: Service, job_id: str, revision: int) -> tuple[ScoreInputs
     return replace(given, intensity=tuple(recorder.asked)), document
 
 
-def _packed(
-    service: Service, about: object, documents: list[JobDoc], files: dict[str, bytes]
-) -> bytes:
-    """The archive of the files, with what says how to read and check it."""
+def _finish(service: Service, about: object, documents: Sequence[JobDoc], files: Collected) -> None:
+    """Add what says how to read and check the files."""
     catalog = service.catalog
-    files[contents.ABOUT] = contents.as_json(about)
-    files[contents.CATALOG] = contents.as_json(contents.catalog_rows(catalog, documents))
+    files.add(contents.ABOUT, contents.as_json(about))
+    files.add(contents.CATALOG, contents.as_json(contents.catalog_rows(catalog, documents)))
     if catalog.overlay is not None and service.config.overlay is not None:
-        files[contents.OVERLAY] = service.config.overlay.read_bytes()
+        files.add(contents.OVERLAY, service.config.overlay.read_bytes())
     key_file = service.config.home / KEY_FILE
-    if key_file.exists():
-        key = read_key(key_file)
-        files |= signed(files, about, key) if key is not None else {}
-    files[CHECKSUMS] = checksums(files)
-    return write(files)
+    key = read_key(key_file) if key_file.exists() else None
+    if key is not None:
+        for name, content in signed(files.digests, about, key).items():
+            files.add(name, content)
+    files.add(CHECKSUMS, checksums(files.digests))

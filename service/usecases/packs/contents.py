@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from importlib import metadata
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, overload
 
 from gramwatt import __version__
 from gramwatt.reports.exports.common import ExportError
@@ -14,11 +15,14 @@ from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.score.inputs import ScoreInputs
 from gramwatt.service.store.documents import to_text
-from gramwatt.service.usecases.packs.wholes import JOB, MODEL, MONTH
+from gramwatt.service.usecases.packs.wholes import MODEL, MONTH
 
 FORMAT = 1
 ABOUT, OVERLAY, CATALOG = "pack.json", "inputs/overlay.toml", "inputs/catalog.json"
 PDF = "report.pdf"
+SUBMISSION = "forms/sci-certification"
+Form = dict[str, Any]
+"""The submission form of a self-certification."""
 OF_JOB = ("journal.ndjson", "inputs.json", "score.json")
 """The files of each job in its folder."""
 NOT_MADE = "forms/not-made.txt"
@@ -112,25 +116,42 @@ def _add(rows: dict[str, Any], name: str, row: Callable[[str], dict[str, Any]]) 
         return
 
 
+class Documents(Sequence[JobDoc]):
+    """The scores of jobs, read from their files one at a time."""
+
+    def __init__(self, files: Mapping[str, bytes], job_ids: Sequence[str]) -> None:
+        self._files, self._job_ids = files, job_ids
+
+    def __len__(self) -> int:
+        return len(self._job_ids)
+
+    @overload
+    def __getitem__(self, place: int) -> JobDoc: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[JobDoc]: ...
+    def __getitem__(self, place: int | slice) -> JobDoc | Sequence[JobDoc]:
+        if isinstance(place, slice):
+            return Documents(self._files, self._job_ids[place])
+        return cast(JobDoc, json.loads(self._files[score_file(self._job_ids[place])]))
+
+
 def derived(
     kind: str, documents: Sequence[JobDoc], whole: Any, *, pdf: bool = True
-) -> dict[str, bytes]:
+) -> Iterator[tuple[str, bytes]]:
     """The forms, tables and report that follow from the scores and the sums over them.
 
     Those that cannot be made are named in a file of their own, with the reason.
     """
-    files: dict[str, bytes] = {}
     not_made = []
     for name, make in _makers(kind, documents, whole).items():
         try:
-            files[name] = make().encode()
+            yield name, make().encode()
         except ExportError as error:
             not_made.append(f"{name}: {error.message}\n")
     if not_made:
-        files[NOT_MADE] = "".join(not_made).encode()
+        yield NOT_MADE, "".join(not_made).encode()
     if pdf and kind != MODEL:
-        files[PDF] = _report(kind, documents, whole, "pdf")
-    return files
+        yield PDF, _report(kind, documents, whole, "pdf")
 
 
 def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, Callable[[], str]]:
@@ -143,10 +164,12 @@ def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, 
         imp,
         impact_framework,
         modelcard,
+        submission,
     )
 
     if kind == MONTH:
-        return {"tables/month.csv": lambda: _report(kind, documents, whole, "csv").decode()}
+        table = {"tables/month.csv": lambda: _report(kind, documents, whole, "csv").decode()}
+        return table | _submission(SUBMISSION, lambda: submission.of_month(whole, documents))
     name = whole["model_id"] if kind == MODEL else documents[0]["model_id"] or documents[0]["name"]
     makers = {
         "tables/figures.csv": lambda: csv.scicsv(*documents),
@@ -154,17 +177,35 @@ def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, 
         "forms/cyclonedx.json": lambda: bill_of_materials.cyclonedx(name, documents),
         "forms/spdx.json": lambda: bill_of_materials.spdx(name, documents),
     }
-    if kind == JOB:
+    if kind == MODEL:
+        forms = cache(lambda: submission.of_model(whole, documents))
+        for persona in (part["persona"] for part in whole["parts"]):
+            stem = SUBMISSION if len(whole["parts"]) == 1 else f"{SUBMISSION}-{persona}"
+            makers |= _submission(stem, partial(_of_persona, forms, persona))
+    else:
         [document] = documents
-        submission = certification.of_job(document)
         makers |= {
             "forms/impact-framework.yml": lambda: impact_framework.manifest(document),
             "forms/imp.yml": lambda: imp.imp(document),
             "forms/model-card.md": lambda: modelcard.card(document),
-            "forms/sci-certification.md": lambda: certification.markdown(submission),
-            "forms/sci-certification.json": lambda: certification.as_json(submission),
+            **_submission(SUBMISSION, lambda: certification.of_job(document)),
         }
     return makers
+
+
+def _of_persona(forms: Callable[[], dict[str, Form]], persona: str) -> Form:
+    return forms()[persona]
+
+
+def _submission(stem: str, make: Callable[[], Form]) -> dict[str, Callable[[], str]]:
+    """What makes a submission of the self-certification as text and as data, by name of file."""
+    from gramwatt.reports.exports import certification
+
+    form = cache(make)
+    return {
+        f"{stem}.md": lambda: certification.markdown(form()),
+        f"{stem}.json": lambda: certification.as_json(form()),
+    }
 
 
 def _report(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors.common.files import write_text
-from gramwatt.service.usecases.packs.archive import CHECKSUMS, PackError, digest
+from gramwatt.service.usecases.packs.archive import CHECKSUMS, Files, PackError, digest
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -75,11 +75,11 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
         raise KeyFileError(f"{path} is no public key: {error}") from None
 
 
-def signed(files: Mapping[str, bytes], about: Any, key: Ed25519PrivateKey) -> dict[str, bytes]:
-    """The envelope and the public key, as files of the pack with these other files."""
+def signed(digests: Mapping[str, str], about: Any, key: Ed25519PrivateKey) -> dict[str, bytes]:
+    """The envelope and the public key, as files of the pack with files of these digests."""
     statement = {
         "_type": STATEMENT_TYPE,
-        "subject": _subjects(files),
+        "subject": _subjects(digests),
         "predicateType": PREDICATE_TYPE,
         "predicate": about,
     }
@@ -96,7 +96,7 @@ def signed(files: Mapping[str, bytes], about: Any, key: Ed25519PrivateKey) -> di
     return {SIGNATURE: text.encode(), PUBLIC_KEY: _public_pem(public).encode()}
 
 
-def check_signature(files: Mapping[str, bytes], trusted: Ed25519PublicKey | None) -> str:
+def check_signature(files: Files, trusted: Ed25519PublicKey | None) -> str:
     """The id of the key that signed these files: the trusted one, else that in the pack.
 
     Raises PackError for a signature that does not hold, and ImportError without the extra.
@@ -110,7 +110,8 @@ def check_signature(files: Mapping[str, bytes], trusted: Ed25519PublicKey | None
         [signature] = envelope["signatures"]
         key.verify(base64.b64decode(signature["sig"], validate=True), _pae(payload))
         statement = json.loads(payload)
-        fits = statement["subject"] == _subjects(files) and statement["_type"] == STATEMENT_TYPE
+        fits = statement["subject"] == _subjects(files.digests)
+        fits = fits and statement["_type"] == STATEMENT_TYPE
     except InvalidSignature:
         whose = "this key" if trusted else "the key in the pack"
         raise PackError(SIGNATURE, f"was not made with {whose}, or was altered") from None
@@ -126,9 +127,9 @@ def key_id(key: Ed25519PublicKey) -> str:
     return digest(key.public_bytes_raw())
 
 
-def _subjects(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    names = sorted(files.keys() - {CHECKSUMS, SIGNATURE, PUBLIC_KEY})
-    return [{"name": name, "digest": {"sha256": digest(files[name])}} for name in names]
+def _subjects(digests: Mapping[str, str]) -> list[dict[str, Any]]:
+    names = sorted(digests.keys() - {CHECKSUMS, SIGNATURE, PUBLIC_KEY})
+    return [{"name": name, "digest": {"sha256": digests[name]}} for name in names]
 
 
 def _pae(payload: bytes) -> bytes:

@@ -77,6 +77,8 @@ def test_two_jobs_side_by_side(jobs):
     text = gramwatt("job", "job-d", "--against", "job-a")[1]
     assert "What moved most  energy per unit" in text
     assert f"Verdict          {found['verdict']}" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "                 job job-a\n" in text
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,14 @@ def test_repeated_runs_against_each_other_as_command_and_route(jobs):
     client = create_app(from_environment()).test_client()
     route = "/v1/comparisons?before=job-a&before=job-b&after=job-d"
     assert client.get(route).json == found
+    assert client.get(route.replace("comparisons", "comparisons.json")).json == found
+    page = client.get(route.replace("comparisons", "comparisons.html"))
+    assert (page.status_code, page.mimetype) == (200, "text/html")
+    assert "job-b, revision 1" in page.text
+    accepted = client.get(route, headers={"Accept": "application/pdf"})
+    assert accepted.data.startswith(b"%PDF")
+    tag = {"If-None-Match": accepted.headers["ETag"], "Accept": "application/pdf"}
+    assert client.get(route, headers=tag).status_code == 304
     refused = client.get("/v1/comparisons?before=job-a&after=job-e")
     assert (refused.status_code, refused.json["code"]) == (409, "not-comparable")
     assert client.get("/v1/comparisons?before=job-a").status_code == 422

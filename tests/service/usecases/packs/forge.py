@@ -8,7 +8,35 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-from gramwatt.service.usecases.packs.archive import CHECKSUMS, checksums, write
+from gramwatt.service.usecases.packs import archive
+from gramwatt.service.usecases.packs import verify as verification
+from gramwatt.service.usecases.packs.archive import CHECKSUMS, Collected, checksums, digest
+from gramwatt.service.usecases.packs.verify import Verdict
+
+
+def verify(pack: bytes) -> Verdict:
+    """What is found in a pack."""
+    return verification.verify(io.BytesIO(pack))
+
+
+def read(pack: bytes) -> dict[str, bytes]:
+    """The files of a pack."""
+    return dict(archive.read(io.BytesIO(pack)))
+
+
+def write(files: dict[str, bytes]) -> bytes:
+    """An archive of files."""
+    stream = io.BytesIO()
+    with Collected() as collected:
+        for name, content in files.items():
+            collected.add(name, content)
+        archive.write(collected, stream)
+    return stream.getvalue()
+
+
+def digests(files: dict[str, bytes]) -> dict[str, str]:
+    """The SHA-256 of each file."""
+    return {name: digest(content) for name, content in files.items()}
 
 
 def members(pack: bytes) -> dict[str, bytes]:
@@ -20,7 +48,7 @@ def members(pack: bytes) -> dict[str, bytes]:
 def sealed(files: dict[str, bytes]) -> bytes:
     """A pack of these files whose checksums and seal fit: a forgery without a flaw in its form."""
     rest = {name: content for name, content in files.items() if name != CHECKSUMS}
-    return write({**rest, CHECKSUMS: checksums(rest)})
+    return write({**rest, CHECKSUMS: checksums(digests(rest))})
 
 
 def with_json(pack: bytes, name: str, change: Callable[[Any], None]) -> bytes:

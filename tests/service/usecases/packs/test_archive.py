@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import tracemalloc
 import zipfile
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.service.usecases.packs import archive
-from gramwatt.service.usecases.packs.archive import CHECKSUMS, STRUCTURE, PackError, read, write
-from tests.service.usecases.packs.forge import sealed
+from gramwatt.service.usecases.packs.archive import CHECKSUMS, STRUCTURE, PackError
+from tests.service.usecases.packs.forge import digests, read, sealed, write
 
 FILES = {
     "pack.json": b'{"format": 1}\n',
@@ -90,9 +93,13 @@ def crafted(entries: list[tuple[str, bytes]], method: int = zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(stream, "w", method) as opened:
         for name, content in entries:
             opened.writestr(name, content)
-        opened.comment = archive._seal(b"")
-    content = stream.getvalue()[: -len(archive._seal(b""))]
-    return content + archive._seal(content)
+        opened.comment = seal(b"")
+    content = stream.getvalue()[: -len(seal(b""))]
+    return content + seal(content)
+
+
+def seal(content: bytes) -> bytes:
+    return b"sha256 of the bytes before: " + hashlib.sha256(content).hexdigest().encode()
 
 
 @pytest.mark.parametrize(
@@ -153,6 +160,30 @@ def test_a_pack_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         read(PACK)
 
 
+def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "FILE_MOST_B", 9)
+    with pytest.raises(PackError, match="a: expands to more than 9 bytes"):
+        read(crafted([("a", b"1" * 10)]))
+
+
+def test_packs_hold_little_in_memory(tmp_path: Path) -> None:
+    """A pack of 60 MB is written and read within a tenth of that."""
+    block = bytes(range(256)) * 4 * 2**10  # 1 MiB
+    tracemalloc.start()
+    try:
+        path = tmp_path / "pack.zip"
+        with archive.Collected(tmp_path) as files, path.open("w+b") as stream:
+            for number in range(60):
+                files.add(f"jobs/{number:02d}/journal.ndjson", number.to_bytes(8), block)
+            files.add(CHECKSUMS, archive.checksums(files.digests))
+            archive.write(files, stream)
+            found = archive.read(stream)
+            assert sum(len(found[name]) for name in found) > 60 * 2**20
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     ("change", "part"),
     [
@@ -164,7 +195,7 @@ def test_a_pack_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_files_and_checksums_must_agree(change, part: str) -> None:
-    files = {**FILES, CHECKSUMS: archive.checksums(FILES)}
+    files = {**FILES, CHECKSUMS: archive.checksums(digests(FILES))}
     change(files)
     with pytest.raises(PackError) as caught:
         read(write(files))
@@ -172,7 +203,7 @@ def test_files_and_checksums_must_agree(change, part: str) -> None:
 
 
 def test_checksums_are_those_of_sha256sum() -> None:
-    assert archive.checksums({"b": b"", "a": b"abc"}).decode() == (
+    assert archive.checksums(digests({"b": b"", "a": b"abc"})).decode() == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n"
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b\n"
     )

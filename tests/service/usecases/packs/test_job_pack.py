@@ -21,11 +21,11 @@ from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from gramwatt.service.usecases.packs.archive import PackError
-from gramwatt.service.usecases.packs.verify import differences, verify
+from gramwatt.service.usecases.packs.verify import differences
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.usecases.packs.conftest import import_hours
-from tests.service.usecases.packs.forge import light, members, sealed, with_json
+from tests.service.usecases.packs.forge import light, members, sealed, verify, with_json
 
 SCORE, INPUTS = "jobs/job-1/score.json", "jobs/job-1/inputs.json"
 JOURNAL = "jobs/job-1/journal.ndjson"

@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gramwatt.service.usecases.packs.archive import PackError
-from gramwatt.service.usecases.packs.verify import verify
 from tests.service.cli.command import gramwatt
-from tests.service.usecases.packs.forge import members, sealed
+from tests.service.usecases.packs.forge import members, sealed, verify
 
 
 @pytest.fixture

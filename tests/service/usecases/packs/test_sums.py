@@ -16,10 +16,9 @@ from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.local_spool import open_store
 from gramwatt.service.usecases.packs import collect
 from gramwatt.service.usecases.packs.archive import PackError
-from gramwatt.service.usecases.packs.verify import verify
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
-from tests.service.usecases.packs.forge import members, sealed, with_json
+from tests.service.usecases.packs.forge import light, members, sealed, verify, with_json
 
 
 def test_a_models_pack_has_every_run_and_their_sums(packs: dict[str, bytes]) -> None:
@@ -147,6 +146,93 @@ def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Pat
     assert "intervals" in err
 
 
+def test_sums_that_another_order_rounds_otherwise_are_equal(world: Path) -> None:
+    """The store sums in the order of arrival, the pack in that of the jobs' starts."""
+    service = open_store(world / "home")
+    for number in range(24):
+        start = START + timedelta(days=250, minutes=-10 * number)
+        about = {"start": start, "project": "late", "power_w": 100.1 + 33.7 * number}
+        ingest(service, f"late-{number}", lines(journal(f"late-{number}", **about)))
+    service.store.close()
+    assert gramwatt("export", "pack", "2027-01", "--project", "late", "-o", "late.zip")[0] == 0
+    content = light((world / "late.zip").read_bytes())
+    assert verify(content).wrong == []
+
+    def change(document: Any) -> None:
+        document["days"][0]["energy_kwh"]["value"] *= 1 + 1e-8
+
+    wrong = verify(with_json(content, "month.json", change)).wrong
+    assert wrong[0].startswith("month.json: days.0.energy_kwh.value is ")
+
+
+def scores(files: dict[str, bytes], chosen: Callable[[Any], bool]) -> list[Any]:
+    found = [json.loads(files[name]) for name in files if name.endswith("score.json")]
+    return [document for document in found if chosen(document)]
+
+
+def check_submission(form: Any, jobs: list[Any], unit: str) -> None:
+    """E, I, M and R of a form against those of its jobs, added up here."""
+    kwh = sum(j["energy_kwh"]["value"] * j["method"]["pue"]["value"] for j in jobs)
+    grams = [sum(j[f"{term}_g"]["value"] for j in jobs) for term in ("operational", "embodied")]
+    amount = sum(row["count"] for j in jobs for row in j["sci"] if row["unit"] == unit)
+    assert form["energy"]["total_kwh"] == pytest.approx(kwh, rel=1e-12)
+    parts = [row["energy_kwh"] for row in form["energy"]["components"]]
+    it_kwh = sum(j["energy_kwh"]["value"] for j in jobs)
+    assert sum(parts) == pytest.approx(it_kwh, rel=1e-12)
+    assert form["intensity"]["g_per_kwh"] == pytest.approx(grams[0] / kwh, rel=1e-12)
+    assert sum(row["percentage"] for row in form["intensity"]["regions"]) == pytest.approx(100)
+    assert form["embodied"]["total_g"] == pytest.approx(grams[1], rel=1e-12)
+    assert form["functional_unit"]["total"] == amount
+    assert form["score"]["value"] == pytest.approx(sum(grams) / amount, rel=1e-9)
+    assert form["score"]["low"] < form["score"]["value"] < form["score"]["high"]
+
+
+def test_a_months_pack_has_the_submission_of_its_only_unit(packs: dict[str, bytes]) -> None:
+    files = members(packs["month"])
+    document = json.loads(files["forms/sci-certification.json"])
+    form, jobs = document["form"], scores(files, lambda job: True)
+    check_submission(form, jobs, "image")
+    # 600 W: 3 minutes of job-1, run-2 and use-1 and 5 of run-1 are 504 kJ; 10 images a minute.
+    assert sum(row["energy_kwh"] for row in form["energy"]["components"]) == pytest.approx(0.14)
+    assert form["functional_unit"]["total"] == 140
+    assert (form["score"]["start_date"], form["score"]["end_date"]) == ("2026-05-01", "2026-05-31")
+    assert form["about"]["software_name"] == "vision"
+    missing = {row["field"] for item in document["check"] for row in item["missing"]}
+    assert {"about.organization", "attestation.signed_by", "attestation.date"} < missing
+    assert not any(field.startswith(("energy", "embodied", "calculation")) for field in missing)
+    assert "## Part 12: Attestation" in files["forms/sci-certification.md"].decode()
+
+
+def test_a_models_pack_has_a_submission_for_each_persona(packs: dict[str, bytes]) -> None:
+    files = members(packs["model"])
+    for persona, kinds in (("provider", ["training"]), ("consumer", ["inference"])):
+        form = json.loads(files[f"forms/sci-certification-{persona}.json"])["form"]
+        check_submission(form, scores(files, lambda job: job["kind"] in kinds), "image")  # noqa: B023
+        assert form["about"]["software_name"] == "org/net"
+        assert form["intensity"]["location"] == "SE"
+        assert f"forms/sci-certification-{persona}.md" in files
+
+
+def test_several_units_leave_the_functional_unit_open(world: Path) -> None:
+    service = open_store(world / "home")
+    about = {"start": START + timedelta(days=300), "project": "units"}
+    for name, unit in (("unit-a", "image"), ("unit-b", "token")):
+        tags = {"organization": "Example Lab", "contact_name": name}
+        ingest(service, name, lines(journal(name, units=(unit,), tags=tags, **about)))
+    service.store.close()
+    month = f"{about['start']:%Y-%m}"
+    assert gramwatt("export", "pack", month, "--project", "units", "-o", "units.zip")[0] == 0
+    files = members((world / "units.zip").read_bytes())
+    document = json.loads(files["forms/sci-certification.json"])
+    form, items = document["form"], {item["item"]: item for item in document["check"]}
+    assert (form["functional_unit"]["unit"], form["score"]["value"]) == (None, None)
+    fields = {row["field"] for row in items[3]["missing"]}
+    assert {"functional_unit.unit", "functional_unit.total"} < fields
+    # A tag counts where all runs agree.
+    assert form["about"]["organization"] == "Example Lab"
+    assert form["about"]["contact_name"] is None
+
+
 def test_what_an_id_names(world: Path, packs: dict[str, bytes]) -> None:
     code, _, err = gramwatt("export", "pack", "2031-01")
     assert (code, err) == (1, "gramwatt: no job in 2031-01\n")
@@ -163,6 +249,6 @@ def test_what_an_id_names(world: Path, packs: dict[str, bytes]) -> None:
 def test_more_jobs_than_a_pack_holds_are_one_line(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collect, "JOBS_MOST", 2)
+    monkeypatch.setitem(collect.JOBS_MOST, "model", 2)
     code, _, err = gramwatt("export", "pack", "org/net")
     assert (code, err) == (1, "gramwatt: model org/net has 3 jobs; a pack holds 2\n")

@@ -1,0 +1,50 @@
+"""How far long work is, on stderr where that is a terminal; else nothing is shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def each(items: Sequence[Item], what: str) -> Iterable[Item]:
+    """The items, with a bar that says how many of them are done."""
+    if not sys.stderr.isatty():
+        return items
+    return _each(items, what)
+
+
+def _each(items: Sequence[Item], what: str) -> Iterator[Item]:
+    with bar(what) as report:
+        for done, item in enumerate(items):
+            report(done, len(items))
+            yield item
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar; what it gives is called with how much is done, and of how much."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """A sign that the work goes on, of which nobody knows how much is left."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{what} ..."):
+        yield
