@@ -46,6 +46,8 @@ class Came:
     high: Floats
     known: Floats
     quality: str
+    inputs: frozenset[str]
+    """Names of the inputs that the intensity's error comes from."""
 
     @classmethod
     def of(cls, points: Sequence[IntensityPoint]) -> Came:
@@ -57,7 +59,9 @@ class Came:
         )
         known = np.array([float(point.quality in KNOWN) for point in points])
         quality = max((point.quality for point in points), key=lambda name: name in KNOWN)
-        return cls(points[0].zone, Grid(np.array(edges), value), low, high, known, quality)
+        ranged = (point.intensity for point in points if point.intensity.relative)
+        inputs = frozenset(name for known in ranged for name in known.uncertainty.effects)
+        return cls(points[0].zone, Grid(np.array(edges), value), low, high, known, quality, inputs)
 
     def mean(self, run: Run, start: float, name: str) -> Quantity:
         """Mean intensity by the run's energy from a start [h]."""
@@ -149,19 +153,20 @@ def best(came: Came, run: Run, operational: Quantity) -> BestDoc | None:
     start = best_start(came, run, max(run.start - _hours(PAST), came.grid.edges[0]), run.start)
     if start is None:
         return None
-    ratio = _ratio(came.mean(run, start, "at the best start"), came.mean(run, run.start, "then"))
-    emitted = operational.times(ratio, operational.unit)
+    new, then = came.mean(run, start, "at the best start"), came.mean(run, run.start, "then")
+    emitted = _emitted(operational, came, new, then)
+    ratio = _ratio(new, then)
     return {"start": _text(start), "operational_g": emitted.to_doc(), "ratio": ratio.to_doc()}
 
 
 def elsewhere(here: Came, there: Came, run: Run, operational: Quantity) -> ElsewhereDoc:
     """The same run at the same time in another zone."""
-    ratio = _ratio(there.mean(run, run.start, "then"), here.mean(run, run.start, "then"))
+    new, then = there.mean(run, run.start, "then"), here.mean(run, run.start, "then")
     return {
         "zone": there.zone,
         "quality": there.quality,
-        "operational_g": operational.times(ratio, operational.unit).to_doc(),
-        "ratio": ratio.to_doc(),
+        "operational_g": _emitted(operational, here, new, then).to_doc(),
+        "ratio": _ratio(new, then).to_doc(),
     }
 
 
@@ -198,9 +203,9 @@ def waited(came: Came, parts: Sequence[Part], waiting: Waiting, operational: Qua
         return answer
     work = operational.scaled(1 - waiting.paused_j / actual.energy_j)
     then = came.mean(actual, actual.start, "then")
-    ratio = _ratio(came.mean(at_once, asked, "at once"), then)
-    other = work.times(ratio, operational.unit)
-    saved = operational.over(other, "ratio")
+    new = came.mean(at_once, asked, "at once")
+    other = _emitted(work, came, new, then)
+    saved = _ratio(then, new).scaled(operational.value / work.value)
     ends = 1 - saved.value, 1 - saved.high, 1 - saved.low
     answer["at_once_g"], answer["actual_g"] = other.to_doc(), operational.to_doc()
     answer["saved_g"] = other.value - operational.value
@@ -208,10 +213,16 @@ def waited(came: Came, parts: Sequence[Part], waiting: Waiting, operational: Qua
     end = waiting.deadline and exact_hour(waiting.deadline) - at_once.hours
     start = best_start(came, at_once, asked, max(asked, end or exact_hour(waiting.began)))
     if start is not None:
-        least = _ratio(came.mean(at_once, start, "at the best start"), then)
+        least = came.mean(at_once, start, "at the best start")
         answer["best_start"] = _text(start)
-        answer["best_g"] = work.times(least, operational.unit).to_doc()
+        answer["best_g"] = _emitted(work, came, least, then).to_doc()
     return answer
+
+
+def _emitted(operational: Quantity, came: Came, new: Quantity, then: Quantity) -> Quantity:
+    """What was emitted at the intensity `then`, at a new one: the old one's error is in none."""
+    exact = Quantity.exact(then.value, then.unit, then.kind, then.source)
+    return operational.knowing(came.inputs).times(_ratio(new, exact), operational.unit)
 
 
 def _ratio(new: Quantity, present: Quantity) -> Quantity:

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from gramwatt.sci.advice.documents import HindsightDoc
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.document import JobDoc, figure
 from gramwatt.sci.base.errors import LookupFailed, QuantityError
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.sci.planning.hindsight import (
     PAST,
@@ -38,12 +37,12 @@ def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
     """What a scored job would have emitted otherwise; None without one zone or a score."""
     parts = parts_of(document)
     zones = document["method"]["zones"]
-    if not parts or len(zones) != 1 or not document["operational_g"]:
+    operational = figure(document, "operational_g")
+    if not parts or len(zones) != 1 or operational is None:
         return None
     start, end = parts[0].start, parts[-1].end
     if end - start > LONGEST:
         return None
-    operational = Quantity.from_doc(document["operational_g"])
     lookup, run = StoredIntensity(service), Run.of(parts)
     try:
         waiting = _waiting(document)

@@ -1,5 +1,6 @@
 """What waiting saved, the best hour and other zones, over HTTP and in the rendered report."""
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -112,6 +113,29 @@ def test_the_best_hour_of_28_days_and_the_projects_other_zones(client, light, tm
     annual = light.catalog.zone("PL").intensity.value
     assert (polish["zone"], polish["quality"]) == ("PL", "annual")
     assert value(polish["operational_g"]) == pytest.approx(1.2 * 4 * annual, rel=1e-9)
+
+
+def test_the_error_of_the_runs_own_intensity_is_in_no_other_emissions(client, light, tmp_path):
+    store(light, tmp_path / "fr.csv", "FR", hours(at_0=100, at_1=100))
+    store(light, tmp_path / "se.csv", "SE", hours(at_0=20, at_1=20))
+    post(client, "job-1", "FR", [1, 1], tags={"waited_s": "7200"})
+    post(client, "job-2", "SE", [1, 1])
+    job = client.get("/v1/jobs/job-1/report").json
+
+    def width(figure):
+        return math.log(figure["high"] / figure["value"])
+
+    energy, intensity = width(job["energy_kwh"]), width(job["method"]["intensity_g_per_kwh"])
+    # E and PUE = 1.2 (declared, exact) are the run's; one intensity, of the other zone or hour.
+    once = math.hypot(energy, intensity)
+    assert width(job["operational_g"]) == pytest.approx(once, rel=0.01)
+    found = hindsight(client, "job-1")
+    assert width(found["zones"][0]["operational_g"]) == pytest.approx(once, rel=0.01)
+    assert width(found["waited"]["at_once_g"]) == pytest.approx(once, rel=0.01)
+    assert width(found["best"]["operational_g"]) == pytest.approx(once, rel=0.01)
+    # The ratio has both, each once.
+    both = math.hypot(intensity, intensity)
+    assert width(found["zones"][0]["ratio"]) == pytest.approx(both, rel=0.01)
 
 
 def test_unknown_hours_are_not_known_and_no_saving(client):
