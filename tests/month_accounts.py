@@ -120,6 +120,7 @@ class Accounts:
             "chargeback": self._by(
                 members, lambda j: (j["project"], j["tags"].get("user", "")), "owner"
             ),
+            "by_project": self._by(members, lambda j: (j["project"],), None),
             "work": self._by(members, work_of, "work"),
             "market_based": self._market(members),
         }
@@ -156,10 +157,11 @@ class Accounts:
         rows = []
         for names, group in sorted(groups.items()):
             totals = self.totals(group)
-            first = "project" if second == "owner" else "hardware"
-            row = {first: names[0], second: names[1] if second == "work" else names[1] or None}
+            row = {"hardware" if second == "work" else "project": names[0]}
+            if second:
+                row[second] = names[1] if second == "work" else names[1] or None
             terms = ["jobs", "energy_kwh", "total_g"]
-            terms += ["operational_g", "embodied_g"] if second == "owner" else []
+            terms += ["operational_g", "embodied_g"] if second != "work" else []
             rows.append(row | {term: totals[term] for term in terms})
         return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
 

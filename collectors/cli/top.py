@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gramwatt.collectors.client.messages import print_message
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gramwatt.collectors.journal.live import LiveJob
 
 NONE = "No job runs on this machine. Run one under the meter: gramwatt run -- python train.py"
+NONE_THERE = "No job runs that this server knows and the key may read."
 KEYS = "q quits"
 TITLES = ("Time", "Power", "CO2e/h", "Units/s", "Use")
 STALE_S = 120.0
@@ -32,41 +35,62 @@ def top(
     ] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Jobs that this server knows.")
+    ] = None,
 ) -> None:
     """Show power, gCO2e per hour and units per second of the running jobs.
 
     Read from the journals that the meters of this machine write, whether
-    they are sent to a server or not. q or Ctrl-C ends it; in a pipe it
-    prints one table.
+    they are sent to a server or not; with --server from that server's
+    scores of running jobs, with units per second since each began.
+    q or Ctrl-C ends it; in a pipe it prints one table.
     """
     if as_json:
-        print(json.dumps({"jobs": [_document(job) for job in _jobs()]}, indent=2, allow_nan=False))
+        jobs = [_document(job) for job in _jobs(server)]
+        print(json.dumps({"jobs": jobs}, indent=2, allow_nan=False))
         return
     with suppress(KeyboardInterrupt):
         if once or not sys.stdout.isatty():
             from rich.console import Console
 
-            Console().print(_table(_jobs()))
+            Console().print(_shown(server))
         else:
-            _follow(interval)
+            _follow(interval, server)
 
 
-def _jobs() -> list[LiveJob]:
+def _jobs(server: str | None) -> list[LiveJob]:
+    """The running jobs of a server, or of this machine; exits with 1 where it does not answer."""
     from gramwatt.collectors.common.config import resolve
-    from gramwatt.collectors.journal.live import live_jobs
     from gramwatt.collectors.journal.spool import usable_home
 
-    config = resolve()
-    return live_jobs(usable_home(config.home), config, datetime.now(UTC))
+    config, now = resolve(), datetime.now(UTC)
+    home = usable_home(config.home)
+    if server is None:
+        from gramwatt.collectors.journal.live import live_jobs
+
+        return live_jobs(home, config, now)
+    from gramwatt.collectors.common import server_key
+    from gramwatt.collectors.journal.live_server import ServerError, server_jobs
+
+    try:
+        return server_jobs(server, config.api_key or server_key.for_server(home, server), now)
+    except ServerError as error:
+        print_message(str(error))
+        raise typer.Exit(1) from None
 
 
-def _follow(interval_s: float) -> None:
+def _shown(server: str | None) -> RenderableType:
+    return _table(_jobs(server), NONE if server is None else NONE_THERE)
+
+
+def _follow(interval_s: float, server: str | None) -> None:
     """Show the table again and again until q is typed."""
     from rich.live import Live
 
-    with _typed() as typed, Live(_table(_jobs()), screen=True, auto_refresh=False) as live:
+    with _typed() as typed, Live(_shown(server), screen=True, auto_refresh=False) as live:
         while not typed(interval_s):
-            live.update(_table(_jobs()), refresh=True)
+            live.update(_shown(server), refresh=True)
 
 
 @contextmanager
@@ -102,13 +126,13 @@ def _quits(descriptor: int, wait_s: float) -> bool:
     return False
 
 
-def _table(jobs: Sequence[LiveJob]) -> RenderableType:
+def _table(jobs: Sequence[LiveJob], none: str = NONE) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     if not jobs:
-        return Text(NONE)
+        return Text(none)
     rows = [_cells(job) for job in jobs] + ([_sums(jobs)] if len(jobs) > 1 else [])
     # What a name is cut to is left to rich; the figures are never cut.
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)

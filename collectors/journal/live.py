@@ -68,7 +68,7 @@ def _live_job(
     except GramwattError:
         return None
     read = [device.intervals[-1].end for device in job.devices if device.intervals]
-    power_w = _power(job, document, max(read)) if read else None
+    power_w = power_now(document, _watts(job, max(read))) if read else None
     unit, rate = _work(job.counts, now)
     return LiveJob(
         job_id,
@@ -76,7 +76,7 @@ def _live_job(
         (now - job.started_at).total_seconds(),
         (now - max(read)).total_seconds() if read else None,
         power_w,
-        _carbon(document, power_w),
+        carbon_now(document, power_w),
         unit,
         rate,
         _utilisation(job, max(read)) if read else None,
@@ -84,23 +84,27 @@ def _live_job(
     )
 
 
-def _power(job: MergedJob, document: JobDoc, newest: datetime) -> Quantity | None:
-    """Mean power over each device's newest interval [W], as uncertain as the job's energy."""
-    energy = document["energy_kwh"]
+def _watts(job: MergedJob, newest: datetime) -> float:
+    """Mean power over each device's newest interval [W]."""
     last = [d.intervals[-1] for d in job.devices if d.intervals]
     lengths = [(one, (one.end - one.start).total_seconds()) for one in last]
-    watts = math.fsum(
+    return math.fsum(
         one.energy_j / length_s
         for one, length_s in lengths
         if length_s and newest - one.end <= RECENT
     )
+
+
+def power_now(document: JobDoc, watts: float) -> Quantity | None:
+    """This power [W], as uncertain as the job's energy; None where that is not known."""
+    energy = document["energy_kwh"]
     if energy is None or not energy["value"]:
         return None
     whole = Quantity(watts, watts, watts, "W", energy["kind"], energy["source"])
     return whole.ranged(energy["low"] / energy["value"], energy["high"] / energy["value"])
 
 
-def _carbon(document: JobDoc, power_w: Quantity | None) -> Quantity | None:
+def carbon_now(document: JobDoc, power_w: Quantity | None) -> Quantity | None:
     """The power now times I and PUE, and the embodied carbon of an hour [gCO2e/h]."""
     embodied, duration_s = figure(document, "embodied_g"), document["duration_s"]
     if power_w is None or embodied is None or not duration_s:

@@ -21,6 +21,7 @@ from gramwatt.sci.base.month_rows import (
     LedgerRow,
     MarketDoc,
     ModelRow,
+    ProjectCharge,
     RevisedDoc,
     SavingDoc,
     StatementDoc,
@@ -425,8 +426,8 @@ class MonthDoc(TypedDict):
 
     It is `complete` once the month is over and no job of it runs or lacks a score; it is then kept,
     and has a `revision`, which late lines and new scores raise. The figures and R of `top_jobs` are
-    of their part in the month. `components`, `ledger` and `chargeback` sum to the totals.
-    `examined_jobs` are those that `advice` and `suggestions` come from.
+    of their part in the month. `components`, `ledger`, `chargeback` and `by_project` sum to the
+    totals. `examined_jobs` are those that `advice` and `suggestions` come from.
     """
 
     month: str
@@ -448,6 +449,7 @@ class MonthDoc(TypedDict):
     ledger: list[LedgerRow]
     idle_not_seen_kwh: QuantityDoc | None
     chargeback: list[ChargeRow]
+    by_project: list[ProjectCharge]
     work: list[WorkRow]
     advice: list[AdviceRow]
     examined_jobs: int

@@ -88,6 +88,17 @@ class ChargeRow(TypedDict):
     total_g: QuantityDoc | None
 
 
+class ProjectCharge(TypedDict):
+    """What all jobs of a project used: its rows of the chargeback, with what they share once."""
+
+    project: str
+    jobs: int
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
 class WorkRow(TypedDict):
     """What one class of work used on one kind of hardware."""
 

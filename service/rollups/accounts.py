@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gramwatt.sci.base.month_rows import (
     ComponentRow,
     LedgerRow,
     MarketDoc,
+    ProjectCharge,
     WorkRow,
 )
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
@@ -45,6 +47,7 @@ class Accounts:
             "ledger": self._ledger(),
             "idle_not_seen_kwh": self._idle_not_seen(),
             "chargeback": self._chargeback(),
+            "by_project": self._by_project(),
             "work": self._work(),
             "market_based": self._market(),
         }
@@ -140,22 +143,35 @@ class Accounts:
 
     def _chargeback(self) -> list[ChargeRow]:
         """Carbon by project and owner, most first."""
-        groups, jobs, cell = grouped(self._parts, lambda trait: (trait["project"], trait["owner"]))
+        rows = self._charges(lambda trait: (trait["project"], trait["owner"]))
+        return [{"project": key[0], "owner": key[1] or None, **charge} for key, charge in rows]  # type: ignore[typeddict-item]
+
+    def _by_project(self) -> list[ProjectCharge]:
+        """Carbon by project, most first."""
+        rows = self._charges(lambda trait: (trait["project"],))
+        return [{"project": key[0], **charge} for key, charge in rows]  # type: ignore[typeddict-item]
+
+    def _charges(
+        self, key: Callable[[dict[str, Any]], tuple[str, ...]]
+    ) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+        """Jobs and terms by key, most carbon first."""
+        groups, jobs, cell = grouped(self._parts, key)
         totals = by_job(self._parts, jobs, cell, len(groups))
         counted = np.bincount(cell, minlength=len(groups))
-        rows: list[ChargeRow] = [
-            {
-                "project": project,
-                "owner": owner or None,
-                "jobs": int(counted[n]),
-                "energy_kwh": totals.energy_kwh.doc(n),
-                "operational_g": totals.operational_g.doc(n),
-                "embodied_g": totals.embodied_g.doc(n),
-                "total_g": totals.total_g.doc(n),
-            }
-            for n, (project, owner) in enumerate(groups)
+        rows = [
+            (
+                group,
+                {
+                    "jobs": int(counted[n]),
+                    "energy_kwh": totals.energy_kwh.doc(n),
+                    "operational_g": totals.operational_g.doc(n),
+                    "embodied_g": totals.embodied_g.doc(n),
+                    "total_g": totals.total_g.doc(n),
+                },
+            )
+            for n, group in enumerate(groups)
         ]
-        return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
+        return sorted(rows, key=lambda row: -(row[1]["total_g"] or {"value": 0.0})["value"])
 
     def _work(self) -> list[WorkRow]:
         """Jobs and carbon by hardware and class of work, most carbon first."""

@@ -46,6 +46,7 @@ _MONTH_LISTS = (
     "components",
     "ledger",
     "chargeback",
+    "by_project",
     "work",
     "advice",
     "followed",

@@ -13,12 +13,12 @@ from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.month_rows import (
     AdviceRow,
     BudgetUse,
-    ChargeRow,
     FollowedRow,
+    ProjectCharge,
     TrendRow,
     WorkRow,
 )
-from gramwatt.sci.base.quantity import Quantity, total_known
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.service.store.budgets import Budget
 
@@ -72,17 +72,17 @@ def budget_uses(session: Session, month: str, project: str | None, sums: Fields)
     budgets = {row.project: row for row in session.scalars(wanted.order_by(Budget.month))}
     if not budgets:
         return []
-    charges: Sequence[ChargeRow] = _read(sums, "chargeback")
+    charges: Sequence[ProjectCharge] = _read(sums, "by_project")
     unknown = _read(sums, "totals")["jobs_unknown"] > 0
     return [_use(budgets[name], charges, unknown) for name in sorted(budgets)]
 
 
-def _use(budget: Budget, charges: Sequence[ChargeRow], unknown: bool) -> BudgetUse:
+def _use(budget: Budget, charges: Sequence[ProjectCharge], unknown: bool) -> BudgetUse:
     """The use of one budget; `unknown` says that some job of the month has an unknown term."""
-    own = [row for row in charges if row["project"] == budget.project]
-    spent = total_known(row["total_g"] for row in own)
-    if not own:
-        spent = Quantity.exact(0.0, "gCO2e", "derived", "no scored job in the month")
+    spent: Quantity | None = Quantity.exact(0.0, "gCO2e", "derived", "no scored job in the month")
+    for row in charges:
+        if row["project"] == budget.project:
+            spent = Quantity.from_doc(row["total_g"]) if row["total_g"] else None
     status = "unclear"
     if spent is not None and spent.low > budget.limit_g:
         status = "exceeded"

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from gramwatt.sci.base.document import MonthTotals, PendingDoc
-from gramwatt.sci.base.month_rows import ChargeRow, LedgerRow
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
+from gramwatt.sci.base.month_rows import LedgerRow, ProjectCharge
+from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.service.container import THIS_MACHINE, Service
 from gramwatt.service.usecases.access.projects import one_project
 from gramwatt.service.usecases.budgets.budgets import BudgetRow, budget_of, budget_row, limits_kg
@@ -46,7 +46,7 @@ class GlanceDoc(msgspec.Struct):
     previous: MonthTotals | None
     changes: dict[str, QuantityDoc | None]
     ledger: list[LedgerRow]
-    chargeback: list[ChargeRow]
+    by_project: list[ProjectCharge]
     data_quality: dict[str, Any]
     jobs_running: PendingDoc | None = None
     jobs_unscored: PendingDoc | None = None
@@ -96,7 +96,7 @@ def look(service: Service, month: str, project: str | None = None, *, wait: bool
     months = [month, *months_before(month)]
     sums, is_current = _sums(service, month, project, months, wait=wait)
     stored = stored_months(service, months, project)
-    charged = sums.chargeback if sums is not None and project is None else []
+    charged = sums.by_project if sums is not None and project is None else []
     return Glance(
         month,
         project,
@@ -120,7 +120,7 @@ def project_bars(
         one_project(service, name, month)
     # Only the rows of these projects are used out of the sums over all.
     sums, is_current = _sums(service.for_caller(THIS_MACHINE), month, None, [month], wait=False)
-    bars = _bars(service, month, sums.chargeback if sums else [], set(names))
+    bars = _bars(service, month, sums.by_project if sums else [], set(names))
     return {bar.name: bar for bar in bars}, is_current
 
 
@@ -154,17 +154,15 @@ def _month_bar(month: str, kept: StoredMonth | None) -> Bar:
 
 
 def _bars(
-    service: Service, month: str, charged: Sequence[ChargeRow], names: Collection[str]
+    service: Service, month: str, charged: Sequence[ProjectCharge], names: Collection[str]
 ) -> list[Bar]:
-    """What each project emitted: the sum over its owners. Those with the most come first."""
-    limits = limits_kg(service, month)
+    """What each project emitted. Those with the most come first."""
+    limits, known = limits_kg(service, month), {row["project"]: row for row in charged}
     bars = []
     for name in sorted(names):
-        rows = [row for row in charged if row["project"] == name]
-        total: Quantity | None = total_known(row["total_g"] for row in rows)
-        doc = total.to_doc() if total else None
-        jobs = sum(row["jobs"] for row in rows)
-        bars.append(Bar(name, jobs, doc, limit_kg=limits.get(name)))
+        row = known.get(name)
+        jobs, total_g = (row["jobs"], row["total_g"]) if row else (0, None)
+        bars.append(Bar(name, jobs, total_g, limit_kg=limits.get(name)))
     return sorted(bars, key=lambda bar: -(bar.total_g["value"] if bar.total_g else 0.0))
 
 

@@ -39,6 +39,24 @@ def test_a_months_own_budget_goes_before_that_of_every_month(light):
     assert [(row["project"], row["spent_share"]) for row in rows][0] == ("speech", 0.0)
 
 
+def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
+    for name, owner in (("job-1", "ada"), ("job-2", "bo"), ("job-3", "cy")):
+        ingest(light, name, lines(journal(name, start=MAY, tags={"user": owner})))
+    ingest(light, "other", lines(journal("other", start=MAY, project="speech")))
+    set_budget(light, NewBudget(project="vision", limit_kg=1.0), by="u")
+    whole, own = month_report(light, "2026-05"), month_report(light, "2026-05", "vision")
+    total_g = own["totals"]["total_g"]
+    (row,) = (row for row in whole["by_project"] if row["project"] == "vision")
+    assert (row["jobs"], row["total_g"]) == (3, total_g)
+    (budget,) = whole["budgets"]
+    ends = [budget["spent_kg"][end] for end in ("value", "low", "high")]
+    assert ends == pytest.approx([total_g[end] / 1000 for end in ("value", "low", "high")])
+    # Three equal jobs of one grid: their sum is as uncertain as each, not less by sqrt(3).
+    charged = [row["total_g"] for row in whole["chargeback"] if row["project"] == "vision"]
+    each = charged[0]["high"] / charged[0]["value"]
+    assert total_g["high"] / total_g["value"] == pytest.approx(each, rel=0.02)
+
+
 def test_what_is_not_known_is_not_within_a_budget(light):
     ingest(light, "job-1", lines(journal("job-1", start=MAY)))
     writer = Writer("w1", "n1", "unread", t0=MAY)

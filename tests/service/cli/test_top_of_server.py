@@ -1,0 +1,67 @@
+"""`gramwatt top --server`: the running jobs that a server knows, and errors in one line."""
+
+import json
+import threading
+from datetime import timedelta
+
+import pytest
+import typer
+from typer.testing import CliRunner
+from werkzeug.serving import make_server
+
+from gramwatt.collectors.cli.top import top as command
+from gramwatt.service.app import create_app
+from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.ingest import ingest
+from tests.journals import START, journal, lines
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+@pytest.fixture
+def address(light, clock, monkeypatch):
+    clock.now = START + timedelta(minutes=3)
+    for name, watts, about in (("job-1", 600.0, {}), ("job-2", 100.0, {"project": "speech"})):
+        records = journal(name, power_w=watts, end_state=None, pue=1.5, name=name, **about)
+        ingest(light, name, lines(records))
+    ingest(light, "ended", lines(journal("ended", pue=1.5)))
+    monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read", ["vision"])["key"])
+    server = make_server("127.0.0.1", 0, create_app(service=light))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+
+
+def top(*arguments):
+    app = typer.Typer()
+    app.command()(command)
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_running_jobs_that_the_key_may_read_with_power_carbon_and_work(address):
+    code, out, err = top("--server", address, "--json")
+    assert (code, err) == (0, "")
+    (job,) = json.loads(out)["jobs"]
+    assert (job["job_id"], job["unit"]) == ("job-1", "image")
+    assert job["power_w"]["value"] == pytest.approx(600)
+    # 10 images a minute; France by the year, at a PUE of 1.5, and embodied carbon beside it.
+    assert job["units_per_s"] == pytest.approx(10 / 60)
+    assert job["power_w"]["low"] < 600 < job["power_w"]["high"]
+    assert job["g_per_h"]["value"] > 0.6 * 1.5 * 20
+    code, out, err = top("--server", address, "--once")
+    assert (code, err) == (0, "")
+    assert "600 W" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_a_server_that_refuses_or_is_away_is_one_line(address, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_API_KEY", "gw_wrong_key")
+    code, out, err = top("--server", address)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "needs a key of scope read: set GRAMWATT_API_KEY" in err
+    code, out, err = top("--server", "http://127.0.0.1:9")
+    assert (code, out) == (1, "")
+    assert "http://127.0.0.1:9 does not answer" in err
