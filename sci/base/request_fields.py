@@ -181,7 +181,8 @@ class Moment:
         except (TypeError, ValueError):
             raise ValueError(f"not a time like 2026-05-01T08:00Z: {_cut(value)}") from None
         if moment.tzinfo is None:
-            raise ValueError(f"a time without its offset from UTC; write {_cut(value)[1:-1]}Z")
+            written = moment.isoformat(timespec="minutes")
+            raise ValueError(f"a time without its offset from UTC; write {written}Z")
         try:
             return moment.astimezone(UTC)
         except OverflowError:

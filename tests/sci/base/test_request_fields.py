@@ -13,6 +13,7 @@ from gramwatt.sci.base.request_fields import (
     Choice,
     Counts,
     Flag,
+    Moment,
     Names,
     Number,
     Text,
@@ -87,3 +88,13 @@ def test_what_a_rule_refuses(rule, value, text):
 def test_the_ends_of_a_closed_range_are_in_it():
     assert (SHARE.check(0), SHARE.check(1)) == (0.0, 1.0)
     assert Names(most=2).check(["a", "b"]) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("written", "offered"),
+    [("2026-05-02", "2026-05-02T00:00Z"), ("2026-05-02T08:00", "2026-05-02T08:00Z")],
+)
+def test_the_time_that_a_refusal_offers_is_accepted(written, offered):
+    with pytest.raises(ValueError, match=f"write {offered}$"):
+        Moment().check(written)
+    assert Moment().check(offered).strftime("%Y-%m-%dT%H:%MZ") == offered
