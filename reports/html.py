@@ -10,8 +10,9 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from gramwatt.reports import glossary
 from gramwatt.reports.charts import FAINT, FONT, INK, PALETTE, compiled, draw, patterns
-from gramwatt.reports.model import MARK_LEGEND, Block, Chart, Document, Heading
+from gramwatt.reports.model import MARK_LEGEND, Block, Chart, Document, Heading, texts
 from gramwatt.reports.printable import cleaned
 
 POLICY = (
@@ -29,10 +30,15 @@ def render(document: Document, *, interactive: bool = False) -> str:
     """
     printable: Document = cleaned(document)
     anchors = list(_anchors(printable.blocks))
+    words = glossary.used(" ".join(texts(printable)))
+    sections = [(a, b.text) for a, b in anchors if isinstance(b, Heading) and b.level == 1]
     return _template().render(
         document=printable,
         policy=POLICY,
-        sections=[(a, b.text) for a, b in anchors if isinstance(b, Heading) and b.level == 1],
+        sections=[*sections, *([("words", glossary.TITLE)] if words else [])],
+        words=words,
+        words_title=glossary.TITLE,
+        linked=glossary.linker("#word-"),
         blocks=[(type(block).__name__, anchor, block) for anchor, block in anchors],
         draw=_picture,
         legend=MARK_LEGEND,

@@ -90,6 +90,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
         (document["ended_at"] or document["started_at"])[:10],
         tuple(blocks),
         reference(data, f"job {document['job_id']}, revision {document['revision']}"),
+        glossary=full,
     )
 
 

@@ -6,6 +6,7 @@ the renderers escape.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -154,7 +155,8 @@ Block = (
 class Document:
     """A report: title, subtitle, date (YYYY-MM-DD) and blocks.
 
-    `reference` identifies the data of the report; it is printed on every page.
+    `reference` identifies the data of the report; it is printed on every page. With `glossary` the
+    PDF explains its words at its end, as the HTML always does.
     """
 
     title: str
@@ -163,11 +165,28 @@ class Document:
     blocks: tuple[Block, ...]
     reference: str = ""
     lang: str = "en"
+    glossary: bool = False
 
     @property
     def has_estimates(self) -> bool:
         """Whether a figure has the mark of an estimate, so that the report explains it."""
         return any(map(_has_estimates, self.blocks))
+
+
+def texts(document: Document) -> Iterator[str]:
+    """The running texts of a document, in which its words are explained; not those of cells."""
+    for block in document.blocks:
+        match block:
+            case Text(text):
+                yield text
+            case Listing(items):
+                yield from items
+            case Figures(items):
+                yield from (item.label for item in items)
+            case Facts(rows):
+                yield from (part for row in rows for part in row)
+            case Table(note=words) | Chart(caption=words):
+                yield words
 
 
 def _has_estimates(block: Block) -> bool:

@@ -81,6 +81,7 @@ def build(document: MonthDoc) -> Document:
         f"{document['month']}-01",
         tuple(blocks),
         stamp,
+        glossary=True,
     )
 
 

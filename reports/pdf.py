@@ -10,14 +10,26 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
+from gramwatt.reports import glossary
 from gramwatt.reports.charts import draw, patterns
-from gramwatt.reports.model import ESTIMATED_MARK, Block, Cell, Chart, Document, Table
+from gramwatt.reports.model import (
+    ESTIMATED_MARK,
+    Block,
+    Cell,
+    Chart,
+    Document,
+    Facts,
+    Heading,
+    Table,
+    texts,
+)
 from gramwatt.reports.printable import cleaned
 
 if TYPE_CHECKING:
@@ -101,15 +113,23 @@ def _fonts(system: bool) -> typst.Fonts:
 
 
 def _plain(document: Document) -> dict[str, Any]:
+    words = glossary.used(" ".join(texts(document))) if document.glossary else []
+    legend = f"{ESTIMATED_MARK} estimated" if document.has_estimates else ""
     return {
         "title": document.title,
         "subtitle": document.subtitle,
         "date": document.date,
-        "reference": document.reference,
-        "legend": f"{ESTIMATED_MARK} estimated" if document.has_estimates else "",
+        "reference": " · ".join(filter(None, (document.reference, legend))),
         "lang": document.lang,
-        "blocks": [_block(block) for block in document.blocks],
+        "blocks": [_block(block) for block in (*document.blocks, *_words(words))],
     }
+
+
+def _words(words: Sequence[glossary.Term]) -> list[Block]:
+    """What the words of the document mean, as its last section."""
+    if not words:
+        return []
+    return [Heading(glossary.TITLE), Facts(tuple((word.name, word.meaning) for word in words))]
 
 
 def _block(block: Block) -> dict[str, Any]:

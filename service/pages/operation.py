@@ -1,4 +1,4 @@
-"""Pages for those who run the service: periodic tasks, keys, settings, the API's documentation."""
+"""Periodic tasks, keys and settings for those who run the service; the API; the glossary."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from flask import Flask, Response, redirect, request
 
+from gramwatt.reports.glossary import TERMS
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.keys import KeyBody, KeyPath
 from gramwatt.service.api.routing import from_strings
@@ -34,6 +35,7 @@ def install(app: Flask) -> None:
     add(app, "/keys/revoke", revoked_key, Access.ADMIN_ALL, "POST")
     add(app, "/settings", settings, Access.ADMIN_ALL)
     add(app, "/docs", docs, Access.READ)
+    add(app, "/glossary", words, Access.READ)
 
 
 def schedules() -> Response:
@@ -83,6 +85,11 @@ def _keys_page(made: NewKey | None) -> Response:
 def settings() -> Response:
     """The settings that hold, and where each comes from; no secret."""
     return page("settings.html", settings=effective_settings(service()))
+
+
+def words() -> Response:
+    """What the words of the pages mean."""
+    return page("glossary.html", terms=TERMS)
 
 
 def docs() -> Response:

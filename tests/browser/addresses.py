@@ -14,6 +14,7 @@ PAGES = (
     "/jobs",
     "/jobs?project=nobody&kind=training",
     "/compare?before=no-zone&after=cluster",
+    "/compare?before=failed&before=killed&after=no-zone",
     "/compare?after=cluster",
     "/projects",
     "/models",
@@ -26,6 +27,7 @@ PAGES = (
     "/keys",
     "/settings",
     "/schedules",
+    "/glossary",
 )
 EVERY = (
     *PAGES,

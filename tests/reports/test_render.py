@@ -116,7 +116,9 @@ def test_the_page_can_be_read_without_seeing_it(name):
     assert len(elements.named("table")) == len(elements.named("caption"))
     anchors = [attrs["id"] for attrs in elements.named("h2") + elements.named("h3")]
     assert len(anchors) == len(set(anchors))
-    assert {link["href"][1:] for link in elements.named("a")} <= set(anchors)
+    ids = [attrs["id"] for _, attrs in elements.found if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {link["href"][1:] for link in elements.named("a")} <= set(ids)
     charts = [block for block in document(name).blocks if isinstance(block, Chart)]
     pictures = [attrs for _, attrs in elements.found if attrs.get("role") == "img"]
     assert [picture["aria-label"] for picture in pictures] == [chart.alt for chart in charts]

@@ -1,0 +1,187 @@
+"""The words of reports and pages in plain language, and links to them at their first use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+TITLE = "Words used here"
+
+
+class Term(NamedTuple):
+    """A word: its fragment in an address, how it is written, and what it means.
+
+    `pattern` is a regular expression of the texts that are linked to it.
+    """
+
+    key: str
+    name: str
+    pattern: str
+    meaning: str
+
+
+TERMS = (
+    Term(
+        "sci",
+        "SCI",
+        r"SCI",
+        "Software Carbon Intensity, ISO/IEC 21031: the carbon of a piece of software per unit of "
+        "its work, ((E × I) + M) per R. It is a rate, so less of it means a better way to do the "
+        "same work.",
+    ),
+    Term(
+        "co2e",
+        "CO2e",
+        r"CO2e",
+        "Carbon dioxide equivalent: all greenhouse gases, each counted as the carbon dioxide that "
+        "would warm the climate as much over 100 years.",
+    ),
+    Term(
+        "energy",
+        "E, energy",
+        r"Energy \(E\)|Energy, E",
+        "The electricity that the job's devices and their host used, in kilowatt-hours.",
+    ),
+    Term(
+        "intensity",
+        "I, grid intensity",
+        r"[Gg]rid intensity|[Ii]ntensity",
+        "The carbon that one kilowatt-hour from the electricity grid emits where and when it is "
+        "used. It changes by the hour with the power stations that run.",
+    ),
+    Term(
+        "operational",
+        "O, operational carbon",
+        r"[Oo]perational(?: carbon)?",
+        "What the electricity emitted: energy times PUE times grid intensity.",
+    ),
+    Term(
+        "embodied",
+        "M, embodied carbon",
+        r"[Ee]mbodied(?: carbon)?",
+        "The job's part of what making, moving and disposing of its hardware emits: by its share "
+        "of the hardware, and of the time that the hardware is expected to be used.",
+    ),
+    Term(
+        "functional-unit",
+        "R, functional unit",
+        r"functional unit|R(?= = )|[Uu]nit of work|Work done \(R\)",
+        "What the work is counted in, such as a token, an image or a request. A score holds per "
+        "one of them.",
+    ),
+    Term(
+        "pue",
+        "PUE",
+        r"PUE",
+        "Power usage effectiveness: the energy of the whole data centre over that of its "
+        "computers. 1.2 means that cooling and power supply add a fifth.",
+    ),
+    Term(
+        "location-based",
+        "Location-based",
+        r"[Ll]ocation-based",
+        "Counted with the intensity of the grid that the electricity comes from. Scores here are.",
+    ),
+    Term(
+        "market-based",
+        "Market-based",
+        r"[Mm]arket-based",
+        "Counted by what contracts and certificates for electricity say. It is shown beside the "
+        "score and never in it.",
+    ),
+    Term(
+        "provisional",
+        "Provisional",
+        r"[Pp]rovisional",
+        "May still change: the job runs, or the grid's intensity of its hours is not final.",
+    ),
+    Term(
+        "range",
+        "Range",
+        r"[Rr]anges?",
+        "From low to high: meant to hold the true value eight times in ten (80 %). Two figures "
+        "whose difference has a range on both sides of zero do not differ reliably.",
+    ),
+    Term(
+        "measured",
+        "Measured, integrated, attributed",
+        r"[Mm]easured|[Mm]etered|integrated|attributed",
+        "Read from a meter: an energy counter (measured), power readings summed over time "
+        "(integrated), or a meter's reading divided between jobs (attributed).",
+    ),
+    Term(
+        "derived",
+        "Derived",
+        r"[Dd]erived",
+        "Computed from other figures that are not readings of energy, such as how busy a device "
+        "of known power was.",
+    ),
+    Term(
+        "estimated",
+        "Estimated, modelled",
+        r"[Ee]stimated|[Mm]odelled|by a model",
+        "Not read but worked out by a model or from typical values. Marked ≈ in tables, striped "
+        "in charts.",
+    ),
+    Term(
+        "declared",
+        "Declared",
+        r"[Dd]eclared",
+        "Said by the person or the settings that run the job, and not checked.",
+    ),
+    Term(
+        "grade",
+        "Data quality",
+        r"[Dd]ata quality|[Gg]rade",
+        "A to D. A: 90 % of the energy measured, hourly intensity for 90 % of it, embodied carbon "
+        "from published studies. B: 70 % measured and at least annual intensity of the zone. C: "
+        "every term known. D: mostly modelled, or a term not known.",
+    ),
+    Term(
+        "boundary",
+        "Boundary",
+        r"[Bb]oundary",
+        "What is counted in the score, and what is left out.",
+    ),
+)
+"""Every word, in the order of the formula; then how a figure is known."""
+_ANY = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(f'(?P<t{n}>{t.pattern})' for n, t in enumerate(TERMS))})(?![\w-])"
+)
+
+
+def used(texts: str) -> list[Term]:
+    """The words that texts use, in the order of `TERMS`."""
+    found = {_key(match) for match in _ANY.finditer(texts)}
+    return [term for term in TERMS if term.key in found]
+
+
+def linker(address: str) -> Callable[[str], Markup]:
+    """A function that escapes texts one after another, and links each word once.
+
+    `address` comes before the word's key in the link.
+    """
+    seen: set[str] = set()
+
+    def linked(text: str) -> Markup:
+        parts, end = [], 0
+        for match in _ANY.finditer(text):
+            key = _key(match)
+            if key in seen:
+                continue
+            seen.add(key)
+            parts.append(escape(text[end : match.start()]))
+            link = Markup('<a class="term" href="{}{}">{}</a>')
+            parts.append(link.format(address, key, match.group()))
+            end = match.end()
+        return Markup("").join((*parts, escape(text[end:])))
+
+    return linked
+
+
+def _key(match: re.Match[str]) -> str:
+    assert match.lastgroup is not None  # each alternative is a group
+    return TERMS[int(match.lastgroup[1:])].key
