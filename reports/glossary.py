@@ -138,7 +138,8 @@ TERMS = (
         r"[Dd]ata quality|[Gg]rade",
         "A to D. A: 90 % of the energy measured, hourly intensity for 90 % of it, embodied carbon "
         "from published studies. B: 70 % measured and at least annual intensity of the zone. C: "
-        "every term known. D: mostly modelled, or a term not known.",
+        "every term known, at least half of the energy read from a meter. D: mostly modelled, or a "
+        "term not known.",
     ),
     Term(
         "boundary",
