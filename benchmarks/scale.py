@@ -269,6 +269,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--month-jobs", type=int, default=100_000)
     parser.add_argument("--times", type=int, default=200)
+    parser.add_argument("--filled", action="store_true", help="the database was filled before")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--cold", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -281,7 +282,8 @@ def main() -> int:
         service = opened(url, home)
         upgrade(service.store)
         before = time.perf_counter()
-        fill(service, given.jobs, given.month_jobs)
+        if not given.filled:
+            fill(service, given.jobs, given.month_jobs)
         if not service.store.is_sqlite:
             with service.store.engine.connect().execution_options(
                 isolation_level="AUTOCOMMIT"

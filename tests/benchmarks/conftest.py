@@ -3,5 +3,6 @@
 import sys
 
 from tests.packages import ROOT
+from tests.service.conftest import database_url, new_postgres, postgres_server  # noqa: F401
 
 sys.path.append(str(ROOT))

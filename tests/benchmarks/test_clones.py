@@ -1,0 +1,88 @@
+"""Copied jobs of the benchmark have the rows that the product's own ingest would have written."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from benchmarks import scale
+from benchmarks.clones import TABLES, Clone, copy_jobs
+from gramwatt.sci.journal.records import encode
+from gramwatt.service.config import ServiceConfig
+from gramwatt.service.container import Service
+from gramwatt.service.store import models
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.jobs import rescore
+from gramwatt.service.usecases.month import month_report
+
+START = datetime(2026, 6, 30, 23, tzinfo=UTC)
+"""Hours of the job lie in two months."""
+SERVERS_CLOCK = ("made_us", "heard_us")
+COPY, SENT = "J000000041", "K000000041"
+
+
+@pytest.fixture
+def service(database_url, tmp_path):
+    made = Service.open(ServiceConfig(home=tmp_path, database_url=database_url))
+    upgrade(made.store)
+    yield made
+    made.store.close()
+
+
+def rows_of(service, job_id):
+    """Every row of a job by table, without keys and times of the server's clock."""
+    found = {}
+    with service.store.engine.connect() as connection:
+        for name in (*TABLES, "JobMonth"):
+            table = getattr(models, name).__table__
+            way = table
+            wanted = sa.select(table)
+            while way.name != "jobs":
+                (key,) = way.foreign_keys
+                wanted = wanted.join(key.column.table, key.parent == key.column)
+                way = key.column.table
+            wanted = wanted.where(way.c.job_id == job_id).order_by(*table.primary_key)
+            left_out = {"id", *SERVERS_CLOCK, *(key.parent.name for key in table.foreign_keys)}
+            found[name] = [
+                {
+                    column: value.replace(SENT, COPY) if isinstance(value, str) else value
+                    for column, value in row.items()
+                    if column not in left_out
+                }
+                for row in connection.execute(wanted).mappings()
+            ]
+    return found
+
+
+def test_a_copy_has_the_rows_of_a_job_that_was_ingested(service):
+    original = scale.ingested(service, 7, START)
+    copy_jobs(service.store, iter([Clone(41, COPY, original, 0)]))
+    sent = [encode(record).replace(original, SENT).encode() for record in scale.records(7, START)]
+    ingest(service, SENT, sent)
+    copied, made = rows_of(service, COPY), rows_of(service, SENT)
+    parts = [found.pop("JobMonth") for found in (copied, made)]
+    assert copied == made
+    assert [len(copied[name]) for name in ("Job", "Interval", "Count", "Score")] == [1, 20, 1, 1]
+    assert [row["month"] for row in parts[0]] == ["2026-06", "2026-07"]
+    for one, other in zip(*parts, strict=True):
+        words = [np.frombuffer(row.pop("numbers"), dtype=np.int64) for row in (one, other)]
+        assert one == other
+        # The copy's own hours of the grid have a name of their own; nothing else differs.
+        (place,) = np.flatnonzero(words[0] != words[1])
+        assert words[0][place] == words[1][place] + 41
+
+
+def test_the_product_goes_on_with_copied_jobs(service):
+    original = scale.ingested(service, 7, START - timedelta(days=1))
+    copy_jobs(service.store, iter([Clone(41 + n, f"J{41 + n:09d}", original, n) for n in range(3)]))
+    _, changed = rescore(service, COPY, "test")
+    assert not changed
+    one = sum(row["energy_j"] for row in rows_of(service, COPY)["Interval"]) / 3.6e6
+    totals = month_report(service, "2026-06")["totals"]
+    assert totals["jobs"] == 4
+    assert totals["energy_kwh"]["value"] == pytest.approx(4 * one, rel=1e-12)
+    new = scale.ingested(service, 8, START)  # with a key that no copy has
+    assert month_report(service, "2026-06")["totals"]["jobs"] == 5
+    assert rows_of(service, new)["Job"][0]["revision"] == 1
