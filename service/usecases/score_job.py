@@ -14,28 +14,35 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, QuantityError, ScoreError
 from gramwatt.sci.journal.corrections import Correction
 from gramwatt.sci.journal.records import AnyRecord
+from gramwatt.sci.score.restated import restated
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import keep_parts
 from gramwatt.service.rollups.part import StoredPart, parts_of
-from gramwatt.service.store.documents import head_text, split_job, to_text
+from gramwatt.service.store.documents import head_text, read_job, split_job, to_text
 from gramwatt.service.store.job_labels import show
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.usecases.intensity.stages import when_better_known
-from gramwatt.service.usecases.journal import corrections_of, open_records_of, records_of
+from gramwatt.service.usecases.journal import (
+    corrections_of,
+    declared_head,
+    open_records_of,
+    records_of,
+)
 
 _log = logging.getLogger("gramwatt.service")
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """A job's records as of one version of it."""
+    """A job's records as of one version of it; of one without intervals, its newest score."""
 
     records: list[AnyRecord]
     corrections: list[Correction]
     version: int
     revision: int
     rescore_us: int | None
+    kept: JobDoc | None = None
 
 
 def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool:
@@ -59,7 +66,8 @@ def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool
 def score_job(service: Service, key: int, reason: str, *, force: bool = False) -> None:
     """Store a new revision unless the newest lines are scored; raises ScoreError.
 
-    With `force`, also when they are. A score that is the same to the last digit makes none.
+    With `force`, also when they are. A score that is the same to the last digit makes none. That of
+    a job whose intervals were deleted keeps its figures; only what is declared of it changes.
     Scoring runs outside the transaction. If lines arrived or another process scored meanwhile, it
     starts over, or leaves it at that process's revision.
     """
@@ -69,9 +77,10 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
             if job is None or (job.scored_version == job.version and not force):
                 return
             seen = _snapshot(session, job)
-        document = _score(service, seen)
-        due_us = when_better_known(service, document, first=seen.revision == 0)
-        document = {**document, "provisional": document["provisional"] or due_us is not None}
+        document, due_us = seen.kept or _score(service, seen), None
+        if document is not seen.kept:
+            due_us = when_better_known(service, document, first=seen.revision == 0)
+            document = {**document, "provisional": document["provisional"] or due_us is not None}
         if _store_revision(service, key, seen, document, reason, due_us):
             return
 
@@ -136,9 +145,21 @@ def score_records(
 
 
 def _snapshot(session: Session, job: Job) -> _Snapshot:
-    corrections = corrections_of(session, job)
-    records = records_of(session, job)
-    return _Snapshot(records, corrections, job.version, job.revision, job.rescore_us)
+    corrections, newest = corrections_of(session, job), None
+    if job.intervals_deleted_us is not None:
+        newest = _newest(session, job)
+    if newest is None:
+        records, kept = records_of(session, job), None
+    else:
+        document, head = read_job(newest.doc, newest.series), declared_head(session, job)
+        records, kept = [], restated(document, head, corrections, job.revision + 1)
+    return _Snapshot(records, corrections, job.version, job.revision, job.rescore_us, kept)
+
+
+def _newest(session: Session, job: Job) -> Score | None:
+    """The newest revision of a job; None before its first."""
+    wanted = sa.select(Score).where(Score.job == job.id, Score.revision == job.revision)
+    return session.scalars(wanted).one_or_none()
 
 
 def _score(service: Service, seen: _Snapshot) -> JobDoc:
@@ -196,8 +217,7 @@ def _overflow(error: Exception) -> ScoreError:
 
 def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None:
     """The newest revision where it says the same, if by earlier versions; None where it differs."""
-    wanted = sa.select(Score).where(Score.job == job.id, Score.revision == job.revision)
-    stored = session.scalars(wanted).one_or_none()
+    stored = _newest(session, job)
     if stored is None:
         return None
     versions = {

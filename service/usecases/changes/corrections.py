@@ -13,6 +13,7 @@ from gramwatt.sci.base.errors import LookupFailed, ScoreError
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.journal.corrections import EXCLUDED, FIELDS, PLACE, TAG, declared, exclusion
 from gramwatt.sci.journal.records import JobRecord
+from gramwatt.sci.score.restated import changes_no_figure
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Correction, Job
 from gramwatt.service.usecases.access import audit
@@ -56,8 +57,9 @@ def correct_job(
     def declare(session: Session) -> tuple[int, bool, bool]:
         job = find_job(session, job_id, lock=True)
         require_expected(job, expected)
-        require_intervals(job, "it cannot be scored with a correction")
         rows = _rows(session, job, wanted)
+        if not all(changes_no_figure(row.field) for row in rows):
+            require_intervals(job, "only its name, tags and exclusion can still be corrected")
         for row in rows:
             row.made_us, row.made_by, row.reason = service.now_us(), by, reason
         session.add_all(rows)

@@ -91,6 +91,33 @@ def test_what_needs_the_intervals_says_that_they_are_gone(client, kept_30_days, 
     assert client.delete("/v1/jobs/job-1").status_code == 200
 
 
+def test_name_tags_and_exclusion_can_be_corrected_without_intervals(client, kept_30_days, clock):
+    clock.now = START
+    ingest(kept_30_days, "job-1", lines(journal()))
+    before = client.get("/v1/jobs/job-1/report").json
+    clock.turn(days=31)
+    run_task(kept_30_days)
+    given = {"name": "renamed", "tags": {"team": "vision"}, "excluded": True, "reason": "a test"}
+    answer = client.patch("/v1/jobs/job-1", json=given)
+    assert (answer.status_code, answer.json["revision"]) == (200, 2)
+    report = client.get("/v1/jobs/job-1/report").json
+    said = ("name", "excluded", "revision")
+    assert [report[field] for field in said] == ["renamed", "a test", 2]
+    assert report["tags"] == {**before["tags"], "team": "vision"}
+    assert {row["field"] for row in report["corrections"]} == {"name", "tags.team", "excluded"}
+    changed = {*said, "tags", "corrections"}
+    assert {name for name in report if report[name] != before[name]} == changed
+    assert client.get("/v1/jobs?tag=team:vision").json["jobs"][0]["name"] == "renamed"
+    month = client.get("/v1/reports/monthly/2026-05").json
+    assert [row["reason"] for row in month["excluded"]] == ["a test"]
+    again = client.patch("/v1/jobs/job-1", json={"excluded": False})
+    assert (again.status_code, again.json["revision"]) == (200, 3)
+    totals = client.get("/v1/reports/monthly/2026-05").json["totals"]
+    assert totals["total_g"]["value"] == pytest.approx(before["total_g"]["value"], rel=1e-12)
+    refused = client.patch("/v1/jobs/job-1", json={"tags": {"unit_values": "x"}})
+    assert (refused.status_code, refused.json["code"]) == (409, "intervals-deleted")
+
+
 def test_a_job_that_runs_or_has_no_score_keeps_its_intervals(client, kept_30_days, clock):
     clock.now = START
     ingest(kept_30_days, "runs", lines(journal("runs", end_state=None)))
