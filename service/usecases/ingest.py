@@ -37,7 +37,13 @@ from gramwatt.service.usecases.score_job import score_when_closed
 
 _HEADS = (JobRecord.TYPE, EndRecord.TYPE)
 """Records that change what lists show of a job."""
+_ARRIVED = (
+    sa.update(Writer.__table__)  # type: ignore[arg-type]  # a plain table
+    .where(Writer.__table__.c.id == sa.bindparam("key"))
+    .values(contiguous=sa.bindparam("to"), beyond=sa.bindparam("spans"))
+)
 _WriterName = tuple[str, str]
+_Row = sa.Row[int, str, str, int, str]
 _Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
 
@@ -164,9 +170,12 @@ def _arrivals(
     writers = _writers(session, job, {(r.node, r.writer) for r in records})
     arrived = {name: Arrived.from_row(row.contiguous, row.beyond) for name, row in writers.items()}
     new = [record for record in records if arrived[record.node, record.writer].add(record.seq)]
-    for name, row in writers.items():
-        row.contiguous, row.beyond = arrived[name].contiguous, arrived[name].to_text()
-    session.flush()
+    if new:
+        rows = [
+            {"key": row.id, "to": arrived[name].contiguous, "spans": arrived[name].to_text()}
+            for name, row in sorted(writers.items())
+        ]
+        session.connection().execute(_ARRIVED, rows)
     acknowledged: list[Acknowledged] = [
         {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
         for node, writer in sorted(arrived)
@@ -191,14 +200,31 @@ def _store(session: Session, job: Job, keys: _Keys, new: Sequence[AnyRecord]) ->
     _store_intervals(session, job, intervals)
 
 
-def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_WriterName, Writer]:
-    nodes = {node for node, _ in names}
-    known = session.scalars(sa.select(Writer).where(Writer.job == job.id, Writer.node.in_(nodes)))
-    rows = {(row.node, row.writer): row for row in known if (row.node, row.writer) in names}
-    for node, writer in sorted(names - rows.keys()):
-        rows[node, writer] = Writer(job=job.id, node=node, writer=writer, contiguous=0, beyond="[]")
-        session.add(rows[node, writer])
-    return rows
+def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_WriterName, _Row]:
+    """Key, `contiguous` and `beyond` of the writers, by name; those that are missing are made."""
+    columns = Writer.id, Writer.node, Writer.writer, Writer.contiguous, Writer.beyond
+    of_nodes = Writer.job == job.id, Writer.node.in_({node for node, _ in names})
+    known = session.execute(sa.select(*columns).where(*of_nodes))
+    found = {name: row for row in known if (name := (row.node, row.writer)) in names}
+    if missing := sorted(names - found.keys()):
+        empty = {"job": job.id, "contiguous": 0, "beyond": "[]"}
+        rows = [{**empty, "node": node, "writer": writer} for node, writer in missing]
+        session.execute(sa.insert(Writer), rows)
+        return _writers(session, job, names)
+    return found
+
+
+def _devices(session: Session, job: Job, names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Keys of the devices by node and id; those that are missing are made."""
+    columns = Device.id, Device.node, Device.device_id
+    of_nodes = Device.job == job.id, Device.node.in_({node for node, _ in names})
+    known = session.execute(sa.select(*columns).where(*of_nodes))
+    found = {(node, device_id): key for key, node, device_id in known}
+    if missing := sorted(names - found.keys()):
+        rows = [{"job": job.id, "node": node, "device_id": one} for node, one in missing]
+        session.execute(sa.insert(Device), rows)
+        return _devices(session, job, names)
+    return found
 
 
 def _store_statements(session: Session, keys: _Keys, statements: Sequence[AnyRecord]) -> None:
@@ -232,15 +258,7 @@ def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) 
 def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRecord]) -> None:
     if not intervals:
         return
-    names = {(interval.node, interval.device_id) for interval in intervals}
-    nodes = {node for node, _ in names}
-    known = session.scalars(sa.select(Device).where(Device.job == job.id, Device.node.in_(nodes)))
-    devices = {(row.node, row.device_id): row for row in known}
-    for node, device_id in sorted(names - devices.keys()):
-        devices[node, device_id] = Device(job=job.id, node=node, device_id=device_id)
-        session.add(devices[node, device_id])
-    session.flush()
-    ids = {name: device.id for name, device in devices.items()}
+    ids = _devices(session, job, {(one.node, one.device_id) for one in intervals})
     rows = [
         {
             "device": ids[interval.node, interval.device_id],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -73,10 +74,10 @@ def checked(
     batch: list[AnyRecord] = []
     kept, rest_of = 0, iter(lines)
     for number, line in enumerate(rest_of, start=1):
-        if _is_blank(line):
+        if not line or line.isspace():
             continue
         if tally.rejected >= max(REFUSED_MOST, kept):
-            tally.refuse(number, _UNREAD, 1 + sum(1 for rest in rest_of if not _is_blank(rest)))
+            tally.refuse(number, _UNREAD, 1 + sum(1 for rest in rest_of if rest.strip()))
             break
         try:
             record = record_of(line)
@@ -94,10 +95,6 @@ def checked(
             batch = []
     if batch:
         yield batch
-
-
-def _is_blank(line: bytes) -> bool:
-    return not line or line.isspace()
 
 
 def record_of(line: bytes) -> AnyRecord:
@@ -119,11 +116,10 @@ def _interval(line: bytes) -> IntervalRecord | None:
     seq, profile = found.seq, found.profile
     if type(seq) is not int or not 1 <= seq < 2**53:
         return None
-    ids = found.job_id, found.node, found.writer, found.device_id
-    if not all([is_identifier(text) for text in ids]):
+    if not _are_identifiers(found.job_id, found.node, found.writer, found.device_id):
         return None
     more = found.utilisation_mean, found.utilisation_max, found.memory_peak_b, found.power_max_w
-    named = _NAMED + sum([figure is not None for figure in more])
+    named = _NAMED + len(more) - more.count(None)
     if profile is not None:
         named += 1 + len(profile)
         for name in profile:
@@ -150,9 +146,22 @@ def _interval(line: bytes) -> IntervalRecord | None:
     return record
 
 
+@lru_cache(4096)
+def _are_identifiers(*texts: str) -> bool:
+    """Whether all may identify something; remembered, because journals repeat theirs."""
+    return all(map(is_identifier, texts))
+
+
 def _has_plain_names(line: bytes) -> bool:
     """Whether every name in the line is followed by `":`, and so can be counted."""
-    return not (len(line) > LINE_MAX_B or b" :" in line or b"\t:" in line or b"\r:" in line)
+    if len(line) > LINE_MAX_B:
+        return False
+    # Meters write no blanks, and one byte is found ten times as fast as two.
+    return not (
+        (b" " in line and b" :" in line)
+        or (b"\t" in line and b"\t:" in line)
+        or (b"\r" in line and b"\r:" in line)
+    )
 
 
 def parsed(line: bytes) -> dict[str, Any]:
