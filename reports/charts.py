@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -40,11 +40,16 @@ def draw(spec: Mapping[str, Any]) -> str:
 
     What is estimated is filled with the `patterns`, which have to stand beside the drawing.
     """
+    return _drawn(json.dumps({**_still(spec), "config": _config()}))
+
+
+@lru_cache(maxsize=16)
+def _drawn(spec: str) -> str:
+    """Kept for a moment: a report is often wanted as a page and as a PDF."""
     _register_fonts()
     import vl_convert
 
-    still = {**_still(spec), "config": _config()}
-    svg: str = vl_convert.vegalite_to_svg(still, allowed_base_urls=[])
+    svg: str = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     return svg
 
 

@@ -18,8 +18,9 @@ from gramwatt.reports.charts import (
     hatched_where,
 )
 
-ROW_HEIGHT = 46
-"""Height of a row of the waterfall [px]."""
+ROW_HEIGHT, LOW_ROW_HEIGHT = 46, 34
+"""Height of a row of the waterfall [px]; the lower one where there are more than FEW_ROWS."""
+FEW_ROWS = 4
 POWER_HEIGHT, LINE_HEIGHT = 130, 55
 """Heights of the panels over time [px]."""
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -68,7 +69,7 @@ def waterfall(bars: Rows, totals: Rows) -> dict[str, Any]:
     return {
         "$schema": _SCHEMA,
         "width": WIDTH,
-        "height": ROW_HEIGHT * len(totals),
+        "height": (ROW_HEIGHT if len(totals) <= FEW_ROWS else LOW_ROW_HEIGHT) * len(totals),
         "encoding": {"y": y},
         "layer": [bar, rule, tick, label],
     }

@@ -47,8 +47,8 @@ def build(document: RunsComparisonDoc, date: str) -> Document:
             Text(document["text"], strong=True),
             Figures(
                 (
-                    headline(BEFORE, document["before"]["g_per_unit"], lead=True),
-                    headline(AFTER, document["after"]["g_per_unit"], lead=True),
+                    headline(BEFORE, document["before"]["g_per_unit"]),
+                    headline(AFTER, document["after"]["g_per_unit"]),
                     headline("After over before", document["ratio"]),
                 )
             ),

@@ -290,7 +290,7 @@ def _models(rows: Sequence[ModelRow]) -> list[Block]:
     )
     note = (
         "Runs that failed, were killed or got lost count in full. Making a model (provider) and "
-        "using it (consumer) are never added. `gramwatt jobs --model ID` sums over all months."
+        "using it (consumer) are never added. All months of a model: gramwatt jobs --model ID."
     )
     return [Heading("Models"), Table("Runs by model, in this month", columns, lines, note)]
 

@@ -127,7 +127,12 @@ def month_document(
         "excluded": [*left_out, *excluded],
         "deleted": deleted,
         "sources": sorted(
-            {row["figure"]["source"] for job in documents for row in job["method"]["inputs"]}
+            {
+                source
+                for job in documents
+                for row in job["method"]["inputs"]
+                for source in row["figure"]["source"].split("; ")
+            }
         ),
     }
 

@@ -30,6 +30,7 @@ ARROWS = {
         "gramwatt.collectors.common.device_rows",
         "gramwatt.collectors.common.files",
         "gramwatt.collectors.common.identity",
+        "gramwatt.collectors.common.progress",
         "gramwatt.collectors.common.server_key",
     ),
 }

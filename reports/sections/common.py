@@ -68,9 +68,10 @@ TIERS = (
     "inputs, D model with assumed inputs."
 )
 RANGES = (
-    "Every range is meant to hold the true value eight times in ten. Ranges combine by interval "
-    "arithmetic, which is cautious: errors may all point the same way. Figures are printed with "
-    "the digits that their ranges support; JSON and CSV hold them in full."
+    "Every range is meant to hold the true value eight times in ten. Ranges combine as JCGM 100 "
+    "and 101 say: independent errors partly cancel, and an input that stands in several figures "
+    "is one error. Figures are printed with the digits that their ranges support; JSON and CSV "
+    "hold them in full."
 )
 SUPPLIES = {
     "grid": "from the grid",

@@ -76,7 +76,9 @@ class MonthSums:
             "notices": self._notices(),
             "notice_counts": self._notice_counts(),
             "methods": self.methods(),
-            "sources": sorted({s for trait in self._parts.traits for s in trait["sources"]}),
+            "sources": sorted(
+                {one for t in self._parts.traits for s in t["sources"] for one in s.split("; ")}
+            ),
         }
 
     def totals(self) -> MonthTotals:
