@@ -5,6 +5,7 @@ It is slow and simple, and reads every document, as releases before the parts di
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,10 +129,10 @@ def month_document(
         "deleted": deleted,
         "sources": sorted(
             {
-                source
+                source.replace("\0", "; ")
                 for job in documents
                 for row in job["method"]["inputs"]
-                for source in row["figure"]["source"].split("; ")
+                for source in re.sub(r"; (?=[^()]*\))", "\0", row["figure"]["source"]).split("; ")
             }
         ),
     }

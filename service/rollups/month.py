@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from gramwatt.service.rollups.sums import Floats, Ints, by, spans
 from gramwatt.service.rollups.totals import Sums, Totals, by_day, by_job, change
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+_BETWEEN = re.compile(r"; (?![^()]*\))")
+"""Between the sources of a figure, not within one's remark in parentheses."""
 _WEIGHTS = {"energy": 0, "intensity": 0, "embodied": 2}
 """The term whose value weights each block of the quality of a job's data."""
 
@@ -76,9 +79,7 @@ class MonthSums:
             "notices": self._notices(),
             "notice_counts": self._notice_counts(),
             "methods": self.methods(),
-            "sources": sorted(
-                {one for t in self._parts.traits for s in t["sources"] for one in s.split("; ")}
-            ),
+            "sources": self._sources(),
         }
 
     def totals(self) -> MonthTotals:
@@ -256,6 +257,11 @@ class MonthSums:
 
     def _jobs_by_trait(self) -> Ints:
         return np.bincount(self._parts.trait, minlength=len(self._parts.traits))
+
+    def _sources(self) -> list[str]:
+        """Each source once, also of those that a figure has together."""
+        found = {source for trait in self._parts.traits for source in trait["sources"]}
+        return sorted({one for together in found for one in _BETWEEN.split(together)})
 
     def _notices(self) -> list[NoticeDoc]:
         unique = {(code, text) for trait in self._parts.traits for code, text in trait["notices"]}

@@ -8,6 +8,8 @@ from functools import cache, partial
 from importlib import metadata
 from typing import Any, Literal, cast, overload
 
+import msgspec
+
 from gramwatt import __version__
 from gramwatt.reports.exports.common import ExportError
 from gramwatt.sci.base.document import JobDoc
@@ -42,7 +44,8 @@ def score_file(job_id: str) -> str:
 
 def as_json(document: object) -> bytes:
     """A document as readable JSON; NaN and infinity have no place in it."""
-    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return msgspec.json.format(text.encode(), indent=1) + b"\n"
 
 
 def normal(document: object) -> Any:
