@@ -20,7 +20,7 @@ from gramwatt.sci.analysis.divisions import hardware_of
 from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, MonthDoc, ProjectRow
 from gramwatt.sci.base.quantity import QuantityDoc
-from gramwatt.sci.score.method import NOT_JUDGED
+from gramwatt.sci.score.method import NOT_JUDGED, OTHER_RUNS
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, persona, rationale
 
 TAGS = (
@@ -142,6 +142,7 @@ def of_model(totals: ModelDoc, documents: Iterable[JobDoc]) -> dict[str, dict[st
         row = rows[0] if len(rows) == 1 else None
         unit = row["unit"] if row else None
         runs = _gathered(_of_part(documents, part), unit, None)
+        runs.texts["excluded"].pop(OTHER_RUNS, None)  # all of them are in the sums
         about = {"software_name": totals["model_id"]}
         limits = [] if totals["complete"] else totals["missing"]
         score = row["g_per_unit"] if row else None

@@ -38,9 +38,10 @@ INCLUDED = (
     "embodied carbon of accelerators and host",
 )
 NOT_JUDGED = "no job measures it, and whether it is material was not said (tag of that name)"
+OTHER_RUNS = "other runs of the same model: each is a job of its own"
 EXCLUDED = (
     "network and shared storage: no meter and no catalog figure yet",
-    "other runs of the same model: each is a job of its own",
+    OTHER_RUNS,
     "end-user devices: a training or batch job has none",
 )
 

@@ -212,6 +212,9 @@ def test_a_models_pack_has_a_submission_for_each_persona(packs: dict[str, bytes]
         check_submission(form, scores(files, lambda job: job["kind"] in kinds), "image")  # noqa: B023
         assert form["about"]["software_name"] == "org/net"
         assert form["intensity"]["location"] == "SE"
+        left_out = [row["component"] for row in form["boundary"]["excluded"]]
+        assert "network and shared storage" in left_out
+        assert "other runs of the same model" not in left_out
         assert f"forms/sci-certification-{persona}.md" in files
 
 
