@@ -173,7 +173,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 def joined(job: MergedJob, context: ScoreContext) -> Quantity | None:
     """The operational sum of one job alone [gCO2e]."""
     points = context.intensity.points("DE", job.started_at, job.ended_at or job.last_seen)
-    return join(job.devices, IntensityTrack(points)).operational_g(PUE)
+    return join(job.devices, IntensityTrack.of(points)).operational_g(PUE)
 
 
 def measured(jobs: int, devices: int, intervals: int) -> Case:

@@ -246,7 +246,5 @@ def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
         "energy_j": first["energy_j"] + second["energy_j"],
         "utilisation_mean": mean,
         **{name: max(values, default=None) for name, values in known.items()},
-        "profile": joined(
-            zip([f.get("profile", {}) for f in (first, second)], spans_s, strict=True)
-        ),
+        "profile": joined([f.get("profile", {}) for f in (first, second)], spans_s),
     }

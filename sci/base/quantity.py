@@ -23,8 +23,6 @@ Kind = Literal[
 
 WIDEST = 1e3
 """Figures whose range reaches beyond so many times their value combine by their ends only."""
-SAME = 1e-9
-"""Ends of ranges that differ by less, relative to the value, are the same."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ESTIMATES: frozenset[str] = frozenset(("derived", "estimated"))
 """Kinds of figures that a model or an assumption says, and no meter, publisher or person."""
@@ -133,6 +131,11 @@ class Quantity:
             return self
         left = self.uncertainty.without(names)
         return of_uncertainty(self.value, left, self.unit, self.kind, self.source)
+
+    @property
+    def computed(self) -> bool:
+        """Whether it was computed from others, whose errors it has; else it is an input."""
+        return self._derived is not None
 
     @property
     def uncertainty(self) -> Uncertainty:
@@ -244,32 +247,6 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
         return of_uncertainty(value, of_sum(shares), unit, kind, source)
     low, high = (math.fsum(ends) for ends in zip(*((p.low, p.high) for p in items), strict=True))
     return Quantity(value, min(low, value), max(high, value), unit, kind, source)
-
-
-def weighted(terms: Iterable[tuple[float, Quantity]], unit: str) -> Quantity | None:
-    """The sum of weight x figure in `unit`, for exact weights above 0; None for no terms.
-
-    Figures of one source with the same relative range, as points of a series have, err together:
-    they are added up first, which gives the same range as adding them one by one.
-    """
-    alike: dict[tuple[object, ...], tuple[Quantity, list[float]]] = {}
-    parts: list[Quantity] = []
-    for weight, figure in terms:
-        value, low, high = figure.value, figure.low, figure.high
-        if not low > 0 or figure._derived is not None:
-            parts.append(figure.scaled(weight, unit))
-            continue
-        key: tuple[object, ...] = figure.kind, figure.source
-        first, amounts = alike.setdefault(key, (figure, []))
-        ratio = value / first.value
-        if abs(low - ratio * first.low) + abs(high - ratio * first.high) > SAME * value:
-            key = (*key, round(low / value, 9), round(high / value, 9))
-            first, amounts = alike.setdefault(key, (figure, []))
-        amounts.append(weight * value)
-    parts += [
-        first.scaled(math.fsum(amounts) / first.value, unit) for first, amounts in alike.values()
-    ]
-    return total(parts)
 
 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:

@@ -1,17 +1,22 @@
-"""Grid carbon intensity over time: points, the look-up interface, and the join with energy.
+"""Grid carbon intensity over time: points, the look-up interface, and tracks of points.
 
 Location-based only (SCI specification v1.1, "Carbon intensity"): there is no field for market-based
 instruments. All points of a track have one signal (average or marginal) and one basis (lifecycle or
 direct), so that a score never mixes them.
+
+A month has thousands of points. So a track holds their edges and values as lists, and what
+neighbours have in common once; a point is made when it is asked for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from functools import cached_property
+from operator import mul, sub
+from typing import Literal, NamedTuple, Protocol, overload
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity
@@ -46,13 +51,71 @@ class IntensityLookup(Protocol):
         ...
 
 
-class IntensityTrack:
-    """Points of one zone in order, without gap or overlap, of one signal and basis.
+@dataclass(frozen=True, slots=True, eq=False)
+class Provenance:
+    """What some points have in common: zone, quality, and a figure of which theirs are multiples.
 
-    Raises ScoreError for points that are not.
+    So they have one source and one relative range, and share one error.
     """
 
-    def __init__(self, points: Sequence[IntensityPoint]) -> None:
+    zone: str
+    quality: Quality
+    figure: Quantity
+
+    def scaled(self, weighted: float, weights: float, unit: str) -> Quantity:
+        """The sum of weight x intensity in `unit`, from that sum and that of the weights."""
+        figure = self.figure
+        return figure.scaled(weighted / figure.value if figure.value else weights, unit)
+
+    def at(self, value: float) -> Quantity:
+        """The figure of a point with this value."""
+        figure = self.figure
+        if value == figure.value:
+            return figure
+        ratio = value / figure.value
+        ends = figure.low * ratio, figure.high * ratio
+        return Quantity(value, *ends, figure.unit, figure.kind, figure.source)
+
+
+SAME = 1e-9
+"""Ends of ranges that differ by less, relative to the value, are the same."""
+
+
+class Run(NamedTuple):
+    """The points from `first` up to `end`, without it, which have one provenance."""
+
+    first: int
+    end: int
+    known: Provenance
+
+
+class IntensityTrack(Sequence[IntensityPoint]):
+    """Points in order, without gap or overlap, of one signal and basis.
+
+    Point n has `values[n]` [gCO2e/kWh] from `edges[n]` to `edges[n + 1]`; each lies in one of
+    `runs`, in order.
+    """
+
+    def __init__(
+        self,
+        edges: Sequence[datetime],
+        values: Sequence[float],
+        runs: Sequence[Run],
+        signal: Signal = "average",
+        basis: Basis = "lifecycle",
+    ) -> None:
+        self.edges, self.values, self.runs = edges, values, runs
+        self.signal: Signal = signal
+        self.basis: Basis = basis
+
+    @classmethod
+    def of(cls, points: Sequence[IntensityPoint]) -> IntensityTrack:
+        """The track of points; raises ScoreError for a gap, an overlap or a mixture, and for none.
+
+        A track is returned as it is.
+        """
+        if isinstance(points, IntensityTrack):
+            return points
         if not points:
             raise ScoreError("no intensity for this span", code="no-intensity")
         for before, after in zip(points, points[1:], strict=False):
@@ -65,24 +128,119 @@ class IntensityTrack:
                 "average and marginal, or lifecycle and direct, cannot share a score",
                 code="mixed-intensity",
             )
-        self.signal: Signal = points[0].signal
-        self.basis: Basis = points[0].basis
-        self.points = tuple(points)
-        self._starts = [point.start for point in self.points]
+        edges = [*(point.start for point in points), points[-1].end]
+        values = [point.intensity.value for point in points]
+        return cls(edges, values, list(_runs(points)), points[0].signal, points[0].basis)
+
+    def require(self, signal: Signal, basis: Basis) -> None:
+        """Raise ScoreError where the points have another signal or basis."""
+        if (self.signal, self.basis) != (signal, basis):
+            raise ScoreError(
+                f"the score is asked for in {signal}, {basis} intensity, "
+                f"and the data are {self.signal}, {self.basis}",
+                code="mixed-intensity",
+            )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> IntensityPoint: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[IntensityPoint]: ...
+    def __getitem__(self, index: int | slice) -> IntensityPoint | list[IntensityPoint]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        run = self.runs[bisect_right(self.runs, number, key=lambda run: run.first) - 1]
+        return self._point(number, run.known)
+
+    def __iter__(self) -> Iterator[IntensityPoint]:
+        for first, end, known in self.runs:
+            for number in range(first, end):
+                yield self._point(number, known)
+
+    def _point(self, number: int, known: Provenance) -> IntensityPoint:
+        start, end = self.edges[number], self.edges[number + 1]
+        figure = known.at(self.values[number])
+        return IntensityPoint(
+            known.zone, start, end, figure, known.quality, self.signal, self.basis
+        )
+
+    def runs_within(self, first: int, end: int) -> Iterator[Run]:
+        """The runs of the points from `first` up to `end`, those at its ends cut."""
+        number = bisect_right(self.runs, first, key=lambda run: run.first) - 1
+        while number < len(self.runs) and self.runs[number].first < end:
+            run = self.runs[number]
+            yield Run(max(run.first, first), min(run.end, end), run.known)
+            number += 1
 
     def split(self, start: datetime, end: datetime) -> Iterator[tuple[int, float]]:
         """Yield each point's index that [start, end) overlaps, and the share of the span in it.
 
         Raises ScoreError when the points do not cover the whole span.
         """
-        if start < self.points[0].start or end > self.points[-1].end:
+        edges = self.edges
+        if start < edges[0] or end > edges[-1]:
             raise ScoreError("intensity does not cover the whole job", code="intensity-gap")
-        index = bisect_right(self._starts, start) - 1
-        length = end - start
-        while index < len(self.points) and self.points[index].start < end:
-            point = self.points[index]
-            yield index, (min(end, point.end) - max(start, point.start)) / length
+        index, length = bisect_right(edges, start) - 1, end - start
+        while edges[index] < end:
+            left, right = max(start, edges[index]), min(end, edges[index + 1])
+            yield index, (right - left) / length
             index += 1
+
+    def mean(self, start: datetime, end: datetime) -> float:
+        """Mean intensity over [start, end) by time [gCO2e/kWh]; raises ScoreError as `split`."""
+        first, last = bisect_left(self.edges, start), bisect_right(self.edges, end) - 1
+        if first + 1 >= last:
+            return sum(self.values[index] * share for index, share in self.split(start, end))
+        inner: float = sum(map(mul, self.values[first:last], self._lengths_s[first:last]))
+        ends = (start, self.edges[first]), (self.edges[last], end)
+        outer = sum(
+            self.mean(left, right) * (right - left).total_seconds()
+            for left, right in ends
+            if left < right
+        )
+        return (inner + outer) / (end - start).total_seconds()
+
+    @cached_property
+    def _lengths_s(self) -> list[float]:
+        return [length.total_seconds() for length in map(sub, self.edges[1:], self.edges)]
+
+    def cut(self, moments: Iterable[datetime]) -> IntensityTrack:
+        """The same with its points cut at moments, in order; itself where all of them are edges."""
+        edges: list[datetime] = []
+        values: list[float] = []
+        starts: list[int] = []
+        at = 0
+        for moment in moments:
+            place = bisect_left(self.edges, moment)
+            if not 0 < place < len(self.edges) or self.edges[place] == moment:
+                continue
+            edges += [*self.edges[at:place], moment]
+            values += [*self.values[at:place], self.values[place - 1]]
+            starts.append(place)
+            at = place
+        if not starts:
+            return self
+        edges += self.edges[at:]
+        values += self.values[at:]
+
+        def moved(number: int) -> int:
+            return number + bisect_right(starts, number)
+
+        runs = [Run(moved(run.first), moved(run.end), run.known) for run in self.runs]
+        return IntensityTrack(edges, values, runs, self.signal, self.basis)
+
+    def between(self, start: datetime, end: datetime) -> IntensityTrack:
+        """The points within [start, end), which are edges of this track."""
+        first, last = bisect_left(self.edges, start), bisect_left(self.edges, end)
+        runs = [
+            Run(left - first, right - first, known)
+            for left, right, known in self.runs_within(first, last)
+        ]
+        edges, values = self.edges[first : last + 1], self.values[first:last]
+        return IntensityTrack(edges, values, runs, self.signal, self.basis)
 
 
 def aligned(
@@ -92,18 +250,36 @@ def aligned(
 
     They then have equally many points with the same edges, and their own intensities.
     """
-    edges = sorted({p.start for track in tracks for p in track.points if start < p.start < end})
-    return [IntensityTrack(list(_cut(track, [start, *edges, end]))) for track in tracks]
+    found = {moment for track in tracks for moment in track.edges if start < moment < end}
+    edges = sorted({*found, start, end})
+    return [track.cut(edges).between(start, end) for track in tracks]
 
 
-def _cut(track: IntensityTrack, edges: Sequence[datetime]) -> Iterator[IntensityPoint]:
-    for point in track.points:
-        first, last = bisect_left(edges, point.start), bisect_right(edges, point.end)
-        inside = [
-            max(edges[0], point.start),
-            *(edge for edge in edges[first:last] if point.start < edge < point.end),
-            min(edges[-1], point.end),
-        ]
-        for left, right in zip(inside, inside[1:], strict=False):
-            if left < right:
-                yield replace(point, start=left, end=right)
+def _runs(points: Sequence[IntensityPoint]) -> Iterator[Run]:
+    """Points that follow each other and are alike but for their value, as runs.
+
+    Figures of one source with the same relative range, as points of a series have, err together.
+    """
+    alike: dict[tuple[object, ...], Provenance] = {}
+    first, known = 0, _provenance(points[0], alike)
+    for number, point in enumerate(points):
+        found = _provenance(point, alike)
+        if found is not known:
+            yield Run(first, number, known)
+            first, known = number, found
+    yield Run(first, len(points), known)
+
+
+def _provenance(point: IntensityPoint, alike: dict[tuple[object, ...], Provenance]) -> Provenance:
+    figure = point.intensity
+    value, low, high = figure.value, figure.low, figure.high
+    if not low > 0 or figure.computed:
+        key: tuple[object, ...] = (point.zone, point.quality, figure, id(figure))
+        return alike.setdefault(key, Provenance(point.zone, point.quality, figure))
+    key = point.zone, point.quality, figure.kind, figure.source
+    known = alike.setdefault(key, Provenance(point.zone, point.quality, figure))
+    ratio = value / known.figure.value
+    if abs(low - ratio * known.figure.low) + abs(high - ratio * known.figure.high) > SAME * value:
+        key = (*key, round(low / value, 9), round(high / value, 9))
+        known = alike.setdefault(key, Provenance(point.zone, point.quality, figure))
+    return known

@@ -5,7 +5,9 @@ The names are those in `profile` of the interval record. A name that is not know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import mul
 
 MEANS = (
     "memory_busy",
@@ -21,18 +23,20 @@ MAXIMA = ("temperature_c",)
 NAMES = MEANS + MAXIMA
 
 
-def joined(parts: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
-    """Combine (profile, length [s]) pairs: means weighted by length, maxima the highest.
+def joined(profiles: Sequence[Mapping[str, float]], lengths_s: Sequence[float]) -> dict[str, float]:
+    """Combine the profiles of spans of these lengths [s]: means weighted by them, maxima.
 
-    Each name is taken over the pairs that have it; a name that none has is left out.
+    Each name is taken over the profiles that have it; a name that none has is left out.
     """
-    pairs = tuple(parts)
     found: dict[str, float] = {}
     for name in NAMES:
-        read = [(profile[name], length_s) for profile, length_s in pairs if name in profile]
-        whole_s = sum([length_s for _, length_s in read])
+        read = [profile[name] for profile in profiles if name in profile]
         if name in MAXIMA and read:
-            found[name] = max([value for value, _ in read])
-        elif whole_s:
-            found[name] = sum([value * length_s for value, length_s in read]) / whole_s
+            found[name] = max(read)
+        elif read:
+            has = (name in profile for profile in profiles)
+            of_read = lengths_s if len(read) == len(profiles) else list(compress(lengths_s, has))
+            whole_s = sum(of_read)
+            if whole_s:
+                found[name] = sum(map(mul, read, of_read)) / whole_s
     return found

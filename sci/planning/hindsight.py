@@ -15,7 +15,7 @@ import numpy as np
 from gramwatt.sci.advice.documents import BestDoc, ElsewhereDoc, WaitedDoc
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import s_from_h
-from gramwatt.sci.grid.intensity import IntensityPoint
+from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.grid.zones import UNIT
 from gramwatt.sci.planning.hours import WEEK_H, Floats, exact_hour, moment_of
 from gramwatt.sci.planning.windows import Grid, Profile, means
@@ -50,18 +50,23 @@ class Came:
     """Names of the inputs that the intensity's error comes from."""
 
     @classmethod
-    def of(cls, points: Sequence[IntensityPoint]) -> Came:
-        """From points without a gap."""
-        edges = [exact_hour(point.start) for point in points] + [exact_hour(points[-1].end)]
-        value, low, high = (
-            np.array([getattr(point.intensity, end) for point in points])
-            for end in ("value", "low", "high")
-        )
-        known = np.array([float(point.quality in KNOWN) for point in points])
-        quality = max((point.quality for point in points), key=lambda name: name in KNOWN)
-        ranged = (point.intensity for point in points if point.intensity.relative)
-        inputs = frozenset(name for known in ranged for name in known.uncertainty.effects)
-        return cls(points[0].zone, Grid(np.array(edges), value), low, high, known, quality, inputs)
+    def of(cls, track: IntensityTrack) -> Came:
+        """From a track of intensity."""
+        values = np.array(track.values)
+        low, high, known = values.copy(), values.copy(), np.zeros(len(values))
+        for first, end, one in track.runs:
+            figure, of_run = one.figure, slice(first, end)
+            if figure.value > 0:
+                low[of_run] *= figure.low / figure.value
+                high[of_run] *= figure.high / figure.value
+            known[of_run] = one.quality in KNOWN
+        qualities = (run.known.quality for run in track.runs)
+        quality = max(qualities, key=lambda name: name in KNOWN)
+        edges = np.array([exact_hour(edge) for edge in track.edges])
+        ranged = (run.known.figure for run in track.runs if run.known.figure.relative)
+        inputs = frozenset(name for figure in ranged for name in figure.uncertainty.effects)
+        zone = track.runs[0].known.zone
+        return cls(zone, Grid(edges, values), low, high, known, quality, inputs)
 
     def mean(self, run: Run, start: float, name: str) -> Quantity:
         """Mean intensity by the run's energy from a start [h]."""

@@ -1,21 +1,24 @@
 """Operational emissions: O = sum over intervals of E_k x I(zone, t_k) x PUE of the node.
 
 ISO/IEC 21031 (SCI specification v1.1), "Operational emissions"; never mean E times mean I. One pass
-over the intervals sums energy by meter, kind, intensity point and UTC day, so that ranges are
-worked out once per sum and not once per interval.
+over the intervals sums energy by meter, kind and cell, so that ranges are worked out once per sum
+and not once per interval. A cell is an intensity point, or the part of it in one day.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property
-from itertools import chain
+from itertools import pairwise
+from math import fsum
+from operator import add, mul
 
 from gramwatt.sci.base import uncertainty
-from gramwatt.sci.base.days import DAY, by_day, day_of, midnight
+from gramwatt.sci.base.days import DAY, day_of, midnight
 from gramwatt.sci.base.quantity import (
     KINDS,
     Kind,
@@ -23,28 +26,31 @@ from gramwatt.sci.base.quantity import (
     join_sources,
     prevailing,
     total,
-    weighted,
 )
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.grid.intensity import IntensityTrack, Provenance
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
 from gramwatt.sci.journal.records import IntervalRecord
 
 Site = tuple[IntensityTrack, Quantity | None]
 """Intensity and PUE of nodes; the PUE is None for all where one holds for the job."""
-Sums = Mapping[tuple[str, Kind, int], float]
+Sums = Mapping[tuple[str, Kind, int], Sequence[float]]
+"""Energy [J] of cells in order, by meter, kind and number of the site."""
 _KINDS: Mapping[str, Kind] = {kind: kind for kind in KINDS}
+_Emitted = tuple[Provenance, float, float]
+"""Energy [J] with intensity of one provenance, and the sum of energy x intensity [J g/kWh]."""
 
 
 @dataclass(frozen=True)
 class DeviceEnergy:
-    """Energy [J] of one device, read by `meter`: by kind, and by intensity point."""
+    """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track."""
 
     device_id: str
     meter: str
     by_kind: Mapping[Kind, float]
-    by_point: Mapping[int, float]
+    track: IntensityTrack
+    by_point: Sequence[float]
 
     @cached_property
     def energy_j(self) -> Quantity | None:
@@ -58,18 +64,18 @@ class DeviceEnergy:
 class JobEnergy:
     """Energy of a job joined with intensity.
 
-    A *site* is a zone and a PUE. `sums` [J] are by meter, kind and number of the point, `of_day`
-    those of each day. `points` are those of each site in turn: equally many for each, with the
-    same edges, so that a point's number divided by the number of points of `track` gives its site
-    and, as remainder, its time.
+    A *site* is a zone and a PUE. The tracks of all sites have the same edges, those of the cells;
+    `days` has the first cell of each day and the one after its last. `tracks` are those of the
+    sites before they were cut at the edges of days. `site_of` has the sites of nodes that have one
+    of their own; the rest have the first.
     """
 
-    track: IntensityTrack
+    tracks: Sequence[IntensityTrack]
     sites: Sequence[Site]
-    points: Sequence[IntensityPoint]
     devices: Mapping[DeviceKey, DeviceEnergy]
     sums: Sums
-    of_day: Mapping[date, Sums]
+    site_of: Mapping[str, int]
+    days: Mapping[date, tuple[int, int]]
 
     @cached_property
     def sensors(self) -> Mapping[tuple[str, Kind], Sensors]:
@@ -85,22 +91,40 @@ class JobEnergy:
         """Energy [J] by the way it is known."""
         found: dict[str, float] = defaultdict(float)
         for (_, kind, _), joules in self.sums.items():
-            found[kind] += joules
+            found[kind] += sum(joules)
         return dict(found)
 
     @cached_property
-    def by_point(self) -> dict[int, float]:
-        """Energy [J] by intensity point."""
-        found: dict[int, float] = defaultdict(float)
-        for (_, _, index), joules in self.sums.items():
-            found[index] += joules
-        return dict(found)
+    def by_site(self) -> Sequence[Sequence[float]]:
+        """Energy [J] of the cells of each site."""
+        rows: list[list[Sequence[float]]] = [[] for _ in self.sites]
+        for (_, _, site), joules in self.sums.items():
+            rows[site].append(joules)
+        return [_added(of_site, len(self.sites[0][0])) for of_site in rows]
+
+    def by_point(self) -> Iterator[tuple[IntensityTrack, Sequence[float]]]:
+        """The track of each site as it was looked up, and the energy [J] of its points."""
+        for track, (cut, _), joules in zip(self.tracks, self.sites, self.by_site, strict=True):
+            yield track, _by_point(joules, track, cut)
+
+    @cached_property
+    def track(self) -> IntensityTrack:
+        """The track of the first site, which is that of the job as a whole."""
+        return self.tracks[0]
+
+    @cached_property
+    def days_read(self) -> Sequence[date]:
+        """The days in which energy was read, in order."""
+        rows = self.sums.values()
+        return [
+            day for day, (first, end) in self.days.items() if any(any(r[first:end]) for r in rows)
+        ]
 
     def by_quality(self) -> dict[str, float]:
         """Energy [J] by the quality of the intensity that it was joined with."""
         found: dict[str, float] = defaultdict(float)
-        for index, joules in self.by_point.items():
-            found[self.points[index].quality] += joules
+        for known, joules, _ in self._joined([1.0] * len(self.sites)):
+            found[known.quality] += joules
         return dict(found)
 
     def energy_j(self, day: date | None = None) -> Quantity | None:
@@ -110,7 +134,7 @@ class JobEnergy:
         """
         by_meter: dict[tuple[str, Kind], float] = defaultdict(float)
         for (meter, kind, _), joules in self._sums(day).items():
-            by_meter[meter, kind] += joules
+            by_meter[meter, kind] += sum(joules)
         return _energy_j(by_meter, self.sensors)
 
     def operational_g(self, pue: Quantity, day: date | None = None) -> Quantity | None:
@@ -118,24 +142,31 @@ class JobEnergy:
 
         `pue` holds for all where no site has one of its own.
         """
-        sums = self._sums(day)
+        first = self.days[day][0] if day is not None and day in self.days else 0
+        return self.emitted_g(self._sums(day), pue, first)
+
+    def emitted_g(self, sums: Sums, pue: Quantity, first: int) -> Quantity | None:
+        """The same of other energy, in cells from `first` on; None without any."""
         pues = [of_site or pue for _, of_site in self.sites]
-        first = [pues.index(of_site) for of_site in pues]  # sites of one PUE are one term
-        terms: dict[tuple[str, Kind, int], list[tuple[float, Quantity]]] = defaultdict(list)
-        for (meter, kind, index), joules in sums.items():
-            term = joules / J_PER_KWH, self.points[index].intensity
-            terms[meter, kind, first[self._site(index)]].append(term)
+        alike = [pues.index(of_site) for of_site in pues]  # sites of one PUE are one term
+        terms: dict[tuple[str, Kind, int], list[_Emitted]] = defaultdict(list)
+        for (meter, kind, site), joules in sums.items():
+            terms[meter, kind, alike[site]] += _emitted(self.sites[site][0], joules, first)
         emitted = total(
             uncertainty.energy(1.0, kind, meter, self.sensors.get((meter, kind)))
-            .times(_weighted(of_meter, "gCO2e"), "gCO2e")
+            .times(_weighted(rows, 1 / J_PER_KWH, "gCO2e"), "gCO2e")
             .times(pues[number], "gCO2e")
-            for (meter, kind, number), of_meter in terms.items()
+            for (meter, kind, number), rows in terms.items()
         )
         if emitted is None:
             return None
-        sources = ((meter, self.points[index].intensity.source) for meter, _, index in sums)
-        factors = (pues[number].source for _, _, number in terms)
-        return emitted.sourced(join_sources(chain(chain.from_iterable(sources), factors)))
+        sources = [
+            text
+            for (meter, _, _), rows in terms.items()
+            for text in (meter, *(known.figure.source for known, _, _ in rows))
+        ]
+        factors = [pues[number].source for _, _, number in terms]
+        return emitted.sourced(join_sources([*sources, *factors]))
 
     def pue(self, otherwise: Quantity) -> Quantity:
         """PUE of the job: the mean of the nodes' weighted by energy.
@@ -144,13 +175,15 @@ class JobEnergy:
         """
         if len(self.sites) == 1:
             return self.sites[0][1] or otherwise
-        joules: dict[Quantity, float] = defaultdict(float)
-        for index, of_point in self.by_point.items():
-            joules[self.sites[self._site(index)][1] or otherwise] += of_point
-        whole = sum(joules.values())
-        if len(joules) < 2 or whole <= 0:
-            return next(iter(joules), otherwise)
-        mean = _weighted([(part / whole, of_site) for of_site, part in joules.items()], "1")
+        by_pue: dict[Quantity, float] = defaultdict(float)
+        for (_, of_site), joules in zip(self.sites, self.by_site, strict=True):
+            by_pue[of_site or otherwise] += sum(joules)
+        read = {of_site: joules for of_site, joules in by_pue.items() if joules}
+        whole = sum(read.values())
+        if len(read) < 2:
+            return next(iter(read), otherwise)
+        mean = total(of_site.scaled(joules / whole, "1") for of_site, joules in read.items())
+        assert mean is not None  # there are two
         return mean.sourced(f"mean of the nodes, weighted by energy: {mean.source}")
 
     @cached_property
@@ -161,34 +194,36 @@ class JobEnergy:
         known.
         """
         factors = [pue.value if pue else 1.0 for _, pue in self.sites]
-        return self._mean_intensity(
-            {index: joules * factors[self._site(index)] for index, joules in self.by_point.items()}
-        )
+        return self._mean_intensity(factors)
 
     def zone_intensity(self, number: int) -> Quantity:
         """Energy-weighted intensity of one of several zones, by its number among the sites'."""
         asked = list(dict.fromkeys(track for track, _ in self.sites))[number]
-        there = {
-            index: joules
-            for index, joules in self.by_point.items()
-            if self.sites[self._site(index)][0] is asked
-        }
-        return self._mean_intensity(there)
+        return self._mean_intensity([float(track is asked) for track, _ in self.sites])
 
-    def _mean_intensity(self, weights: Mapping[int, float]) -> Quantity:
-        whole = sum(weights.values())
+    def _mean_intensity(self, factors: Sequence[float]) -> Quantity:
+        rows = self._joined(factors)
+        whole = sum(joules for _, joules, _ in rows)
         if whole <= 0:
-            return self.track.points[0].intensity
-        return _weighted(
-            [(joules / whole, self.points[index].intensity) for index, joules in weights.items()],
-            "gCO2e/kWh",
-        )
+            return self.track[0].intensity
+        return _weighted(rows, 1 / whole, "gCO2e/kWh")
 
-    def _site(self, index: int) -> int:
-        return index // len(self.track.points)
+    def _joined(self, factors: Sequence[float]) -> list[_Emitted]:
+        """Energy of all sites, times a factor for each, with its intensity by provenance."""
+        return [
+            (known, joules * factor, weighted * factor)
+            for (track, _), of_site, factor in zip(self.sites, self.by_site, factors, strict=True)
+            for known, joules, weighted in _emitted(track, of_site)
+            if joules * factor > 0
+        ]
 
     def _sums(self, day: date | None) -> Sums:
-        return self.sums if day is None else self.of_day.get(day, {})
+        """Energy of the cells of a day, where there is any; of all cells for None."""
+        if day is None:
+            return self.sums
+        first, end = self.days.get(day, (0, 0))
+        found = {key: joules[first:end] for key, joules in self.sums.items()}
+        return {key: joules for key, joules in found.items() if any(joules)}
 
 
 def join(
@@ -203,64 +238,113 @@ def join(
     ScoreError where the points do not cover an interval.
     """
     whole: Site = (track, None)
-    sites = list(dict.fromkeys([whole, *(by_node or {}).values()]))
-    numbers = {site: number for number, site in enumerate(sites)}
-    points = tuple(point for site, _ in sites for point in site.points)
+    asked = list(dict.fromkeys([whole, *(by_node or {}).values()]))
+    numbers = {site: number for number, site in enumerate(asked)}
+    days = _days(track, zone)
+    cut = {of_site: of_site.cut(days) for of_site, _ in asked}
+    sites = [(cut[of_site], pue) for of_site, pue in asked]
     energy: dict[DeviceKey, DeviceEnergy] = {}
-    sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
-    of_day: dict[date, dict[tuple[str, Kind, int], float]] = {}
+    sums: dict[tuple[str, Kind, int], list[float]] = {}
     for device in devices:
         meter, site = device.record.meter, (by_node or {}).get(device.record.node, whole)
-        offset = numbers[site] * len(track.points)
-        by_kind: dict[Kind, float] = defaultdict(float)
-        by_point: dict[int, float] = defaultdict(float)
-        for (name, index, day), joules in _cells(device.intervals, site[0], zone).items():
-            kind, point = _KINDS[name], offset + index
-            by_kind[kind] += joules
-            by_point[point] += joules
-            key = meter, kind, point
-            sums[key] += joules
-            if day not in of_day:
-                of_day[day] = defaultdict(float)
-            of_day[day][key] += joules
-        energy[device.key] = DeviceEnergy(device.identity, meter, by_kind, by_point)
-    return JobEnergy(track, sites, points, energy, sums, of_day)
+        cells = _cells(device.intervals, cut[site[0]])
+        for kind, joules in cells.items():
+            key = meter, kind, numbers[site]
+            sums[key] = list(map(add, sums[key], joules)) if key in sums else joules
+        by_kind = {kind: sum(joules) for kind, joules in cells.items()}
+        by_point = _by_point(_added(cells.values(), len(cut[site[0]])), site[0], cut[site[0]])
+        energy[device.key] = DeviceEnergy(device.identity, meter, by_kind, site[0], by_point)
+    edges = sites[0][0].edges
+    starts = [*(bisect_left(edges, day) for day in days), len(edges) - 1]
+    spans = {day_of(edges[first], zone): (first, end) for first, end in pairwise([0, *starts])}
+    site_of = {node: numbers[site] for node, site in (by_node or {}).items()}
+    tracks = [of_site for of_site, _ in asked]
+    return JobEnergy(tracks, sites, energy, sums, site_of, spans)
 
 
-def _cells(
-    intervals: Iterable[IntervalRecord], track: IntensityTrack, zone: tzinfo
-) -> dict[tuple[str, int, date], float]:
-    """Joules by kind, number of the point and day; an interval across them is cut by time.
+def _days(track: IntensityTrack, zone: tzinfo) -> list[datetime]:
+    """The midnights within a track, in order."""
+    found = [midnight(day_of(track.edges[0], zone) + DAY, zone)]
+    while found[-1] < track.edges[-1]:
+        found.append(midnight(day_of(found[-1], zone) + DAY, zone))
+    return found[:-1]
 
-    Intervals come in time order, so most lie within the same point and day as the one before.
+
+def _cells(intervals: Iterable[IntervalRecord], track: IntensityTrack) -> dict[Kind, list[float]]:
+    """Joules of each cell by kind; an interval across cells is cut by time.
+
+    Intervals come in time order, so most lie within the same cell as the one before, or reach into
+    the next one.
     """
-    cells: dict[tuple[str, int, date], float] = defaultdict(float)
-    left = right = day_end = datetime.min.replace(tzinfo=UTC)
-    point, day = 0, left.date()
-    points = track.points
+    edges, last = track.edges, len(track) - 1
+    cells: dict[str, list[float]] = {}
+    index, left, right = 0, edges[0], edges[1]
     for interval in intervals:
-        start, end = interval.start, interval.end
-        if right <= start < end <= day_end and end <= (after := points[point + 1]).end:
-            point, left, right = point + 1, after.start, min(after.end, day_end)
+        start, end, joules = interval.start, interval.end, interval.energy_j
+        amounts = cells.get(interval.kind)
+        if amounts is None:
+            amounts = cells[interval.kind] = [0.0] * len(track)
+        if not left <= start < right and index < last:
+            index += 1
+            if not right <= start < edges[index + 1]:
+                index = min(max(bisect_right(edges, start) - 1, 0), last)
+            left, right = edges[index], edges[index + 1]
         if left <= start and end <= right:
-            cells[interval.kind, point, day] += interval.energy_j
-            continue
-        for part_start, part_end in by_day(start, end, zone):
-            day, of_interval = day_of(part_start, zone), (part_end - part_start) / (end - start)
-            for point, share in track.split(part_start, part_end):
-                cells[interval.kind, point, day] += interval.energy_j * of_interval * share
-        left = max(track.points[point].start, midnight(day, zone))
-        day_end = midnight(day + DAY, zone)
-        right = min(track.points[point].end, day_end)
-        if point + 1 == len(points):
-            day_end = right  # no point follows
-    return cells
+            amounts[index] += joules
+        elif left <= start and index < last and end <= edges[index + 2]:
+            amounts[index] += joules * ((right - start) / (end - start))
+            amounts[index + 1] += joules * ((end - right) / (end - start))
+        else:
+            for number, share in track.split(start, end):
+                amounts[number] += joules * share
+    return {_KINDS[kind]: amounts for kind, amounts in cells.items()}
 
 
-def _weighted(terms: Sequence[tuple[float, Quantity]], unit: str) -> Quantity:
-    """sum(weight x figure) in `unit` for exact weights of at least 0."""
-    found = weighted(terms, unit)
-    assert found is not None  # no caller has no terms
+def _added(rows: Iterable[Sequence[float]], count: int) -> Sequence[float]:
+    """The sum of rows of `count` numbers, number by number."""
+    found: Sequence[float] | None = None
+    for row in rows:
+        found = row if found is None else list(map(add, found, row))
+    return [0.0] * count if found is None else found
+
+
+def _by_point(
+    joules: Sequence[float], track: IntensityTrack, cut: IntensityTrack
+) -> Sequence[float]:
+    """Joules by the track's points, out of those of its cells where it was cut."""
+    if track is cut:
+        return joules
+    places = [bisect_left(cut.edges, edge) for edge in track.edges]
+    return [sum(joules[first:end]) for first, end in pairwise(places)]
+
+
+def _emitted(track: IntensityTrack, joules: Sequence[float], first: int = 0) -> list[_Emitted]:
+    """Energy in cells from `first` on with their intensity, by provenance.
+
+    What was read may be zero: it then has the first provenance.
+    """
+    found: dict[Provenance, tuple[float, float]] = {}
+    for start, end, known in track.runs_within(first, first + len(joules)):
+        of_run = joules[start - first : end - first]
+        energy, weighted = found.get(known, (0.0, 0.0))
+        if any(of_run):
+            weighted += fsum(map(mul, of_run, track.values[start:end]))
+            found[known] = energy + fsum(of_run), weighted
+    rows = [(known, *amounts) for known, amounts in found.items()]
+    return rows or [(next(track.runs_within(first, first + 1)).known, 0.0, 0.0)]
+
+
+def _weighted(rows: Iterable[_Emitted], factor: float, unit: str) -> Quantity:
+    """The sum of energy x intensity x factor in `unit`."""
+    joined: dict[Provenance, tuple[float, float]] = {}
+    for known, joules, weighted in rows:
+        before = joined.get(known, (0.0, 0.0))
+        joined[known] = before[0] + joules, before[1] + weighted
+    found = total(
+        known.scaled(weighted * factor, joules * factor, unit)
+        for known, (joules, weighted) in joined.items()
+    )
+    assert found is not None  # no caller has no rows
     return found
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead
-from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.catalog.catalog import Catalog
@@ -169,13 +168,8 @@ def _sites(
 def _track(
     context: ScoreContext, zone: str | None, start: datetime, end: datetime
 ) -> IntensityTrack:
-    track = IntensityTrack(context.intensity.points(zone, start, end))
-    if (track.signal, track.basis) != (context.signal, context.basis):
-        asked, given = f"{context.signal}, {context.basis}", f"{track.signal}, {track.basis}"
-        raise ScoreError(
-            f"the score is asked for in {asked} intensity, and the data are {given}",
-            code="mixed-intensity",
-        )
+    track = IntensityTrack.of(context.intensity.points(zone, start, end))
+    track.require(context.signal, context.basis)
     return track
 
 
@@ -218,7 +212,8 @@ def _energy_notices(scored: ScoredJob) -> list[Notice]:
 
 
 def _intensity_notices(scored: ScoredJob) -> list[Notice]:
-    annual = [p.intensity.source for p in scored.energy.points if p.quality == "annual"]
+    known = [run.known for track in scored.energy.tracks for run in track.runs]
+    annual = [one.figure.source for one in known if one.quality == "annual"]
     if not annual:
         return []
     texts = (f"Annual mean intensity: {source}." for source in dict.fromkeys(annual))
@@ -278,7 +273,7 @@ def _device(
         "mean_utilisation": _mean_utilisation(intervals, lengths_s),
         "peak_memory_b": _highest([interval.memory_peak_b for interval in intervals]),
         "max_power_w": _highest([interval.power_max_w for interval in intervals]),
-        "profile": joined(zip([i.profile for i in intervals], lengths_s, strict=True)),
+        "profile": joined([interval.profile for interval in intervals], lengths_s),
     }
 
 

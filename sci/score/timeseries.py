@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
-from itertools import groupby
+from itertools import compress, groupby
+from operator import mul
 
 from gramwatt.sci.base.days import by_day, day_of, shares
 from gramwatt.sci.base.document import (
@@ -17,7 +19,7 @@ from gramwatt.sci.base.document import (
 )
 from gramwatt.sci.base.quantity import KINDS, Quantity, total
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, Run
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import format_time
@@ -47,12 +49,12 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     first = min(intervals[0].start for intervals in read)
     last = max(intervals[-1].end for intervals in read)
     step = timedelta(seconds=_chart_step_s(job.duration_s))
-    sums, busy = _energy_by_step(job, step), _utilisation_by_step(job, step)
+    sums, busy = _by_step(job, step)
     numbers = {n for _, index in sums for n in (index, index + 1)}
     edges = {n: min(max(job.started_at + n * step, first), last) for n in numbers}
     texts = {n: format_time(edge) for n, edge in edges.items()}
     steps_met = {index for _, index in sums}
-    means = {n: _mean_intensity(track, edges[n], edges[n + 1]) for n in steps_met} if track else {}
+    means = {n: track.mean(edges[n], edges[n + 1]) for n in steps_met} if track else {}
     return [
         {
             "start": texts[index],
@@ -67,12 +69,6 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     ]
 
 
-def _mean_intensity(track: IntensityTrack, start: datetime, end: datetime) -> float:
-    """Mean intensity over [start, end) by time [gCO2e/kWh]."""
-    points = track.points
-    return sum(points[n].intensity.value * share for n, share in track.split(start, end))
-
-
 def _chart_step_s(duration_s: float) -> float:
     for step_s in CHART_STEPS_S:
         if duration_s / step_s <= MAX_CHART_POINTS:
@@ -80,41 +76,39 @@ def _chart_step_s(duration_s: float) -> float:
     return duration_s / MAX_CHART_POINTS
 
 
-def _energy_by_step(job: MergedJob, step: timedelta) -> dict[tuple[str, int], dict[str, float]]:
-    """Joules by device class and number of the step after the job's start, then by kind."""
-    origin = job.started_at
+def _by_step(
+    job: MergedJob, step: timedelta
+) -> tuple[dict[tuple[str, int], dict[str, float]], dict[tuple[str, int], float]]:
+    """By device class and number of the step after the job's start: joules by kind, and mean
+    utilisation (0 to 1) weighted by time.
+    """
     sums: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for device in job.devices:
-        left = right = origin
-        for interval in device.intervals:
-            if not left <= interval.start < right:
-                index = (interval.start - origin) // step
-                left = origin + index * step
-                right = left + step
-                by_kind = sums[device.record.device_class, index]
-            if interval.end <= right:
-                by_kind[interval.kind] += interval.energy_j
-                continue
-            for crossed, share in _steps_crossed(origin, step, interval.start, interval.end):
-                of_step = sums[device.record.device_class, crossed]
-                of_step[interval.kind] += interval.energy_j * share
-    return sums
-
-
-def _utilisation_by_step(job: MergedJob, step: timedelta) -> dict[tuple[str, int], float]:
-    """Mean utilisation (0 to 1) by device class and number of the step, weighted by time."""
     times: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for device in job.devices:
+        left = right = job.started_at
+        device_class = device.record.device_class
         for interval in device.intervals:
-            if interval.utilisation_mean is None:
+            start, end, busy = interval.start, interval.end, interval.utilisation_mean
+            if not left <= start < right:
+                index = (start - job.started_at) // step
+                left = job.started_at + index * step
+                right = left + step
+                by_kind, of_step = sums[device_class, index], times[device_class, index]
+            if end <= right:
+                by_kind[interval.kind] += interval.energy_j
+                if busy is not None:
+                    length_s = (end - start).total_seconds()
+                    of_step[0] += busy * length_s
+                    of_step[1] += length_s
                 continue
-            length_s = (interval.end - interval.start).total_seconds()
-            crossed = _steps_crossed(job.started_at, step, interval.start, interval.end)
-            for index, share in crossed:
-                of_step = times[device.record.device_class, index]
-                of_step[0] += interval.utilisation_mean * length_s * share
-                of_step[1] += length_s * share
-    return {key: busy_s / whole_s for key, (busy_s, whole_s) in times.items()}
+            for crossed, share in _steps_crossed(job.started_at, step, start, end):
+                sums[device_class, crossed][interval.kind] += interval.energy_j * share
+                if busy is not None:
+                    length_s = (end - start).total_seconds() * share
+                    of_crossed = times[device_class, crossed]
+                    of_crossed[0] += busy * length_s
+                    of_crossed[1] += length_s
+    return sums, {key: busy_s / whole_s for key, (busy_s, whole_s) in times.items() if whole_s}
 
 
 def _steps_crossed(
@@ -133,30 +127,34 @@ def intensity_used(energy: JobEnergy) -> list[IntensityUsedDoc]:
 
     Points that follow each other and are alike in these are one row.
     """
-    used = ((energy.points[index], joules) for index, joules in sorted(energy.by_point.items()))
     rows: list[IntensityUsedDoc] = []
-    for _, group in groupby(used, key=lambda pair: _provenance(pair[0])):
-        pairs = list(group)
-        joules = sum(of_point for _, of_point in pairs)
-        grams = sum(point.intensity.value * of_point for point, of_point in pairs)
-        first, last = pairs[0][0], pairs[-1][0]
-        rows.append(
-            {
-                "zone": first.zone,
-                "start": format_time(first.start),
-                "end": format_time(last.end),
-                "quality": first.quality,
-                "points": len(pairs),
-                "energy_j": joules,
-                "g_per_kwh": grams / joules if joules else first.intensity.value,
-                "source": first.intensity.source,
-            }
-        )
+    for track, joules in energy.by_point():
+        used = (run for run in track.runs if any(joules[run.first : run.end]))
+        for _, group in groupby(used, key=lambda run: _provenance(run.known)):
+            rows.append(_used(track, joules, list(group)))
     return rows
 
 
-def _provenance(point: IntensityPoint) -> tuple[str, str, str]:
-    return point.zone, point.quality, point.intensity.source
+def _used(track: IntensityTrack, joules: Sequence[float], runs: Sequence[Run]) -> IntensityUsedDoc:
+    """The row of runs that are alike, out of their points with energy."""
+    numbers = [n for first, end, _ in runs for n in compress(range(first, end), joules[first:end])]
+    energy_j = sum(joules[number] for number in numbers)
+    grams = sum(joules[number] * track.values[number] for number in numbers)
+    known = runs[0].known
+    return {
+        "zone": known.zone,
+        "start": format_time(track.edges[numbers[0]]),
+        "end": format_time(track.edges[numbers[-1] + 1]),
+        "quality": known.quality,
+        "points": len(numbers),
+        "energy_j": energy_j,
+        "g_per_kwh": grams / energy_j,
+        "source": known.figure.source,
+    }
+
+
+def _provenance(known: Provenance) -> tuple[str, str, str]:
+    return known.zone, known.quality, known.figure.source
 
 
 def days(scored: ScoredJob) -> list[DayDoc]:
@@ -219,7 +217,7 @@ def _over(start: datetime, end: datetime, zone: tzinfo) -> Mapping[date, float]:
 def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity | None]:
     """E [kWh] and O [gCO2e] of a day: nothing of a known one where none of its readings lies."""
     energy_kwh, operational_g = scored.energy_kwh, scored.operational_g
-    days_read = scored.energy.of_day.keys()
+    days_read = set(scored.energy.days_read)
     if not scored.complete or days_read == {day}:
         return energy_kwh, operational_g
     if day not in days_read:
@@ -255,37 +253,34 @@ def steps(scored: ScoredJob) -> StepsDoc:
     E x I stays the sum.
     """
     start, end = _span(scored.job)
-    points = scored.energy.track.points
-    met = [n for n, point in enumerate(points) if point.start < end and point.end > start]
-    if not met:
+    track = scored.energy.track
+    first = max(bisect_right(track.edges, start) - 1, 0)
+    last = min(bisect_left(track.edges, end), len(track))
+    if first >= last:
         return {"edges": [], "reserved_s": [], "devices": []}
     allowed = max(1, min(MAX_STEPS, MAX_CELLS // max(1, len(scored.job.devices))))
-    width = -(-len(met) // allowed)
-    groups = [points[n : min(n + width, met[-1] + 1)] for n in range(met[0], met[-1] + 1, width)]
-    edges = [start, *(group[0].start for group in groups[1:]), end]
+    width = -(-(last - first) // allowed)
+    groups = [(n, min(n + width, last)) for n in range(first, last, width)]
+    edges = [start, *(track.edges[n] for n, _ in groups[1:]), end]
     return {
         "edges": [format_time(edge) for edge in edges],
         "reserved_s": _reserved_s(scored.job, edges),
-        "devices": _device_steps(scored, groups, met[0], width),
+        "devices": _device_steps(scored, groups),
     }
 
 
-def _device_steps(
-    scored: ScoredJob, groups: Sequence[Sequence[IntensityPoint]], first: int, width: int
-) -> list[DeviceStepsDoc]:
+def _device_steps(scored: ScoredJob, groups: Sequence[tuple[int, int]]) -> list[DeviceStepsDoc]:
     """Every device's steps; where it has no energy in one, the plain mean of its intensities."""
-    means = [sum(point.intensity.value for point in group) / len(group) for group in groups]
-    size, pues = len(scored.energy.track.points), dict(scored.place.pues)
+    pues = dict(scored.place.pues)
     rows: list[DeviceStepsDoc] = []
     for (node, device_id), device in scored.energy.devices.items():
-        energy, weighted = [0.0] * len(groups), [0.0] * len(groups)
-        for index, joules in device.by_point.items():
-            step = (index % size - first) // width
-            energy[step] += joules
-            weighted[step] += joules * scored.energy.points[index].intensity.value
+        joules, values = device.by_point, device.track.values
+        energy = [sum(joules[first:end]) for first, end in groups]
         intensity = [
-            product / joules if joules else mean
-            for joules, product, mean in zip(energy, weighted, means, strict=True)
+            sum(map(mul, joules[first:end], values[first:end])) / of_step
+            if of_step
+            else sum(values[first:end]) / (end - first)
+            for (first, end), of_step in zip(groups, energy, strict=True)
         ]
         row: DeviceStepsDoc = {
             "device_id": device_id,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import accumulate
 
 from gramwatt.sci.base import uncertainty
@@ -21,7 +21,7 @@ from gramwatt.sci.base.quantity import KINDS, Kind, Quantity, total
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob
-from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, format_time
+from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.context import ScoredJob, doc
 from gramwatt.sci.score.functional_unit import Conversion
 
@@ -153,33 +153,42 @@ class _Readings:
             if any(interval.kind == kind for interval in device.intervals)
         }
 
-    def energy_j(self, start: datetime, end: datetime) -> dict[Kind, float]:
-        """Joules by kind over [start, end); empty where the device has no interval there."""
+    def energy_j(self, window: Window, start: datetime, end: datetime) -> dict[Kind, float]:
+        """Joules by kind over [start, end) in a window; empty where the device has no interval.
+
+        Energy is `estimated` where the window cuts an interval, not where only [start, end) does.
+        """
         first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
         joules: dict[Kind, float] = defaultdict(float)
         for index in {first, last - 1} if last > first else ():
-            kind, part_j = self._part(index, start, end)
+            kind, part_j = self._part(window, index, start, end)
             joules[kind] += part_j
         if last - first > 2:
             for kind, sums in self._sums.items():
                 joules[kind] += sums[last - 1] - sums[first + 1]
         return joules
 
-    def _part(self, index: int, start: datetime, end: datetime) -> tuple[Kind, float]:
+    def _part(
+        self, window: Window, index: int, start: datetime, end: datetime
+    ) -> tuple[Kind, float]:
         interval = self._intervals[index]
         kind = _KINDS[interval.kind]
-        inside = min(end, interval.end) - max(start, interval.start)
         length = interval.end - interval.start
+        inside = _overlap(interval, window.start, window.end)
         if (length - inside).total_seconds() > BOUNDARY_TOLERANCE_S:
             kind = max(kind, "estimated", key=_RANK.__getitem__)
-        return kind, interval.energy_j * (inside / length)
+        return kind, interval.energy_j * (_overlap(interval, start, end) / length)
+
+
+def _overlap(interval: IntervalRecord, start: datetime, end: datetime) -> timedelta:
+    return min(end, interval.end) - max(start, interval.start)
 
 
 def _energy_j(window: Window, devices: Sequence[_Readings]) -> Quantity | None:
     """Energy of all devices in the window [J]; None where one has no reading in it."""
     figures = []
     for device in devices:
-        joules = device.energy_j(window.start, window.end)
+        joules = device.energy_j(window, window.start, window.end)
         if not joules:
             return None
         figures += [
@@ -196,19 +205,20 @@ def _terms_g(
     O is summed over devices and points of the grid's intensity, as the job's is; M is the part of
     the job's that the window has of its time.
     """
-    points, nodes = scored.energy.track.points, dict(scored.place.nodes)
-    zones = list(scored.place.zones)
-    sums: dict[tuple[str, Kind, int], float] = defaultdict(float)
+    energy = scored.energy
+    edges = energy.sites[0][0].edges
+    first = max(bisect_right(edges, window.start) - 1, 0)
+    last = min(bisect_left(edges, window.end), len(edges) - 1)
+    sums: dict[tuple[str, Kind, int], list[float]] = {}
     for device in devices:
-        zone = nodes.get(device.node)
-        offset = zones.index(zone) * len(points) if zone else 0
-        for index, point in enumerate(points):
-            left, right = max(window.start, point.start), min(window.end, point.end)
-            joules = device.energy_j(left, right) if left < right else {}
-            for kind, joules_there in joules.items():
-                sums[device.meter, kind, offset + index] += joules_there
+        site = energy.site_of.get(device.node, 0)
+        for index in range(first, last):
+            left, right = max(window.start, edges[index]), min(window.end, edges[index + 1])
+            for kind, joules in device.energy_j(window, left, right).items():
+                row = sums.setdefault((device.meter, kind, site), [0.0] * (last - first))
+                row[index - first] += joules
     job = scored.job
-    operational = replace(scored.energy, sums=sums).operational_g(scored.place.pue)
+    operational = energy.emitted_g(sums, scored.place.pue, first)
     job_s = ((job.ended_at or job.last_seen) - job.started_at).total_seconds()
     share = min(1.0, window.length_s / job_s) if job_s > 0 else 1.0
     embodied = scored.embodied_g.scaled(share) if scored.embodied_g else None

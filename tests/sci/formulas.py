@@ -53,7 +53,7 @@ def energy_kwh(power_w, hours, count=1):
 def operational_g(energy_kwh, intensity_g_per_kwh, pue=1):
     """O = E x I x PUE [gCO2e] of a job of one device."""
     intensity = exact(intensity_g_per_kwh, "gCO2e/kWh")
-    track = IntensityTrack([IntensityPoint("DE", START, END, intensity, "hourly")])
+    track = IntensityTrack.of([IntensityPoint("DE", START, END, intensity, "hourly")])
     energy = join([device("d", [(START, END, energy_kwh)])], track)
     return energy.operational_g(exact(pue)).value
 

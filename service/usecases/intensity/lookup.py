@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
 from gramwatt.sci.base.quantity import Kind, Quantity
-from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
+from gramwatt.sci.grid.intensity import Basis, IntensityTrack, Provenance, Quality, Run, Signal
 from gramwatt.sci.grid.spread import DERIVED_SPREAD, EXPECTED_SPREADS, HOURLY_SPREAD
 from gramwatt.sci.grid.zones import UNIT, AnnualIntensity
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.intensity.points import (
-    DAY_S,
-    FINAL,
-    DayOfPoints,
-    SeriesName,
-    days_of,
-)
+from gramwatt.service.usecases.intensity.points import FINAL, DayOfPoints, SeriesName, days_of
 
 FINEST = timedelta(minutes=5)
 """Every step is a whole number of these."""
-_Value = tuple[datetime, datetime, float, Quality, SeriesName]
 
 
 class StoredIntensity:
@@ -38,27 +32,37 @@ class StoredIntensity:
         self._service, self._signal, self._basis = service, signal, basis
         self._annual = AnnualIntensity(service.catalog)
 
-    def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
-        """Points that cover [start, end), those at its ends cut; raises LookupFailed."""
-        if zone is None or start >= end:
-            return self._annual.points(zone, start, end)
-        key = self._service.catalog.zone(zone).zone
-        days = days_of(self._service, key, self._signal, self._basis, start, end)
-        found: list[IntensityPoint] = []
-        at = start
-        for left, right, value, quality, series in _values(days, start, end):
-            if at < left:
-                found += self._annual.points(zone, at, left)
-            figure = _figure(value, quality, series)
-            found.append(
-                IntensityPoint(key, left, right, figure, quality, series.signal, series.basis)
-            )
-            at = right
-        return found if at >= end and found else [*found, *self._annual.points(zone, at, end)]
+    def points(self, zone: str | None, start: datetime, end: datetime) -> IntensityTrack:
+        """Points that cover [start, end), those at its ends cut.
+
+        Raises LookupFailed for an unknown zone, ScoreError where the annual value that is needed in
+        a gap has another signal or basis.
+        """
+        key = self._service.catalog.zone(zone).zone if zone else None
+        days: Sequence[DayOfPoints] = ()
+        if key and start < end:
+            days = days_of(self._service, key, self._signal, self._basis, start, end)
+        edges, values, spans = _steps(days, start, end)
+        known = [_provenance(day.series, day.quality) for day in days]
+        if all(number < 0 for _, _, number in spans):
+            return IntensityTrack.of(self._annual.points(zone, start, end))
+        runs = []
+        for first, last, number in spans:
+            if number < 0:
+                gap = self._of_gap(zone, edges[first], edges[last])
+                values[first] = gap.figure.value
+            runs.append(Run(first, last, gap if number < 0 else known[number]))
+        return IntensityTrack(edges, values, runs, self._signal, self._basis)
+
+    def _of_gap(self, zone: str | None, start: datetime, end: datetime) -> Provenance:
+        track = IntensityTrack.of(self._annual.points(zone, start, end))
+        track.require(self._signal, self._basis)
+        return track.runs[0].known
 
 
-def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
-    """The figure of a point; those of a series have one source, and so share their error.
+@cache
+def _provenance(series: SeriesName, quality: Quality) -> Provenance:
+    """What the points of a series have in common; they have one source, and share their error.
 
     What a file says is declared by who imported it, what a provider published a catalog's figure.
     """
@@ -74,27 +78,43 @@ def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
     source = f"{series.provider} values of {', '.join(parts)}{licence}"
     known = DERIVED_SPREAD if derived else HOURLY_SPREAD
     spread = max(known, EXPECTED_SPREADS.get(quality, known))
-    return Quantity.around(value, spread, UNIT, kind, source)
+    return Provenance(series.zone, quality, Quantity.around(1.0, spread, UNIT, kind, source))
 
 
-def _values(days: Sequence[DayOfPoints], start: datetime, end: datetime) -> Iterator[_Value]:
-    """The most trusted known value of each time in [start, end), in order."""
-    if not days:
-        return
-    origin = min(day.start for day in days)
-    count = (max(day.start for day in days) - origin) // FINEST + DAY_S // FINEST.seconds
-    # Which step of which day each five minutes take their value from; later days are trusted more.
-    taken = np.full((count, 2), -1)
+def _steps(
+    days: Sequence[DayOfPoints], start: datetime, end: datetime
+) -> tuple[list[datetime], list[float], list[tuple[int, int, int]]]:
+    """The most trusted known value of each time in [start, end); later days are trusted more.
+
+    Edges and values of points, and spans of points (first, one after the last) that are of one
+    series and quality, with the number of a day of theirs. That of a gap is negative, and it is one
+    point.
+    """
+    origin = start - (start - datetime.min.replace(tzinfo=UTC)) % FINEST
+    count = -((origin - end) // FINEST)
+    taken, step = np.full(count, -1), np.zeros(count, int)
+    values = np.full(count, np.nan)
     for number, day in enumerate(days):
-        width = day.step_s // FINEST.seconds
-        known = np.flatnonzero(np.isfinite(np.asarray(day.values)))
-        first = (day.start - origin) // FINEST
-        places = first + (known[:, None] * width + np.arange(width)).ravel()
-        taken[places, 0], taken[places, 1] = number, np.repeat(known, width)
-    edges = np.flatnonzero(np.any(np.diff(taken, axis=0) != 0, axis=1)) + 1
-    for left, right in pairwise([0, *edges.tolist(), count]):
-        number, step = taken[left]
-        begins, ends = max(start, origin + left * FINEST), min(end, origin + right * FINEST)
-        if number >= 0 and begins < ends:
-            day = days[number]
-            yield begins, ends, day.values[step], day.quality, day.series
+        width, of_day = day.step_s // FINEST.seconds, np.asarray(day.values)
+        known = np.flatnonzero(np.isfinite(of_day))
+        places = (day.start - origin) // FINEST + (known[:, None] * width + np.arange(width))
+        within = (places >= 0) & (places < count)
+        at, steps = places[within], np.repeat(known, width)[within.ravel()]
+        taken[at], step[at], values[at] = number, steps, of_day[steps]
+    left = _changes(taken, step)
+    kinds: dict[tuple[SeriesName, Quality], int] = {}
+    alike = np.array([*(kinds.setdefault((d.series, d.quality), len(kinds)) for d in days), -1])
+    spans = [*_changes(alike[taken[left]]).tolist(), len(left)]
+    edges = [start, *(origin + number * FINEST for number in left[1:].tolist()), end]
+    numbers = taken[left].tolist()
+    return (
+        edges,
+        values[left].tolist(),
+        [(first, last, numbers[first]) for first, last in pairwise(spans)],
+    )
+
+
+def _changes(*rows: np.ndarray) -> np.ndarray:
+    """Numbers of the columns that differ from the one before, the first among them."""
+    differs = np.any([np.diff(row) != 0 for row in rows], axis=0)
+    return np.concatenate(([0], np.flatnonzero(differs) + 1))

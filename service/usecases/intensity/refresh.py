@@ -127,8 +127,8 @@ def _unanswered(service: Service, zone: str, due: Due) -> list[date]:
 
 
 def _is_known(service: Service, zone: str, start: datetime, end: datetime) -> bool:
-    points = StoredIntensity(service).points(zone, start, end)
-    return all(point.quality in FINAL for point in points)
+    track = StoredIntensity(service).points(zone, start, end)
+    return all(run.known.quality in FINAL for run in track.runs)
 
 
 def _spans(days: Sequence[date]) -> Iterator[tuple[date, date]]:

@@ -75,9 +75,13 @@ def test_a_successor_continues_the_profile_of_an_open_interval(tmp_path: Path) -
 
 def test_profiles_are_joined_by_length_and_by_their_highest() -> None:
     parts = [
-        ({"power_capped": 1.0, "temperature_c": 60.0}, 30.0),
-        ({"power_capped": 0.0, "temperature_c": 75.0, "encoder_busy": 0.5}, 10.0),
-        ({}, 1000.0),
+        {"power_capped": 1.0, "temperature_c": 60.0},
+        {"power_capped": 0.0, "temperature_c": 75.0, "encoder_busy": 0.5},
+        {},
     ]
-    assert joined(parts) == {"power_capped": 0.75, "encoder_busy": 0.5, "temperature_c": 75.0}
-    assert joined([]) == {}
+    assert joined(parts, [30.0, 10.0, 1000.0]) == {
+        "power_capped": 0.75,
+        "encoder_busy": 0.5,
+        "temperature_c": 75.0,
+    }
+    assert joined([], []) == {}

@@ -20,7 +20,7 @@ def points(*values, signal="average"):
 
 
 def test_a_span_is_shared_by_time():
-    track = IntensityTrack(points(100, 200, 300))
+    track = IntensityTrack.of(points(100, 200, 300))
     start = T0 + timedelta(minutes=45)
     split = dict(track.split(start, start + HOUR))
     assert split == {0: pytest.approx(0.25), 1: pytest.approx(0.75)}
@@ -28,7 +28,7 @@ def test_a_span_is_shared_by_time():
 
 @given(st.integers(0, 179), st.integers(1, 180))
 def test_shares_sum_to_the_span(offset, length):
-    track = IntensityTrack(points(100, 200, 300, 400, 500, 600))
+    track = IntensityTrack.of(points(100, 200, 300, 400, 500, 600))
     start = T0 + timedelta(minutes=offset)
     parts = list(track.split(start, start + timedelta(minutes=length)))
     assert sum(share for _, share in parts) == pytest.approx(1)
@@ -38,11 +38,11 @@ def test_shares_sum_to_the_span(offset, length):
 def test_a_gap_is_refused():
     whole = points(100, 200, 300)
     with pytest.raises(ScoreError, match="gap or overlap"):
-        IntensityTrack([whole[0], whole[2]])
+        IntensityTrack.of([whole[0], whole[2]])
 
 
 def test_energy_outside_the_points_is_refused():
-    track = IntensityTrack(points(100))
+    track = IntensityTrack.of(points(100))
     with pytest.raises(ScoreError, match="does not cover"):
         list(track.split(T0, T0 + 2 * HOUR))
 
@@ -51,9 +51,9 @@ def test_average_and_marginal_never_share_a_score():
     mixed = points(100, 200)
     mixed[1] = points(100, 200, signal="marginal")[1]
     with pytest.raises(ScoreError, match="cannot share"):
-        IntensityTrack(mixed)
+        IntensityTrack.of(mixed)
 
 
 def test_no_points_is_an_error():
     with pytest.raises(ScoreError):
-        IntensityTrack([])
+        IntensityTrack.of([])

@@ -109,7 +109,7 @@ def track(inputs):
         IntensityPoint("DE", start, end, value, "hourly")
         for (start, _, value), end in zip(spans, ends, strict=True)
     ]
-    return IntensityTrack(points)
+    return IntensityTrack.of(points)
 
 
 def engine_operational_g(nodes, pue=1.0):
@@ -163,10 +163,10 @@ def split_energies(inputs, grid):
     last = max(grid[-1], *(span(row)[1] for row in inputs))
     bounds = [*([first] if first < grid[0] else []), *grid, *([last] if last > grid[-1] else [])]
     value = exact(1, "gCO2e/kWh")
-    steps = IntensityTrack(
+    steps = IntensityTrack.of(
         [IntensityPoint("DE", start, end, value, "hourly") for start, end in pairwise(bounds)]
     )
-    sums = [0.0] * len(steps.points)
+    sums = [0.0] * len(steps)
     for row in inputs:
         for index, share in steps.split(*span(row)):
             sums[index] += row["energy"] * share

@@ -23,7 +23,7 @@ WHO = {"job_id": "j", "node": "n", "writer": "w", "seq": 1}
 def track(step_s, count):
     values = [50.0 + (n * 53) % 400 for n in range(count)]
     grid = FakeGrid(*values, step_s=step_s, first=T0, error=0.1)
-    return IntensityTrack(grid.points("DE", T0, T0 + count * grid.step)[:count])
+    return IntensityTrack.of(grid.points("DE", T0, T0 + count * grid.step)[:count])
 
 
 def device(name, lengths, kinds, meter="nvml"):
@@ -52,7 +52,7 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
     devices = [device("a", first, kinds), device("b", second, kinds[:1], "other")]
     energy = join(devices, grid)
     by_hand = fsum(
-        i.energy_j * share / 3.6e6 * grid.points[index].intensity.value
+        i.energy_j * share / 3.6e6 * grid[index].intensity.value
         for d in devices
         for i in d.intervals
         for index, share in grid.split(i.start, i.end)
@@ -61,9 +61,9 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
     assert fsum(energy.by_kind.values()) == pytest.approx(joules, rel=1e-12)
     assert energy.energy_j().value == pytest.approx(joules, rel=1e-12)
     assert energy.operational_g(PUE).value == pytest.approx(by_hand * 1.3, rel=1e-12)
-    by_day = [energy.operational_g(PUE, day) for day in energy.of_day]
+    by_day = [energy.operational_g(PUE, day) for day in energy.days_read]
     assert fsum(d.value for d in by_day) == pytest.approx(by_hand * 1.3, rel=1e-12)
-    assert fsum(energy.energy_j(day).value for day in energy.of_day) == pytest.approx(joules)
+    assert fsum(energy.energy_j(day).value for day in energy.days_read) == pytest.approx(joules)
 
 
 def test_a_day_without_energy_is_unknown():

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.score.score import ScoreContext, score
 from gramwatt.sci.score.windows import WINDOWS_SHOWN, grouped
-from tests.documents import scored
-from tests.journals import Writer, at
+from tests.documents import CATALOG, scored
+from tests.journals import FakeGrid, Writer, at
 
 
 def window(writer, name, start, end, unit="window", amount=1.0):
@@ -193,3 +194,34 @@ def test_a_window_of_unknown_energy_has_no_carbon():
     (row,) = rows(job(w, window(w, "w", 100, 200), w.device("GPU-2")))
     names = ("energy_kwh", "operational_g", "embodied_g", "total_g")
     assert [row[name] for name in names] == [None] * 4
+
+
+def test_what_the_grid_cuts_stays_measured():
+    """600 s at a counter; the grid's steps of 7 s end inside intervals, the window's own do not."""
+    w = Writer()
+    grid = FakeGrid(100, 300, step_s=7)
+    document = score(merge(job(w, window(w, "all", 0, 600))), ScoreContext(CATALOG, grid))
+    (row,) = document["windows"]
+    for end in ("value", "low", "high"):
+        assert row["operational_g"][end] == pytest.approx(document["operational_g"][end], rel=1e-9)
+    assert row["operational_g"]["kind"] == document["operational_g"]["kind"]
+
+
+def test_nodes_of_a_window_keep_their_own_zone_and_pue():
+    """Over the whole of a job on two nodes, a window has the job's O."""
+    one, two = Writer("w1", "n-1"), Writer("w2", "n-2")
+    records = [
+        *job(one, window(one, "all", 0, 600)),
+        two.job(units=("image",), zone="FR", pue=1.5),
+        two.device("GPU-2"),
+        *(two.interval(n, n + 10, 5000, "GPU-2") for n in range(0, 600, 10)),
+        window(two, "all", 0, 600),
+        two.end(600),
+    ]
+    document = scored(records)
+    (row,) = document["windows"]
+    assert row["operational_g"]["value"] == pytest.approx(document["operational_g"]["value"])
+    # Germany: 60 kJ at PUE 1.1; France: 300 kJ at PUE 1.5.
+    german, french = (CATALOG.zone(key).intensity.value for key in ("DE", "FR"))
+    by_hand = (60e3 * german * 1.1 + 300e3 * french * 1.5) / 3.6e6
+    assert row["operational_g"]["value"] == pytest.approx(by_hand, rel=1e-9)
