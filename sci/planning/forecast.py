@@ -27,7 +27,7 @@ FIT_DAYS = 120
 _LAGS_H = 2 * DAY_H
 _PENALTY = 300.0
 _FOLDS = 5
-_LEAST = 0.1
+LEAST = 0.1
 """Values below are taken for it [gCO2e/kWh]: a logarithm needs more than 0."""
 
 Method = Literal["forecast", "history-profile"]
@@ -49,7 +49,7 @@ class Forecaster:
 
     def __init__(self, weights: Floats | None, scale: Floats | None, errors: Floats) -> None:
         """Use `fit`. `errors` are the 10 % and 90 % quantiles by hour ahead, of logarithms."""
-        self._weights, self._scale, self._errors = weights, scale, errors
+        self._weights, self._scale, self.errors = weights, scale, errors
 
     @property
     def method(self) -> Method:
@@ -91,7 +91,7 @@ class Forecaster:
             raise ValueError(f"less than {LEAST_DAYS} days of history")
         issue = np.array([len(filled.values)])
         logs = self.predict_logs(filled, issue)[0]
-        low, high = logs + self._errors
+        low, high = logs + self.errors
         mean, low, high = (np.exp(item[:hours]) for item in (logs, low, high))
         return Forecast(filled.after, mean, low, high, self.method)
 
@@ -110,7 +110,7 @@ class Forecaster:
 
 
 def _logs(hours: Hours) -> Floats:
-    found: Floats = np.log(np.maximum(hours.values, _LEAST))
+    found: Floats = np.log(np.maximum(hours.values, LEAST))
     return found
 
 
@@ -124,9 +124,12 @@ def _solve(squares: Floats, products: Floats) -> Floats:
 def _shape(logs: Floats, issues: Positions, days: int = SHAPE_DAYS) -> Floats:
     """The mean of the 24 hours after each moment over the days before it, as far as there are."""
     days = min(days, int(issues.min()) // DAY_H)
-    back = DAY_H * np.arange(1, days + 1)
-    before = logs[issues[:, None, None] + np.arange(DAY_H) - back[:, None]]
-    return np.asarray(before.mean(1), dtype=np.float64)
+    by_day = np.concatenate([logs, np.zeros(-len(logs) % DAY_H)]).reshape(-1, DAY_H)
+    # The sum of each hour of the day over the days before it.
+    sums = np.concatenate([np.zeros((1, DAY_H)), by_day.cumsum(0)]).ravel()
+    after = issues[:, None] + np.arange(DAY_H)
+    found: Floats = (sums[after] - sums[after - days * DAY_H]) / days
+    return found
 
 
 def _repeated(shape: Floats) -> Floats:

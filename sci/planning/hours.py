@@ -16,7 +16,7 @@ DAY_H = 24
 WEEK_H = 7 * DAY_H
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Hours:
     """Mean intensity [gCO2e/kWh] of consecutive hours from `first`, counted since 1970 in UTC.
 

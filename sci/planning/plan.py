@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TypedDict
 
 import numpy as np
@@ -18,8 +19,9 @@ import numpy as np
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
-from gramwatt.sci.planning.hours import DAY_H, exact_hour, moment_of
-from gramwatt.sci.planning.outlook import Outlook, ZoneData, outlook
+from gramwatt.sci.planning.hours import DAY_H, Hours, exact_hour, moment_of
+from gramwatt.sci.planning.issued import Snapshots
+from gramwatt.sci.planning.outlook import KEPT, Outlook, ZoneData, outlook
 from gramwatt.sci.planning.replay import Outcome, replay
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.sci.planning.windows import (
@@ -138,7 +140,7 @@ def plan_and_regret(
         "now_intensity_g_per_kwh": at_once.to_doc(),
         "saving_ratio": doc(saving),
         "reliable": reliable,
-        "method": there.method,
+        "method": there.at(slots[0][0]).method,
         "notices": [notice.to_doc() for notice in notices],
     }
     return answer, regret
@@ -168,8 +170,8 @@ def _job(request: PlanRequest, now: datetime) -> _Job:
 def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
     """Expected mean intensity of the job in these slots, without waiting and restarts."""
     ends = [found.grid.with_values(item) for item in (found.grid.values, found.low, found.high)]
-    figures = [cost(grid, job.profile, slots, slots[0][0]) for grid in ends]
-    return found.figure(*figures)
+    value, low, high = (cost(grid, job.profile, slots, slots[0][0]) for grid in ends)
+    return found.figure(value, low, high, slots[0][0], slots[-1][1])
 
 
 def _in_time(
@@ -178,16 +180,17 @@ def _in_time(
     """The share saved by waiting in one zone, and whether such plans have earned one there."""
     if found.method == "annual":
         return None, False
+    expected = found.source(job.earliest, slots[-1][1])
     foreseen = 1 - job.cost(found, slots) / job.cost(found, job.at_once)
     if record is None:
         low = 1 - _intensity(found, job, slots).high / _intensity(found, job, job.at_once).low
-        saving = Quantity(foreseen, min(low, foreseen), foreseen, SAVED, "estimated", found.source)
+        saving = Quantity(foreseen, min(low, foreseen), foreseen, SAVED, "estimated", expected)
         return saving, False
     if slots == job.at_once:
-        return Quantity(0.0, 0.0, 0.0, SAVED, "estimated", found.source), False
+        return Quantity(0.0, 0.0, 0.0, SAVED, "estimated", expected), False
     missed = np.quantile(record.savings - record.foreseen, (0.1, 0.5, 0.9))
     low, value, high = (float(foreseen + part) for part in missed)
-    source = f"{found.source}, corrected by {len(record.hours)} plans of its past"
+    source = f"{expected}, corrected by {len(record.hours)} plans of its past"
     saving = Quantity(value, low, high, SAVED, "estimated", source)
     return saving, record.reliable and value > LEAST_SAVING
 
@@ -198,7 +201,14 @@ def _record(job: _Job, found: Outlook) -> Outcome | None:
     slack = int(min(job.deadline, found.end) - job.earliest - hours + TOLERANCE_H)
     if found.past is None or slack < 1:
         return None
-    return replay(found.past, hours, slack, interruptible=job.interruptible)
+    return _replay(found.past, found.issued, hours, slack, job.interruptible)
+
+
+@lru_cache(KEPT)
+def _replay(
+    past: Hours, issued: Snapshots | None, hours: int, slack: int, interruptible: bool
+) -> Outcome | None:
+    return replay(past, hours, slack, interruptible=interruptible, issued=issued)
 
 
 def _regret(found: Outlook, record: Outcome) -> Quantity:

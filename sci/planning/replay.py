@@ -13,6 +13,7 @@ import numpy as np
 
 from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, SHAPE_DAYS, Forecaster
 from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Floats, Hours
+from gramwatt.sci.planning.issued import Snapshots
 
 WEEKS = 13
 """How many weeks are replayed: a season, so that the record is of the same kind of weather."""
@@ -53,7 +54,7 @@ class Outcome:
         """The share saved in each week."""
         weeks = (self.hours - self.hours.min()) // WEEK_H
         came, at_once = (np.bincount(weeks, weights=item) for item in (self.planned, self.at_once))
-        found: Floats = 1.0 - came / at_once
+        found: Floats = 1.0 - came[at_once > 0] / at_once[at_once > 0]
         return found
 
     @property
@@ -65,11 +66,19 @@ class Outcome:
 
 
 def replay(
-    history: Hours, hours: int, slack: int, *, interruptible: bool = False, weeks: int = WEEKS
+    history: Hours,
+    hours: int,
+    slack: int,
+    *,
+    interruptible: bool = False,
+    weeks: int = WEEKS,
+    issued: Snapshots | None = None,
 ) -> Outcome | None:
     """Plan jobs of whole hours with whole hours of slack over the last weeks of a history.
 
-    The forecast is fitted to what lies before these weeks. None with too little history.
+    The forecast is fitted to what lies before these weeks. Where a provider's forecasts of
+    `LEAST_WEEKS` are kept, plans are made with those, and ours for the hours that they leave out.
+    None with too little history.
     """
     filled = history.filled()
     span = hours + slack
@@ -83,8 +92,14 @@ def replay(
     forecaster = Forecaster.fit(filled.until(filled.first + start))
     if forecaster is None:
         return None
-    issues = np.arange(start, len(filled.values) - span + 1, EVERY_H)
-    return judge(forecaster, filled, issues, hours, slack, interruptible=interruptible)
+    last = len(filled.values) - span
+    issues, given = np.arange(start, last + 1, EVERY_H), None
+    if issued is not None:
+        at = issued.moments - filled.first
+        rows = (at >= start) & (at <= last) & np.isfinite(issued.values[:, 0])
+        if rows.any() and np.ptp(at[rows]) >= LEAST_WEEKS * WEEK_H - DAY_H:
+            issues, given = at[rows], issued.values[rows]
+    return judge(forecaster, filled, issues, hours, slack, interruptible=interruptible, given=given)
 
 
 def judge(
@@ -95,11 +110,17 @@ def judge(
     slack: int,
     *,
     interruptible: bool = False,
+    given: Floats | None = None,
 ) -> Outcome:
-    """What plans made at each of `issues`, positions in the history, would have come to."""
+    """What plans made at each of `issues`, positions in the history, would have come to.
+
+    `given` has what a provider forecast then, NaN where it did not.
+    """
     span = hours + slack
     truth = filled.values[issues[:, None] + np.arange(span)]
     foreseen = np.exp(forecaster.predict_logs(filled, issues)[:, :span])
+    if given is not None:
+        foreseen = np.where(np.isfinite(given[:, :span]), given[:, :span], foreseen)
     choose = _cheapest if interruptible else _window
     chosen, best = choose(foreseen, hours), choose(truth, hours)
     promised, planned, perfect = (

@@ -16,6 +16,7 @@ from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
+from gramwatt.service.usecases.intensity.accuracy import ForecastsAnswer, compare_forecasts
 from gramwatt.service.usecases.intensity.answers import LONGEST, IntensityAnswer, intensity_over
 from gramwatt.service.usecases.plan import plan
 
@@ -72,5 +73,17 @@ def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
         raise invalid("query.to", "after from, and at most 31 days later")
     try:
         return intensity_over(service(), path.zone, start, end)
+    except LookupFailed as error:
+        raise Problem("unknown-name", error.message, close=list(error.close)) from None
+
+
+@routes.get("/v1/intensity/<zone>/forecasts", "unknown-name", access=Access.INGEST_OR_READ)
+def get_forecasts(path: ZonePath) -> ForecastsAnswer:
+    """Forecasts of the last 13 weeks compared with what came, by provider, and which plans use.
+
+    Error, bias, rank correlation, regret of a 4-hour job and coverage of the 80 % range.
+    """
+    try:
+        return compare_forecasts(service(), path.zone, service().now())
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None

@@ -98,9 +98,9 @@ def import_intensity(
         print_json(answer)
     else:
         print(
-            f"{answer['zone']}: {answer['points']} points of {answer['step_minutes']} minutes from "
-            f"{answer['start']} to {answer['end']}, {answer['unknown']} unknown; "
-            f"{answer['days_new']} of {answer['days']} days are new"
+            f"{answer['zone']}: {answer['points']} points of {answer['step_minutes']} minutes, "
+            f"{answer['unknown']} unknown; {answer['days_new']} of {answer['days']} days are new\n"
+            f"from {answer['start']} to {answer['end']}"
         )
 
 

@@ -19,6 +19,7 @@ from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import service
 from gramwatt.service.pages.frame import add
 from gramwatt.service.pages.jobs import framed
+from gramwatt.service.usecases.intensity.accuracy import compare_forecasts
 from gramwatt.service.usecases.intensity.answers import LONGEST, intensity_over
 from gramwatt.service.usecases.intensity.plans import plan
 from gramwatt.service.usecases.rendering import render_intensity
@@ -53,11 +54,12 @@ def intensity(zone: str) -> Response:
         answer = intensity_over(service(), zone, start, end)
         wanted = PlanRequest(hours=query.hours, zone=zone) if query.hours else None
         found = plan(service(), wanted) if wanted else None
+        compared = compare_forecasts(service(), zone, now)
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None
     except GramwattError as error:
         raise unanswerable(error) from None
-    response = Response(render_intensity(answer, now, found), content_type="text/html")
+    response = Response(render_intensity(answer, now, found, compared), content_type="text/html")
     response.headers["Cache-Control"] = "private, no-cache"
     return framed(
         response, {"Plan a job here": f"/planner?{urlencode({'zone': zone})}"}, tab="planner"

@@ -13,6 +13,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.usecases.budgets.alerts import check_budgets
 from gramwatt.service.usecases.budgets.outbox import deliver
 from gramwatt.service.usecases.delivery.reports import announce
+from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.local_spool import take_in
 from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
@@ -63,6 +64,11 @@ TASKS: Mapping[str, Task] = {
         timedelta(minutes=5),
         refresh_intensity,
         "ask the configured providers for the intensity of the zones of recent jobs",
+    ),
+    "issue-forecasts": Task(
+        timedelta(hours=1),
+        issue_forecasts,
+        "store our own forecasts, to be compared with what comes, and thin out old ones",
     ),
     "rescore-intensity": Task(
         timedelta(minutes=5),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gramwatt.sci.advice.documents import AdviceDoc
     from gramwatt.sci.analysis.repeated import RunsComparisonDoc
     from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.service.usecases.intensity.accuracy import ForecastsAnswer
     from gramwatt.service.usecases.intensity.answers import IntensityAnswer
 
 JobFormat = Literal["json", "html", "pdf"]
@@ -61,11 +62,13 @@ def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -
     return _rendered(comparison.build(document, date), form)
 
 
-def render_intensity(answer: IntensityAnswer, now: datetime, plan: PlanDoc | None) -> bytes:
+def render_intensity(
+    answer: IntensityAnswer, now: datetime, plan: PlanDoc | None, forecasts: ForecastsAnswer
+) -> bytes:
     """A zone's intensity over time as a page, with the window of a plan if there is one."""
     from gramwatt.reports import intensity
 
-    return _rendered(intensity.build(answer, now, plan), "page")
+    return _rendered(intensity.build(answer, now, plan, forecasts["forecasts"]), "page")
 
 
 def _as_json(document: object) -> bytes:

@@ -21,8 +21,9 @@ from gramwatt.collectors.cli.timing.waiting import wait_until
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import Config
 
-LIMIT_S = 10.0
-"""How long all answers together may take [s]."""
+LIMIT_S, STORE_LIMIT_S = 10.0, 60.0
+"""How long all answers of a server, or of this machine's store, may take together [s]: the store
+answers through a command, which takes long to start on a busy machine."""
 NEWEST = 20
 """Earlier runs whose median duration stands for that of the next."""
 SOON = timedelta(seconds=1)
@@ -97,7 +98,7 @@ def wait_for_greenest(config: Config, name: str, job_id: str, wished: Wish) -> d
 
 def _window(config: Config, name: str, job_id: str, wished: Wish) -> Window:
     """The window of a reliable plan that is still to come; raises NoWaiting and UsageError."""
-    ends = time.monotonic() + LIMIT_S
+    ends = time.monotonic() + (LIMIT_S if config.server else STORE_LIMIT_S)
     try:
         zone = known_zone(config)
         hours = wished.hours or usual_hours(config, name, ends)

@@ -69,8 +69,12 @@ def _steps(found: Outlook, start: datetime, end: datetime) -> Iterator[Intensity
         left = max(start, moment_of(float(found.grid.edges[index])))
         right = min(end, moment_of(float(found.grid.edges[index + 1])))
         if left < right:
-            figure = found.figure(float(value), float(found.low[index]), float(found.high[index]))
-            yield IntensityPoint(found.zone, left, right, figure, _QUALITY[found.method])
+            ends = float(found.grid.edges[index]), float(found.grid.edges[index + 1])
+            figure = found.figure(
+                float(value), float(found.low[index]), float(found.high[index]), *ends
+            )
+            quality = _QUALITY[found.at(ends[0]).method]
+            yield IntensityPoint(found.zone, left, right, figure, quality)
 
 
 def _doc(point: IntensityPoint) -> PointAnswer:

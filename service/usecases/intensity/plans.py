@@ -1,22 +1,33 @@
-"""When and where to run, from the stored history of each zone."""
+"""When and where to run, from the stored history and forecasts of each zone.
+
+What is read of a zone is kept in memory for the hour, until something new of it is stored.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from weakref import WeakKeyDictionary
 
-import numpy as np
+import sqlalchemy as sa
 
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.intensity import Basis, Signal
-from gramwatt.sci.planning.hours import DAY_H, Floats, Hours, hour_of
+from gramwatt.sci.planning.hours import hour_of
 from gramwatt.sci.planning.outlook import ZoneData
 from gramwatt.sci.planning.plan import PlanDoc, plan_and_regret
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.intensity.points import PAST, DayOfPoints, days_of
+from gramwatt.service.providers.base import SCORED
+from gramwatt.service.store.database import Store
+from gramwatt.service.store.models import IntensityDay, IntensitySeries
+from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.usecases.intensity.forecasts import issued_days, usable_forecast
+from gramwatt.service.usecases.intensity.hours import hours_of_zones
 
-HISTORY = timedelta(days=800)
-"""What forecasts are fitted to: two winters and two summers."""
+_State = tuple[int, int]
+"""How many days of a zone are stored, and when the newest was [us]."""
+_KEPT: WeakKeyDictionary[Store, dict[str, tuple[_State, int, ZoneData]]] = WeakKeyDictionary()
+"""By store and zone: its state and the hour, and what was read then."""
 
 
 def plan(service: Service, request: PlanRequest) -> PlanDoc:
@@ -31,44 +42,62 @@ def plan_with_regret(service: Service, request: PlanRequest) -> tuple[PlanDoc, Q
     """As `plan`, and what such plans of the past emitted beyond the best hours, as a share."""
     now = request.now or service.now()
     names = dict.fromkeys(filter(None, (request.zone, *request.zones)))
-    return plan_and_regret(request, {name: zone_data(service, name, now) for name in names}, now)
+    return plan_and_regret(request, zones_data(service, names, now), now)
 
 
 def zone_data(service: Service, zone: str, now: datetime) -> ZoneData:
     """What is known of a zone at `now`; raises LookupFailed for an unknown one."""
-    annual = service.catalog.zone(zone)
-    history = hours_of(service, annual.zone, now)
-    return ZoneData(annual, history, source="imported values")
+    return zones_data(service, [zone], now)[zone]
 
 
-def hours_of(
-    service: Service,
-    zone: str,
-    until: datetime,
-    signal: Signal = "average",
-    basis: Basis = "lifecycle",
-) -> Hours | None:
-    """The known hours of a zone that ended by `until`; None without any."""
-    days = days_of(service, zone, signal, basis, until - HISTORY, until, PAST)
-    if not days:
-        return None
-    first = min(day.day for day in days).toordinal()
-    count = max(day.day for day in days).toordinal() - first + 1
-    values = np.full(count * DAY_H, np.nan)
-    for day in days:
-        at = (day.day.toordinal() - first) * DAY_H
-        hours = _by_hour(day)
-        known = np.isfinite(hours)
-        values[at : at + DAY_H][known] = hours[known]
-    start = hour_of(min(day.start for day in days))
-    return Hours(start, values).until(hour_of(until))
+def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[str, ZoneData]:
+    """What is known of zones at `now`, by these names; raises LookupFailed for an unknown one."""
+    zones = {name: service.catalog.zone(name).zone for name in names}
+    states = _states(service, set(zones.values()))
+    kept = _KEPT.setdefault(service.store, {})
+    hour = hour_of(now)
+    found = {
+        zone: kept[zone][2]
+        for zone, state in states.items()
+        if zone in kept and kept[zone][:2] == (state, hour) and state[1] <= to_us(now)
+    }
+    new = _read(service, states.keys() - found.keys(), now)
+    kept.update(
+        {
+            zone: (states[zone], hour, data)
+            for zone, data in new.items()
+            if states[zone][1] <= to_us(now)
+        }
+    )
+    found |= new
+    return {name: found[zone] for name, zone in zones.items()}
 
 
-def _by_hour(day: DayOfPoints) -> Floats:
-    """Means by hour; one that is not known for more than half of it is NaN."""
-    steps = np.asarray(day.values).reshape(DAY_H, -1)
-    known = np.isfinite(steps)
-    enough = known.mean(1) > 0.5
-    sums = np.where(known, steps, 0.0).sum(1)
-    found: Floats = np.where(enough, sums / np.maximum(known.sum(1), 1), np.nan)
-    return found
+def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
+    """What changes whenever something of a zone is stored."""
+    newest = sa.func.max(IntensityDay.fetched_us), sa.func.max(IntensityDay.issued_us)
+    wanted = (
+        sa.select(IntensitySeries.zone, sa.func.count(), *newest)
+        .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
+        .where(IntensitySeries.zone.in_(zones))
+        .where(IntensitySeries.signal == SCORED[0], IntensitySeries.basis == SCORED[1])
+        .group_by(IntensitySeries.zone)
+    )
+    with service.store.read() as session:
+        rows = session.execute(wanted).all()
+    known = {zone: (count, max(fetched, issued or 0)) for zone, count, fetched, issued in rows}
+    return {zone: known.get(zone, (0, 0)) for zone in zones}
+
+
+def _read(service: Service, zones: Collection[str], now: datetime) -> Mapping[str, ZoneData]:
+    histories = hours_of_zones(service, zones, now)
+    issued = issued_days(service, zones, *SCORED, now)
+    return {
+        zone: ZoneData(
+            service.catalog.zone(zone),
+            histories[zone],
+            "stored values",
+            usable_forecast(service, zone, now, issued[zone]),
+        )
+        for zone in zones
+    }

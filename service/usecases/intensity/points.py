@@ -31,6 +31,8 @@ FINAL: Collection[Quality] = ("hourly", "measured")
 """Qualities that no later one is better than."""
 PAST: Collection[Quality] = tuple(quality for quality in QUALITIES if quality != "forecast")
 """Qualities of what has been."""
+OWN = "gramwatt"
+"""The provider of our own forecasts, which are kept to be judged and used for no score."""
 
 
 class SeriesName(NamedTuple):
@@ -83,6 +85,7 @@ def keep(
                 sa.select(IntensityDay.day, IntensityDay.points)
                 .where(IntensityDay.series == key, IntensityDay.step_s == step_s)
                 .where(IntensityDay.quality == quality)
+                .where(IntensityDay.day.between(*_ends(days)))
                 .order_by(IntensityDay.fetched_us)
             )
         }
@@ -101,8 +104,8 @@ def keep(
         ]
         upsert(session, IntensityDay, rows)
         if rows and (series.signal, series.basis) == SCORED and quality != "forecast":
-            found = [day.day.toordinal() for day in days]
-            arrival = IntensityArrival(zone=series.zone, first_day=min(found), last_day=max(found))
+            first, last = _ends(days)
+            arrival = IntensityArrival(zone=series.zone, first_day=first, last_day=last)
             session.add(arrival)
     return len(rows)
 
@@ -117,24 +120,53 @@ def days_of(
     qualities: Collection[Quality] = QUALITIES,
 ) -> list[DayOfPoints]:
     """Days of a zone that overlap [start, end), from the least to the most trusted."""
+    return days_of_zones(service, [zone], signal, basis, start, end, qualities)[zone]
+
+
+def days_of_zones(
+    service: Service,
+    zones: Collection[str],
+    signal: Signal,
+    basis: Basis,
+    start: datetime,
+    end: datetime,
+    qualities: Collection[Quality] = QUALITIES,
+) -> dict[str, list[DayOfPoints]]:
+    """As `days_of` for each of several zones, in one question to the store."""
     first = start.astimezone(UTC).date().toordinal()
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().toordinal()
     wanted = (
-        sa.select(IntensitySeries, IntensityDay)
+        sa.select(
+            IntensitySeries.id,
+            *(getattr(IntensitySeries, name) for name in SeriesName._fields),
+            IntensityDay.day,
+            IntensityDay.step_s,
+            IntensityDay.quality,
+            IntensityDay.points,
+        )
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
         .where(
-            IntensitySeries.zone == zone,
+            IntensitySeries.zone.in_(zones),
             IntensitySeries.signal == signal,
             IntensitySeries.basis == basis,
+            IntensitySeries.provider != OWN,
             IntensityDay.day.between(first, last),
             IntensityDay.quality.in_(sorted(qualities)),
         )
         .order_by(IntensityDay.fetched_us)
     )
     with service.store.read() as session:
-        found = [_day(*row) for row in session.execute(wanted)]
-    chain = service.config.intensity.chain(zone)
-    return sorted(found, key=lambda day: _trust(day, chain))
+        rows = session.execute(wanted).all()
+    names = {row[0]: SeriesName(*row[1:7]) for row in rows}
+    found: dict[str, list[DayOfPoints]] = {zone: [] for zone in zones}
+    for row in rows:
+        series = names[row[0]]
+        day, step_s, quality, points = row[7:]
+        found[series.zone].append(_day(series, day, step_s, quality, points))
+    for zone, days in found.items():
+        chain = service.config.intensity.chain(zone)
+        days.sort(key=lambda day: _trust(day, chain))
+    return found
 
 
 def _trust(day: DayOfPoints, chain: Sequence[str]) -> tuple[bool, int, int, int]:
@@ -158,6 +190,11 @@ def _days(
         yield DayOfPoints(series, (midnight + timedelta(days=number)).date(), step_s, quality, part)
 
 
+def _ends(days: Sequence[DayOfPoints]) -> tuple[int, int]:
+    found = [day.day.toordinal() for day in days]
+    return min(found, default=0), max(found, default=0)
+
+
 def _series_key(session: Session, series: SeriesName) -> int:
     """The row of a series, which is added or takes over the scope and licence of now."""
     upsert(session, IntensitySeries, [series._asdict()])
@@ -168,19 +205,7 @@ def _series_key(session: Session, series: SeriesName) -> int:
     return row.id
 
 
-def _name(row: IntensitySeries) -> SeriesName:
-    return SeriesName(
-        row.zone,
-        row.signal,  # type: ignore[arg-type]
-        row.basis,  # type: ignore[arg-type]
-        row.provider,
-        row.scope,  # type: ignore[arg-type]
-        row.licence,
-    )
-
-
-def _day(series: IntensitySeries, row: IntensityDay) -> DayOfPoints:
+def _day(series: SeriesName, day: int, step_s: int, quality: Quality, points: bytes) -> DayOfPoints:
     values = array("d")
-    values.frombytes(row.points)
-    day = date.fromordinal(row.day)
-    return DayOfPoints(_name(series), day, row.step_s, row.quality, values)  # type: ignore[arg-type]
+    values.frombytes(points)
+    return DayOfPoints(series, date.fromordinal(day), step_s, quality, values)

@@ -11,6 +11,7 @@ from sqlalchemy import event
 
 from gramwatt.service.usecases.changes.corrections import correct_job
 from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.jobs import job_document
@@ -46,6 +47,7 @@ WORK = {
     "close-silent": close_silent,
     "retention": lambda s: delete_old_intervals(keeping_a_day(s)),
     "rescore-intensity": lambda s: (stored(s), rescore_due(s)),
+    "issue-forecasts": issue_forecasts,
     "refresh-intensity": lambda s: refresh_intensity(asking(s)),
     "months": months_with_data,
     "month": lambda s: month_report(s, "2026-05"),
