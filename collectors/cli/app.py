@@ -60,8 +60,8 @@ last."""
 RUN_USAGE = "[OPTIONS] -- COMMAND [ARGS]..."
 RUN_EPILOG = (
     "Everything after -- is the command; its output, exit code and signals pass unchanged. Other "
-    "exit codes: 2 wrong arguments; 1 --strict and no meter; 126, 127 and 128+n as in a shell. "
-    "GRAMWATT_OFF=1 runs the command without measuring."
+    "exit codes: 2 wrong arguments; 1 --strict without a meter or a spent --budget; 126, 127 "
+    "and 128+n as in a shell. GRAMWATT_OFF=1 runs the command without measuring."
 )
 
 

@@ -11,5 +11,6 @@ FAILED, USAGE, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE = 1, 2, 126, 127, 128
 def not_started(name: str, error: OSError | ValueError) -> int:
     """Report a command that could not be started; returns its exit code."""
     missing = isinstance(error, FileNotFoundError)
-    print_message(f"cannot run {name!r}: {'command not found' if missing else error}")
+    why = "command not found" if missing else getattr(error, "strerror", None) or error
+    print_message(f"cannot run {name!r}: {why}")
     return NOT_FOUND if missing else NOT_EXECUTABLE
