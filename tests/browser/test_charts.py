@@ -102,3 +102,32 @@ def test_without_the_library_the_drawing_stays(page):
     assert page.locator(".chart.interactive").count() == 0
     page.get_by_text("Data behind this chart").first.click()
     assert page.get_by_role("rowheader", name="Total (C = O + M)").is_visible()
+
+
+def test_estimated_figures_are_marked_for_eyes_and_ears(page, site):
+    page.goto("/jobs?q=pretrain")
+    row = page.get_by_role("row").filter(has_text="pretrain")
+    energy, carbon = row.get_by_role("cell").nth(3), row.get_by_role("cell").nth(4)
+    job = get(f"{site}/v1/jobs/cluster")
+    assert (job["energy_kwh"]["kind"], job["total_g"]["kind"]) == ("measured", "estimated")
+    assert energy.locator(".mark").count() == 0
+    assert carbon.locator(".mark").all_text_contents() == ["≈ estimated"]
+    assert "≈ estimated: " in page.locator("footer").inner_text()
+    page.goto("/jobs/cluster")
+    tiles = page.locator(".figures.lead dd")
+    assert ["≈" in text for text in tiles.all_inner_texts()] == [True, True]
+    assert page.locator(".figures.plain dd").first.locator(".mark").count() == 0
+
+
+def test_a_word_leads_to_what_it_means_once(page, site):
+    page.goto("/jobs/cluster")
+    links = page.locator("main a.term").evaluate_all("all => all.map(e => e.hash)")
+    assert len(links) == len(set(links)) >= 8
+    assert {"#word-sci", "#word-pue", "#word-embodied"} < set(links)
+    page.locator("a.term", has_text="PUE").click()
+    assert page.url == f"{site}/jobs/cluster#word-pue"
+    assert page.locator("#word-pue + dd").inner_text().startswith("Power usage effectiveness")
+    page.goto("/jobs")
+    page.get_by_role("columnheader", name="SCI").get_by_role("link").click()
+    assert page.url == f"{site}/glossary#sci"
+    assert "Software Carbon Intensity" in page.locator("#sci").inner_text()

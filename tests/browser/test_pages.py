@@ -256,12 +256,12 @@ def test_keys_go_through_the_list_in_reading_order(page):
 def test_keys_go_through_a_report_in_reading_order(page):
     visit(page, "/jobs/cluster")
     order = []
-    for _ in range(18):
+    for _ in range(20):
         page.keyboard.press("Tab")
         order.append(page.evaluate(FOCUSED))
     assert order == [
         *("Skip to the report", "gramwatt", *NAVIGATION),
-        *("Compare", "PDF", "Full PDF", "JSON", "Revisions"),
+        *("Compare", "PDF", "Full PDF", "HTML", "Full HTML", "JSON", "Revisions"),
     ]
     tops = page.evaluate(
         """() => [...document.querySelectorAll("main a, main summary, main [tabindex]")]
