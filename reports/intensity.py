@@ -56,7 +56,12 @@ def build(
     past = [step for step in map(_step, answer["points"]) if after is None or step.start < after]
     steps = _joined([*past, *expected])
     slots = plan["plan"] if plan else []
+    title = f"Grid intensity of {answer['zone']}"
+    stored = f"No {answer['signal']} {answer['basis']} value of this time is stored."
+    if not steps:
+        return Document(title, stored, f"{now:%Y-%m-%d}", tuple(_notices(answer)))
     blocks: list[Block] = [
+        *_notices(answer),
         Facts(
             (
                 ("Signal", f"{answer['signal']}, location-based"),
@@ -74,8 +79,11 @@ def build(
     ]
     first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (steps[0].start, steps[-1].end))
     subtitle = f"From {first} to {last} UTC, as known on {now:%Y-%m-%d %H:%M} UTC."
-    title = f"Grid intensity of {answer['zone']}"
     return Document(title, subtitle, f"{now:%Y-%m-%d}", tuple(blocks))
+
+
+def _notices(answer: Mapping[str, Any]) -> list[NoticeBlock]:
+    return [NoticeBlock("info", row["code"], row["message"]) for row in answer["notices"]]
 
 
 def _step(point: Mapping[str, Any]) -> Step:

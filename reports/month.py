@@ -156,9 +156,13 @@ def _restated(document: MonthDoc) -> list[Block]:
     before = document["revised"]
     if before is None:
         return []
+    old, new = before["total_g"], document["totals"]["total_g"]
+    change = ""
+    if old and new and old["value"] > 0:
+        change = f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %."
     said = (
         f"This report replaces revision {before['revision']}, which had {before['jobs']} jobs and "
-        f"{text(before['total_g'])}: late lines, new scores or other settings changed it."
+        f"{text(old)}: late lines, new scores or other settings changed it.{change}"
     )
     return [NoticeBlock("info", "", said)]
 

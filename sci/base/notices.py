@@ -54,6 +54,7 @@ CODES: dict[str, str] = {
     "unit-undeclared": "No functional unit was declared, so R is 1 job.",
     "unit-not-counted": "A declared functional unit was never counted.",
     "argument-ignored": "An argument was wrong and was ignored.",
+    "intensity-unused": "Intensity of another signal or basis is stored, and no score uses it.",
     "intensity-reused": "The intensity of a wider area or coarser time was used.",
     "below-resolution": "The span is too short for the meter's resolution.",
     "windows-left-out": "More windows were opened than can be measured; some are left out.",

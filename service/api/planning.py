@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.request_fields import Moment
+from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.request import PlanRequest, parse_plan_request
 from gramwatt.service.api.access import Access
@@ -39,10 +40,12 @@ class ZonePath(Strict):
 
 
 class SpanQuery(Strict):
-    """The wanted span, at most 31 days; the last day by default."""
+    """The wanted span, at most 31 days, the last day by default; and which intensity."""
 
     start: str | None = Field(None, alias="from", max_length=64, description="2026-05-01T00:00Z")
     end: str | None = Field(None, alias="to", max_length=64, description="2026-05-02T00:00Z")
+    signal: Signal = Field("average", description="average is what scores use")
+    basis: Basis = Field("lifecycle", description="lifecycle is what scores use")
 
 
 @routes.post("/v1/plans", "unanswerable", access=Access.INGEST_OR_READ)
@@ -62,7 +65,8 @@ def make_plan(body: PlanBody) -> PlanDoc:
 def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
     """What scores use: stored points, and the annual value where there are none.
 
-    With a span that ends later than now, also what plans expect of the hours from now on.
+    With a span that ends later than now, also what plans expect of the hours from now on. Of
+    another signal or basis: what is stored, which no score uses.
     """
     try:
         end = Moment().check(query.end) if query.end else service().now()
@@ -72,7 +76,7 @@ def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
     if not timedelta(0) < end - start <= LONGEST:
         raise invalid("query.to", "after from, and at most 31 days later")
     try:
-        return intensity_over(service(), path.zone, start, end)
+        return intensity_over(service(), path.zone, start, end, query.signal, query.basis)
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None
 

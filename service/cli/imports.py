@@ -66,12 +66,14 @@ def import_intensity(
 
     One row a step of 5 to 60 minutes, in order: the start in UTC and gCO2e/kWh.
 
-    Importing again changes nothing; other values count from then on.
+    Importing again changes nothing; other values count from then on. Scores and plans use average
+    lifecycle values; others are stored beside them (gramwatt intensity ZONE --basis direct).
     """
     from typing import get_args
 
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.grid.intensity import Basis, Signal
+    from gramwatt.service.usecases.intensity.answers import unused_text
     from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
 
     for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
@@ -94,6 +96,8 @@ def import_intensity(
             stop(2, error.message)
         except OSError as error:
             stop(2, f"cannot read {file}: {error.strerror or error}")
+    if not answer["used"]:
+        print(f"gramwatt: {unused_text(answer['zone'], f'{signal} {basis}')}", file=sys.stderr)
     if as_json:
         print_json(answer)
     else:

@@ -11,6 +11,7 @@ from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_servi
 from gramwatt.service.cli.common import job_id as job_id_of
 
 if TYPE_CHECKING:
+    from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.base.quantity import QuantityDoc
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.usecases.intensity.accuracy import ForecastsAnswer, ProviderRecord
@@ -140,9 +141,13 @@ def intensity(
     forecasts: Annotated[
         bool, typer.Option("--forecasts", help="Compare issued forecasts with what came.")
     ] = False,
+    signal: Annotated[str, typer.Option(help="average, or marginal.")] = "average",
+    basis: Annotated[str, typer.Option(help="lifecycle, or direct.")] = "lifecycle",
     as_json: AsJson = False,
 ) -> None:
     """Show a zone's intensity over time, and what plans expect of the hours from now on.
+
+    Of a signal or basis that scores do not use, what is stored.
 
     Example: gramwatt intensity DE --to 12h
     """
@@ -154,6 +159,7 @@ def intensity(
 
     if forecasts and (start or end):
         stop(2, "--forecasts: of the last 13 weeks; leave --from and --to out")
+    kind = _kind(signal, basis)
     now = datetime.now(UTC).replace(microsecond=0)
     try:
         until = Moment().check(moment(end)) if end else now + SHOWN
@@ -167,7 +173,7 @@ def intensity(
             if forecasts:
                 compared = compare_forecasts(service, zone, now)
             else:
-                answer = intensity_over(service, zone, since, until)
+                answer = intensity_over(service, zone, since, until, *kind)
         except LookupFailed as error:
             stop(2, error.message)
     if forecasts:
@@ -179,6 +185,17 @@ def intensity(
         print_json(answer)
     else:
         print("\n".join(_intensity_lines(answer)))
+
+
+def _kind(signal: str, basis: str) -> tuple[Signal, Basis]:
+    from typing import cast, get_args
+
+    from gramwatt.sci.grid.intensity import Basis, Signal
+
+    for name, value, kind in (("signal", signal, Signal), ("basis", basis, Basis)):
+        if value not in get_args(kind):
+            stop(2, f"--{name} {value!r}: write {' or '.join(get_args(kind))}")
+    return cast(Signal, signal), cast(Basis, basis)
 
 
 def _intensity_lines(answer: IntensityAnswer) -> list[str]:
@@ -194,7 +211,8 @@ def _intensity_lines(answer: IntensityAnswer) -> list[str]:
     after = expected[0]["start"] if expected else ""
     past = [p for p in answer["points"] if not after or p["start"] < after]
     head = f"{answer['zone']}, {answer['signal']}, {answer['basis']}, UTC"
-    return [head, *map(line, [*past, *expected])]
+    values = list(map(line, [*past, *expected])) or ["no value of this time is stored"]
+    return [head, *values, *(f"Notice: {notice['message']}" for notice in answer["notices"])]
 
 
 def _forecast_lines(answer: ForecastsAnswer) -> list[str]:

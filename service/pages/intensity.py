@@ -51,7 +51,7 @@ def intensity(zone: str) -> Response:
     if not timedelta(0) < end - start <= LONGEST:
         raise invalid("query.to", "after from, and at most 31 days later")
     try:
-        answer = intensity_over(service(), zone, start, end)
+        answer = intensity_over(service(), zone, start, end, query.signal, query.basis)
         wanted = PlanRequest(hours=query.hours, zone=zone) if query.hours else None
         found = plan(service(), wanted) if wanted else None
         compared = compare_forecasts(service(), zone, now)

@@ -16,6 +16,7 @@ from typing import TypedDict
 
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.service.container import Service
+from gramwatt.service.providers.base import SCORED
 from gramwatt.service.usecases.intensity.points import DAY_S, SeriesName, keep
 
 COLUMNS = ["start_utc", "g_per_kwh"]
@@ -31,7 +32,10 @@ class IntensityFileError(ValueError):
 
 
 class IntensityImport(TypedDict):
-    """What an import did: the points of the file and their span, and how many days were new."""
+    """What an import did: the points of the file and their span, and how many days were new.
+
+    `used` is false for a signal and basis that no score or plan uses.
+    """
 
     zone: str
     points: int
@@ -41,6 +45,7 @@ class IntensityImport(TypedDict):
     step_minutes: int
     days: int
     days_new: int
+    used: bool
 
 
 def import_csv(
@@ -70,6 +75,7 @@ def import_csv(
         "step_minutes": seconds // 60,
         "days": (end - timedelta(seconds=1)).toordinal() - start.toordinal() + 1,
         "days_new": new,
+        "used": (signal, basis) == SCORED,
     }
 
 

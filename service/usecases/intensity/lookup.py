@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -10,7 +10,15 @@ from itertools import pairwise
 import numpy as np
 
 from gramwatt.sci.base.quantity import Kind, Quantity
-from gramwatt.sci.grid.intensity import Basis, IntensityTrack, Provenance, Quality, Run, Signal
+from gramwatt.sci.grid.intensity import (
+    Basis,
+    IntensityPoint,
+    IntensityTrack,
+    Provenance,
+    Quality,
+    Run,
+    Signal,
+)
 from gramwatt.sci.grid.spread import DERIVED_SPREAD, EXPECTED_SPREADS, HOURLY_SPREAD
 from gramwatt.sci.grid.zones import UNIT, AnnualIntensity
 from gramwatt.service.container import Service
@@ -38,10 +46,7 @@ class StoredIntensity:
         Raises LookupFailed for an unknown zone, ScoreError where the annual value that is needed in
         a gap has another signal or basis.
         """
-        key = self._service.catalog.zone(zone).zone if zone else None
-        days: Sequence[DayOfPoints] = ()
-        if key and start < end:
-            days = days_of(self._service, key, self._signal, self._basis, start, end)
+        days = self._days(zone, start, end)
         edges, values, spans = _steps(days, start, end)
         known = [_provenance(day.series, day.quality) for day in days]
         if all(number < 0 for _, _, number in spans):
@@ -53,6 +58,24 @@ class StoredIntensity:
                 values[first] = gap.figure.value
             runs.append(Run(first, last, gap if number < 0 else known[number]))
         return IntensityTrack(edges, values, runs, self._signal, self._basis)
+
+    def stored(self, zone: str, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
+        """Those of the points that are stored: gaps stay gaps. Raises LookupFailed."""
+        days = self._days(zone, start, end)
+        edges, values, spans = _steps(days, start, end)
+        for first, last, number in spans:
+            if number < 0:
+                continue
+            known = _provenance(days[number].series, days[number].quality)
+            for n in range(first, last):
+                figure, about = known.at(values[n]), (known.quality, self._signal, self._basis)
+                yield IntensityPoint(known.zone, edges[n], edges[n + 1], figure, *about)
+
+    def _days(self, zone: str | None, start: datetime, end: datetime) -> Sequence[DayOfPoints]:
+        key = self._service.catalog.zone(zone).zone if zone else None
+        if key is None or start >= end:
+            return ()
+        return days_of(self._service, key, self._signal, self._basis, start, end)
 
     def _of_gap(self, zone: str | None, start: datetime, end: datetime) -> Provenance:
         track = IntensityTrack.of(self._annual.points(zone, start, end))

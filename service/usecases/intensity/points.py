@@ -133,8 +133,6 @@ def days_of_zones(
     qualities: Collection[Quality] = QUALITIES,
 ) -> dict[str, list[DayOfPoints]]:
     """As `days_of` for each of several zones, in one question to the store."""
-    first = start.astimezone(UTC).date().toordinal()
-    last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().toordinal()
     wanted = (
         sa.select(
             IntensitySeries.id,
@@ -150,7 +148,7 @@ def days_of_zones(
             IntensitySeries.signal == signal,
             IntensitySeries.basis == basis,
             IntensitySeries.provider != OWN,
-            IntensityDay.day.between(first, last),
+            IntensityDay.day.between(*_day_numbers(start, end)),
             IntensityDay.quality.in_(sorted(qualities)),
         )
         .order_by(IntensityDay.fetched_us)
@@ -167,6 +165,25 @@ def days_of_zones(
         chain = service.config.intensity.chain(zone)
         days.sort(key=lambda day: _trust(day, chain))
     return found
+
+
+def series_of(service: Service, zone: str, start: datetime, end: datetime) -> list[SeriesName]:
+    """The series that have a day of a zone that overlaps [start, end), in order of their names."""
+    wanted = (
+        sa.select(*(getattr(IntensitySeries, name) for name in SeriesName._fields))
+        .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
+        .where(IntensitySeries.zone == zone, IntensitySeries.provider != OWN)
+        .where(IntensityDay.day.between(*_day_numbers(start, end)))
+        .distinct()
+    )
+    with service.store.read() as session:
+        return sorted(SeriesName(*row) for row in session.execute(wanted))
+
+
+def _day_numbers(start: datetime, end: datetime) -> tuple[int, int]:
+    """The first and last UTC day of [start, end)."""
+    last = end.astimezone(UTC) - timedelta(microseconds=1)
+    return start.astimezone(UTC).date().toordinal(), last.date().toordinal()
 
 
 def _trust(day: DayOfPoints, chain: Sequence[str]) -> tuple[bool, int, int, int]:

@@ -193,6 +193,96 @@ def test_marginal_and_direct_values_are_never_used_for_a_score(client, light, tm
     assert document["operational_g"]["value"] == pytest.approx(annual, rel=1e-9)
 
 
+def test_a_zone_with_direct_values_only_says_that_nothing_uses_them(client, light, tmp_path):
+    imported(light, write(tmp_path / "d.csv", [100, None, 120]), "GB", basis="direct")
+    imported(light, write(tmp_path / "m.csv", [700, 710]), "GB", signal="marginal")
+    span = "from=2026-03-29T00:00Z&to=2026-03-29T03:00Z"
+    answer = client.get(f"/v1/intensity/GB?{span}").json
+    annual = light.catalog.zone("GB").intensity.value
+    shown = [(p["quality"], p["intensity_g_per_kwh"]["value"]) for p in answer["points"]]
+    assert shown == [("annual", annual)]
+    assert (answer["signal"], answer["basis"]) == ("average", "lifecycle")
+    assert answer["stored"] == [
+        {"signal": "average", "basis": "direct", "provider": "imported", "used": False},
+        {"signal": "marginal", "basis": "lifecycle", "provider": "imported", "used": False},
+    ]
+    (notice,) = answer["notices"]
+    assert notice["code"] == "intensity-unused"
+    assert "average direct and marginal lifecycle values, which no score" in notice["message"]
+    assert notice["message"].endswith("The annual value stands in.")
+
+    direct = client.get(f"/v1/intensity/GB?{span}&basis=direct").json
+    assert [(p["start"], p["intensity_g_per_kwh"]["value"]) for p in direct["points"]] == [
+        ("2026-03-29T00:00:00Z", 100.0),
+        ("2026-03-29T02:00:00Z", 120.0),
+    ]
+    assert (direct["basis"], direct["forecast"]) == ("direct", [])
+    assert [row["code"] for row in direct["notices"]] == ["intensity-unused"]
+    neither = client.get(f"/v1/intensity/GB?{span}&basis=direct&signal=marginal")
+    assert (neither.status_code, neither.json["points"]) == (200, [])
+    assert client.get(f"/v1/intensity/GB?{span}&basis=stack").status_code == 422
+    for page in (f"/intensity/GB?{span}", f"/intensity/GB?{span}&basis=direct&signal=marginal"):
+        shown = client.get(page)
+        assert shown.status_code == 200, page
+        assert "which no score or plan uses" in shown.text or "is stored" in shown.text
+
+    # Values that scores use leave nothing to say.
+    imported(light, write(tmp_path / "l.csv", [150, 160, 170]), "GB")
+    answer = client.get(f"/v1/intensity/GB?{span}").json
+    assert answer["notices"] == []
+    assert [row["used"] for row in answer["stored"]] == [False, True, False]
+
+
+def test_a_month_is_restated_when_its_jobs_are_scored_with_better_values(
+    client, light, clock, tmp_path
+):
+    """Two nodes in two zones, from 23:00 on the last of May to 01:00: 1 kWh each in each hour."""
+    edge = datetime(2026, 5, 31, 23, tzinfo=UTC)
+    records = [
+        *job_of("DE", "n1", [3.6e6, 3.6e6], pue=1.0, t0=edge),
+        *(
+            replace(record, writer="w2")
+            for record in job_of("FR", "n2", [3.6e6, 3.6e6], pue=1.0, t0=edge)
+        ),
+    ]
+    post(client, records)
+
+    def may():
+        found = client.get("/v1/reports/monthly/2026-05").json
+        return found, found["totals"]["operational_g"]["value"]
+
+    before, grams = may()
+    german, french = (light.catalog.zone(zone).intensity.value for zone in ("DE", "FR"))
+    assert grams == pytest.approx(german + french, rel=1e-9)
+    assert (before["complete"], before["revision"], before["revised"]) == (True, 1, None)
+
+    clock.turn(hours=1)
+    imported(light, write(tmp_path / "de.csv", [300, 200], start=edge), "DE")
+    imported(light, write(tmp_path / "fr.csv", [50, 40], start=edge), "FR")
+    assert TASKS["rescore-intensity"].action(light) == 1
+    after, grams = may()
+    assert grams == pytest.approx(300 + 50, rel=1e-9)
+    june = client.get("/v1/reports/monthly/2026-06").json
+    assert june["totals"]["operational_g"]["value"] == pytest.approx(200 + 40, rel=1e-9)
+    assert after["revision"] == 2
+    assert after["revised"] == {
+        "revision": 1,
+        "jobs": 1,
+        "total_g": before["totals"]["total_g"],
+    }
+    # M of the month is the same; O is what was imported instead of the year's.
+    embodied = before["totals"]["total_g"]["value"] - german - french
+    share = (350 + embodied) / (german + french + embodied) - 1
+    page = client.get("/v1/reports/monthly/2026-05.html").text
+    assert "This report replaces revision 1, which had 1 jobs" in page
+    assert f"Total: {100 * share:+.1f} %." in page.replace("&#43;", "+")
+    text = client.get("/v1/jobs/job-1/revisions").json["revisions"][0]["change"]["text"]
+    assert "DE, FR hourly instead of annual" in text
+    # Read again it stays; the first stays as it was.
+    assert may() == (after, grams)
+    assert client.get("/v1/reports/monthly/2026-05?revision=1").json == before
+
+
 def test_importing_again_changes_nothing(light, tmp_path):
     path = write(tmp_path / "de.csv", list(range(100, 148)))
     first = imported(light, path, "de")

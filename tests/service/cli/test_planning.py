@@ -114,3 +114,20 @@ def test_a_zones_hours_are_listed():
         gramwatt("intensity", "DE", "--from", "2026-05-01T08:00Z", "--to", "2026-07-01T08:00Z")[0]
         == 2
     )
+
+
+def test_direct_values_are_shown_and_said_to_be_unused(history):
+    """The file of ES as direct values: stored, shown when asked for, and used by nothing."""
+    direct = ("--zone", "ES", "--basis", "direct", "--signal", "average")
+    code, out, err = gramwatt("import", "intensity", str(history), *direct, "--json")
+    assert (code, json.loads(out)["used"]) == (0, False)
+    assert "ES has average direct values, which no score or plan uses" in err
+    span = ("--from", "2026-01-02T00:00Z", "--to", "2026-01-02T02:00Z")
+    shown = gramwatt("intensity", "ES", *span)[1].splitlines()
+    assert shown[0] == "ES, average, lifecycle, UTC"
+    assert shown[-1].startswith("Notice: ES has average direct values")
+    shown = gramwatt("intensity", "ES", *span, "--basis", "direct")[1].splitlines()
+    assert shown[0] == "ES, average, direct, UTC"
+    assert [line.endswith("hourly") for line in shown[1:3]] == [True, True]
+    code, _, err = gramwatt("intensity", "ES", "--signal", "both")
+    assert (code, "write average or marginal" in err) == (2, True)
