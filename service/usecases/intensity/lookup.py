@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -48,28 +47,30 @@ class StoredIntensity:
         """
         days = self._days(zone, start, end)
         edges, values, spans = _steps(days, start, end)
-        known = [_provenance(day.series, day.quality) for day in days]
         if all(number < 0 for _, _, number in spans):
             return IntensityTrack.of(self._annual.points(zone, start, end))
-        runs = []
+        runs, known = [], _Known()
         for first, last, number in spans:
             if number < 0:
-                gap = self._of_gap(zone, edges[first], edges[last])
-                values[first] = gap.figure.value
-            runs.append(Run(first, last, gap if number < 0 else known[number]))
+                of_run = self._of_gap(zone, edges[first], edges[last])
+                values[first] = of_run.figure.value
+            else:
+                of_run = known.of(days[number], values[first:last])
+            runs.append(Run(first, last, of_run))
         return IntensityTrack(edges, values, runs, self._signal, self._basis)
 
     def stored(self, zone: str, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
         """Those of the points that are stored: gaps stay gaps. Raises LookupFailed."""
         days = self._days(zone, start, end)
         edges, values, spans = _steps(days, start, end)
+        known = _Known()
         for first, last, number in spans:
             if number < 0:
                 continue
-            known = _provenance(days[number].series, days[number].quality)
+            of_run = known.of(days[number], values[first:last])
             for n in range(first, last):
-                figure, about = known.at(values[n]), (known.quality, self._signal, self._basis)
-                yield IntensityPoint(known.zone, edges[n], edges[n + 1], figure, *about)
+                figure, about = of_run.at(values[n]), (of_run.quality, self._signal, self._basis)
+                yield IntensityPoint(of_run.zone, edges[n], edges[n + 1], figure, *about)
 
     def _days(self, zone: str | None, start: datetime, end: datetime) -> Sequence[DayOfPoints]:
         key = self._service.catalog.zone(zone).zone if zone else None
@@ -83,9 +84,26 @@ class StoredIntensity:
         return track.runs[0].known
 
 
-@cache
-def _provenance(series: SeriesName, quality: Quality) -> Provenance:
-    """What the points of a series have in common; they have one source, and share their error.
+class _Known:
+    """Provenance of the points of each series and quality.
+
+    Its figure is that of the first of them that is not zero, as where points are read from a pack.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[SeriesName, Quality], Provenance] = {}
+
+    def of(self, day: DayOfPoints, values: Sequence[float]) -> Provenance:
+        """That of some points of a day."""
+        key = day.series, day.quality
+        if key not in self._found:
+            figure = _figure(next(filter(None, values), 1.0), day.quality, day.series)
+            self._found[key] = Provenance(day.series.zone, day.quality, figure)
+        return self._found[key]
+
+
+def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
+    """The figure of a point; those of a series have one source, and so share their error.
 
     What a file says is declared by who imported it, what a provider published a catalog's figure.
     """
@@ -101,7 +119,7 @@ def _provenance(series: SeriesName, quality: Quality) -> Provenance:
     source = f"{series.provider} values of {', '.join(parts)}{licence}"
     known = DERIVED_SPREAD if derived else HOURLY_SPREAD
     spread = max(known, EXPECTED_SPREADS.get(quality, known))
-    return Provenance(series.zone, quality, Quantity.around(1.0, spread, UNIT, kind, source))
+    return Quantity.around(value, spread, UNIT, kind, source)
 
 
 def _steps(
