@@ -11,8 +11,8 @@ from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_servi
 from gramwatt.service.cli.common import job_id as job_id_of
 
 if TYPE_CHECKING:
-    from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.base.quantity import QuantityDoc
+    from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.usecases.intensity.accuracy import ForecastsAnswer, ProviderRecord
     from gramwatt.service.usecases.intensity.answers import IntensityAnswer, PointAnswer
