@@ -4,17 +4,20 @@
 
 Jobs: twenty kinds, scored as in production, against truths drawn from the ranges of their inputs.
 Intensity, with --traces: annual values against hourly traces, by type of grid and length of time;
---write puts the fitted table into the catalog. Exit code 1 where a coverage is out of bounds: 78 to
+--write puts the fitted table into the catalog. Last, how far later editions of a year moved, beside
+the range of a value by the hour. Exit code 1 where a coverage is out of bounds: 78 to
 84 % for jobs, 76 to 88 % for intensity.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
 from benchmarks.calibration import intensity, jobs
+from gramwatt.sci.grid.spread import HOURLY_SPREAD
 
 JOBS = (0.78, 0.84)
 GRIDS = (0.76, 0.88)
@@ -30,6 +33,7 @@ def main() -> int:
     wrong = _jobs()
     if asked.traces:
         wrong += _grids(asked.traces, write=asked.write)
+        wrong += _revisions(asked.traces)
     for text in wrong:
         print(f"out of bounds: {text}", file=sys.stderr)
     return 1 if wrong else 0
@@ -60,6 +64,18 @@ def _grids(folder: Path, *, write: bool) -> list[str]:
         if row["hours"] < intensity.HOURS[-1] and not GRIDS[0] <= covered <= GRIDS[1]:
             wrong.append(f"{row['grids']}, {row['hours']} h: {_percent(covered)}")
     return wrong
+
+
+def _revisions(folder: Path) -> list[str]:
+    """Revisions of years against the range of values by the hour, which they may not exceed."""
+    found = sorted(abs(change) for _, _, change in intensity.revisions(intensity.read(folder)))
+    within = sum(change <= HOURLY_SPREAD for change in found) / len(found)
+    eight_in_ten = found[math.ceil(0.8 * len(found)) - 1]
+    print(
+        f"\nrevised later: {len(found)} years of zones, eight in ten by at most "
+        f"{eight_in_ten:.1%}, at most {found[-1]:.1%}; within -+ {HOURLY_SPREAD:.0%}: {within:.1%}"
+    )
+    return [] if within >= GRIDS[0] else [f"revisions: {within:.1%}"]
 
 
 def _percent(share: float | None) -> str:

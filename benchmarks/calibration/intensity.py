@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.grid.spread import spread_over
 from gramwatt.sci.grid.zones import ZoneIntensity, Zones
 
@@ -67,6 +68,22 @@ def read(folder: Path) -> list[Trace]:
     return found
 
 
+def revisions(traces: Iterable[Trace]) -> list[tuple[str, str, float]]:
+    """Zone, year, and by how much the value published later for that year differs from the trace.
+
+    The trace is an earlier edition of the same hours, so this is what revisions changed.
+    """
+    later = {
+        (row.text("zone"), row.text("year")): row.known("g_per_kwh")
+        for row in rows("odbl/zones.csv")
+    }
+    return [
+        (key[0], key[1], later[key] / float(trace.hourly.mean()) - 1)
+        for trace in traces
+        if (key := (trace.published.zone, trace.year)) in later
+    ]
+
+
 def by_type(traces: Iterable[Trace]) -> dict[str, list[Trace]]:
     """Traces by the type of their grid, and all of them as `other`."""
     groups: dict[str, list[Trace]] = {"other": []}
@@ -102,7 +119,7 @@ def table(traces: Sequence[Trace]) -> list[str]:
 
 def report(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     """Coverage of the shipped ranges, and of ranges fitted without the zone they are asked for."""
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for name, group in sorted(by_type(traces).items()):
         zones = {trace.published.zone for trace in group}
         for hours in HOURS:
@@ -111,7 +128,7 @@ def report(traces: Sequence[Trace]) -> list[dict[str, Any]]:
                 rest = [trace for trace in group if trace.published.zone != zone]
                 own = [trace for trace in group if trace.published.zone == zone]
                 left_out.append(share_within(own, hours, fitted(rest, hours)))
-            rows.append(
+            found.append(
                 {
                     "grids": name,
                     "zones": len(zones),
@@ -121,4 +138,4 @@ def report(traces: Sequence[Trace]) -> list[dict[str, Any]]:
                     "zone left out": float(np.mean(left_out)),
                 }
             )
-    return rows
+    return found
