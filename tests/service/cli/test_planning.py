@@ -108,7 +108,16 @@ def test_a_zones_hours_are_listed():
     assert line.startswith("2026-05-01 08:00 to 2026-05-01 09:00  ")
     assert line.endswith("  annual")
     document = json.loads(gramwatt("intensity", "DE", *span, "--json")[1])
-    assert set(document) == {"zone", "signal", "basis", "points", "forecast"}
+    assert set(document) == {
+        "zone",
+        "signal",
+        "basis",
+        "points",
+        "forecast",
+        "stored",
+        "notices",
+    }
+    assert (document["stored"], document["notices"]) == ([], [])
     assert gramwatt("intensity", "DF", *span)[0] == 2
     assert (
         gramwatt("intensity", "DE", "--from", "2026-05-01T08:00Z", "--to", "2026-07-01T08:00Z")[0]
