@@ -24,6 +24,11 @@ LEAST_DAYS = 7
 """Below this there is no usual shape yet."""
 FIT_DAYS = 120
 """History from which on the regression is fitted [d]."""
+RECENT_DAYS = 28
+"""Whose errors say how wide ranges are now."""
+_EVERY_H, _JUDGED_H, _TINY = 5, 96, 1e-6
+_WIDENING = 0.5, 3.0
+"""Ranges are at least half and at most three times as wide as those of the whole history."""
 _LAGS_H = 2 * DAY_H
 _PENALTY = 300.0
 _FOLDS = 5
@@ -91,9 +96,28 @@ class Forecaster:
             raise ValueError(f"less than {LEAST_DAYS} days of history")
         issue = np.array([len(filled.values)])
         logs = self.predict_logs(filled, issue)[0]
-        low, high = logs + self.errors
+        low, high = logs + self._widening(filled) * self.errors
         mean, low, high = (np.exp(item[:hours]) for item in (logs, low, high))
         return Forecast(filled.after, mean, low, high, self.method)
+
+    def _widening(self, filled: Hours) -> float:
+        """How wide ranges of the last 28 days had to be to hold eight in ten, relative to `errors`.
+
+        Weather is harder to foresee in some seasons than over the year.
+        """
+        count = len(filled.values)
+        issues = np.arange(count - RECENT_DAYS * DAY_H, count, _EVERY_H)
+        if issues[0] < SHAPE_DAYS * DAY_H:
+            return 1.0
+        at = issues[:, None] + np.arange(_JUDGED_H)
+        known = at < count
+        came = _logs(filled)[np.minimum(at, count - 1)]
+        missed = (came - self.predict_logs(filled, issues)[:, :_JUDGED_H])[known]
+        low, high = (np.broadcast_to(ends[:_JUDGED_H], at.shape)[known] for ends in self.errors)
+        wide = np.where(
+            missed > 0, missed / np.maximum(high, _TINY), missed / np.minimum(low, -_TINY)
+        )
+        return float(np.clip(np.quantile(wide, 0.8), *_WIDENING))
 
     def predict_logs(self, filled: Hours, issues: Positions) -> Floats:
         """Logarithms of the hours after each of several moments, as positions in the history.

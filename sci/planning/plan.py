@@ -9,7 +9,7 @@ Between zones, the saving is that of two expected intensities.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TypedDict
@@ -26,6 +26,7 @@ from gramwatt.sci.planning.replay import Outcome, replay
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.sci.planning.windows import (
     TOLERANCE_H,
+    Grid,
     Overhead,
     Profile,
     Slots,
@@ -112,17 +113,21 @@ def plan_and_regret(
     """
     home, job = request.zone or request.zones[0], _job(request, now)
     allowed = list(dict.fromkeys(request.zones or (home,)))
-    expected = {
+    known = {
         name: outlook(zones[name], now, moment_of(job.deadline), job.profile.hours)
         for name in dict.fromkeys((home, *allowed))
     }
+    at_once_until = job.earliest + job.profile.hours
+    expected = {name: _reaching(found, at_once_until) for name, found in known.items()}
     options = [(name, job.best(expected[name])) for name in allowed]
     place, slots = min(options, key=lambda option: job.cost(expected[option[0]], option[1]))
     here, there = expected[home], expected[place]
     intensity, at_once = _intensity(there, job, slots), _intensity(here, job, job.at_once)
     notices = list(dict.fromkeys([*there.notices, *here.notices]))
-    if job.deadline > there.end + TOLERANCE_H:
-        text = f"the forecast ends at {_text(there.end)}; later hours are left out"
+    ends = known[place].end
+    if job.deadline > ends + TOLERANCE_H:
+        what = "count with its mean" if at_once_until > ends else "are left out"
+        text = f"the forecast ends at {_text(ends)}; later hours {what}"
         notices.append(Notice("plan-horizon", text))
     regret = None
     if place == home:
@@ -144,6 +149,18 @@ def plan_and_regret(
         "notices": [notice.to_doc() for notice in notices],
     }
     return answer, regret
+
+
+def _reaching(found: Outlook, until: float) -> Outlook:
+    """The same until a moment [h] at least: what comes after its end has the mean of its steps."""
+    if until <= found.end:
+        return found
+    edges = found.grid.edges
+    value, low, high = (
+        np.append(item, np.average(item, weights=np.diff(edges)))
+        for item in (found.grid.values, found.low, found.high)
+    )
+    return replace(found, grid=Grid(np.append(edges, until), value), low=low, high=high)
 
 
 def _job(request: PlanRequest, now: datetime) -> _Job:

@@ -88,10 +88,12 @@ def _starts_now(signals: Signals, start: datetime) -> bool:
             raise Left(SIGNAL_BASE + signals.get())
         if not select.select([sys.stdin], [], [], LISTEN_S)[0]:
             continue
-        answer = sys.stdin.readline().strip().lower()[:1]
-        if answer not in ("s", "w"):
+        answer = sys.stdin.readline().strip().lower()
+        if answer in ("", "l", "leave"):  # also at the end of the input
             raise Left(SIGNAL_BASE + signal.SIGINT)
-        return answer == "s"
+        if answer in ("s", "start", "w", "wait"):
+            return answer[0] == "s"
+        _show(f"gramwatt: {QUESTION}")
     _show("\n")
     return True
 

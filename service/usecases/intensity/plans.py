@@ -26,7 +26,8 @@ from gramwatt.service.usecases.intensity.hours import hours_of_zones
 
 _State = tuple[int, int]
 """How many days of a zone are stored, and when the newest was [us]."""
-_KEPT: WeakKeyDictionary[Store, dict[str, tuple[_State, int, ZoneData]]] = WeakKeyDictionary()
+_Key = tuple[_State, int | datetime]
+_KEPT: WeakKeyDictionary[Store, dict[str, tuple[_Key, ZoneData]]] = WeakKeyDictionary()
 """By store and zone: its state and the hour, and what was read then."""
 
 
@@ -55,29 +56,25 @@ def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[
     zones = {name: service.catalog.zone(name).zone for name in names}
     states = _states(service, set(zones.values()))
     kept = _KEPT.setdefault(service.store, {})
-    hour = hour_of(now)
-    found = {
-        zone: kept[zone][2]
+    # What is stored of a time after now is left out of the answer, to the second.
+    keys = {
+        zone: (state, now if state[1] > to_us(now) else hour_of(now))
         for zone, state in states.items()
-        if zone in kept and kept[zone][:2] == (state, hour) and state[1] <= to_us(now)
+    }
+    found = {
+        zone: kept[zone][1] for zone, key in keys.items() if zone in kept and kept[zone][0] == key
     }
     new = _read(service, states.keys() - found.keys(), now)
-    kept.update(
-        {
-            zone: (states[zone], hour, data)
-            for zone, data in new.items()
-            if states[zone][1] <= to_us(now)
-        }
-    )
+    kept.update({zone: (keys[zone], data) for zone, data in new.items()})
     found |= new
     return {name: found[zone] for name, zone in zones.items()}
 
 
 def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
-    """What changes whenever something of a zone is stored."""
-    newest = sa.func.max(IntensityDay.fetched_us), sa.func.max(IntensityDay.issued_us)
+    """What changes whenever something of a zone is stored; read from an index alone."""
+    newest = sa.func.max(IntensityDay.fetched_us)
     wanted = (
-        sa.select(IntensitySeries.zone, sa.func.count(), *newest)
+        sa.select(IntensitySeries.zone, sa.func.count(), newest)
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
         .where(IntensitySeries.zone.in_(zones))
         .where(IntensitySeries.signal == SCORED[0], IntensitySeries.basis == SCORED[1])
@@ -85,7 +82,7 @@ def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
     )
     with service.store.read() as session:
         rows = session.execute(wanted).all()
-    known = {zone: (count, max(fetched, issued or 0)) for zone, count, fetched, issued in rows}
+    known = {zone: (count, newest_us) for zone, count, newest_us in rows}
     return {zone: known.get(zone, (0, 0)) for zone in zones}
 
 

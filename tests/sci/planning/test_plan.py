@@ -120,6 +120,22 @@ def test_a_deadline_beyond_the_forecast_is_named():
     assert start_of(answer) < NOW + timedelta(days=7)
 
 
+def test_the_hours_of_a_job_after_the_forecast_count_with_its_mean():
+    """300 h of work, a forecast of 168: the mean of all hours is that of the known ones."""
+    flat = Hours(hour_of(NOW) - 24 * 30, np.full(24 * 30, 250.0))
+    answer = plan({"ES": data(flat)}, hours=300, deadline="2026-05-20T00:00Z")
+    assert answer["intensity_g_per_kwh"]["value"] == pytest.approx(250.0)
+    notice = next(row for row in answer["notices"] if row["code"] == "plan-horizon")
+    assert notice["message"].endswith("later hours count with its mean")
+
+
+def test_a_start_after_the_forecast_is_expected_to_have_its_mean():
+    flat = Hours(hour_of(NOW) - 24 * 30, np.full(24 * 30, 250.0))
+    answer = plan({"ES": data(flat)}, earliest="2026-05-20T00:00Z")
+    assert start_of(answer) == datetime(2026, 5, 20, tzinfo=UTC)
+    assert answer["now_intensity_g_per_kwh"]["value"] == pytest.approx(250.0)
+
+
 def test_interruptible_work_is_put_into_several_days():
     answer = plan({"ES": data(solar_hours())}, hours=12, interruptible=True,
                   deadline="2026-05-04T18:00Z")  # fmt: skip
@@ -162,6 +178,25 @@ def test_intervals_hold_eight_in_ten():
         truth = history.values[issue : issue + 96]
         inside.append(((found.low <= truth) & (truth <= found.high)).mean())
     assert 0.72 <= np.mean(inside) <= 0.88
+
+
+def test_ranges_are_as_wide_as_they_had_to_be_of_late():
+    """Weather four times as strong in the last six weeks: the year's ranges would be too narrow."""
+    calm, rough = solar_hours(days=400, noise=0.05), solar_hours(days=400, noise=0.2)
+    cut = 340 * 24
+    values = np.concatenate([calm.values[:cut], rough.values[cut:]])
+    history = Hours(calm.first, values)
+    forecaster = Forecaster.fit(history.until(history.first + cut))
+    assert forecaster is not None
+    inside, narrow = [], []
+    for issue in range(cut + 40 * 24, len(values) - 96, 11):
+        found = forecaster.predict(history.until(history.first + issue), 96)
+        truth = values[issue : issue + 96]
+        inside.append(((found.low <= truth) & (truth <= found.high)).mean())
+        low, high = (found.mean * np.exp(forecaster.errors[end, :96]) for end in (0, 1))
+        narrow.append(((low <= truth) & (truth <= high)).mean())
+    assert np.mean(narrow) < 0.6
+    assert 0.7 <= np.mean(inside) <= 0.9
 
 
 def test_gaps_are_filled_by_the_day_before():

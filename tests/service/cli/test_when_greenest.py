@@ -182,6 +182,8 @@ def test_on_a_terminal_ctrl_c_asks(home, planner, answer, code, ran):
         read_until(master, "starts in ")
         waiting.send_signal(signal.SIGINT)
         read_until(master, "[s/w/L]")
+        os.write(master, b"later\n")  # no answer: it is asked again
+        read_until(master, "[s/w/L]")
         os.write(master, f"{answer}\n".encode())
         out, _ = waiting.communicate(timeout=60)
     os.close(master)
