@@ -112,7 +112,7 @@ def from_validation(error: ValidationError, where: str) -> Problem:
         {
             "where": ".".join([where, *map(str, item["loc"])])[:WHERE_MOST],
             "code": item["type"],
-            "message": item["msg"],
+            "message": item["msg"].removeprefix("Value error, "),  # pydantic's word for ours
         }
         for item in found[:ERRORS_MOST]
     ]
