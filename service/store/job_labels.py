@@ -20,6 +20,8 @@ from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
 
 TAG, HARDWARE, ZONE = "tag", "hardware", "zone"
+DIGEST = "sha256:"
+"""Before the digest of a text that is too long."""
 
 
 def label_text(kind: str, text: str) -> str:
@@ -27,7 +29,7 @@ def label_text(kind: str, text: str) -> str:
     label = f"{kind}:{text}"
     if len(label) <= LABEL_MOST:
         return label
-    return f"{kind}:sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"{kind}:{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def show(session: Session, job: Job, head: JobHead, document: JobDoc | None = None) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pypdf import PdfReader
 
 from gramwatt.reports import html, job, month, pdf
-from gramwatt.reports.model import Chart, Column, Document, Heading, Pair, Table, Text
+from gramwatt.reports.model import MARK_LEGEND, Chart, Column, Document, Heading, Pair, Table, Text
 from gramwatt.reports.printable import clean, cleaned
 from tests.documents import (
     HOSTILE,
@@ -142,6 +142,25 @@ def test_the_pdf_is_tagged_titled_and_complete(name):
     for block in made.blocks:
         if isinstance(block, Heading):
             assert dense(block.text) in dense(text)
+
+
+def test_estimates_are_marked_and_words_explained_on_the_page_and_in_print():
+    for name, explains in (("job", True), ("short job", False), ("month", True)):
+        page, printed = Elements(page_of(name)).text, dense(pdf_text(pdf_of(name)))
+        assert MARK_LEGEND in page
+        assert "Words used here" in page
+        assert "≈estimated" in printed
+        assert (dense("Words used here") in printed) == explains
+        marked = {
+            cell.text
+            for block in document(name).blocks
+            if isinstance(block, Table)
+            for row in block.rows
+            for cell in row
+            if isinstance(cell, Pair) and cell.estimated
+        }
+        assert len(marked) >= 2
+        assert all(f"≈{dense(text)}" in printed for text in marked)
 
 
 @pytest.mark.parametrize("name", ["job", "month"])

@@ -13,7 +13,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import parse_time
-from gramwatt.service.store.job_labels import HARDWARE, TAG, ZONE, label_text
+from gramwatt.service.store.job_labels import DIGEST, HARDWARE, TAG, ZONE, label_text
 from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
 
@@ -119,5 +119,8 @@ def _search(text: str) -> sa.CompoundSelect[tuple[int]]:
         sa.select(Job.id).where(Job.name.icontains(text, autoescape=True)),
         sa.select(Job.id).where(Job.model_id.icontains(text, autoescape=True)),
         sa.select(Job.id).where(Job.job_id.startswith(text, autoescape=True)),
-        sa.select(JobLabel.job).where(JobLabel.label.ilike(f"{TAG}:%{plain}%", escape="/")),
+        sa.select(JobLabel.job).where(
+            JobLabel.label.ilike(f"{TAG}:%{plain}%", escape="/"),
+            JobLabel.label.not_like(f"{label_text(TAG, '')}{DIGEST}%"),
+        ),
     )

@@ -58,6 +58,16 @@ def test_each_filter_and_several_at_once(listed):
         ({"tag": "run:a:b"}, "b"),
         ({"tag": f"{'t' * 500}:{'ü' * 512}"}, "e"),
         ({"tag": "team:vision", "state": "failed"}, ""),
+        ({"q": "RESN"}, "ecba"),
+        ({"q": "t w"}, "d"),
+        ({"q": "M-1"}, "d"),
+        ({"q": "vis"}, "ba"),
+        ({"q": "user:Ann"}, "a"),
+        ({"q": "c"}, "c"),
+        ({"q": "te%t"}, ""),
+        ({"q": "te_t"}, ""),
+        ({"q": "nvidia"}, ""),
+        ({"q": "vision", "zone": "DE"}, "b"),
     ]
     assert [(query, ids(listed, **query)) for query, _ in expected] == expected
 
