@@ -123,6 +123,8 @@ def _of_sum(
 ) -> Uncertainties:
     """`propagation.of_sum` of the parts of each cell."""
     kept = share > NEGLIGIBLE
+    if np.bincount(cell[kept], minlength=cells).max(initial=0) <= 1:
+        return _of_one(cell[kept], uncertain[kept], known, cells)
     # Parts of one cell that have one uncertainty move together: they count as one.
     kinds = len(known.sizes)
     found, at = numbered(cell[kept] * kinds + uncertain[kept], cells * kinds)
@@ -164,6 +166,19 @@ def _of_sum(
     joint[cell[alone]] = interplay[alone]
     sizes = np.bincount(of_cell, minlength=cells)
     return Uncertainties(np.cumsum(sizes) - sizes, sizes, keys % stride, low, high, joint)
+
+
+def _of_one(cell: Ints, uncertain: Ints, known: Uncertainties, cells: int) -> Uncertainties:
+    """The uncertainties of cells that have one part each, or none: that of the part."""
+    number = np.full(cells, -1)
+    number[cell] = uncertain
+    filled = number >= 0
+    sizes, interplay = np.zeros(cells, np.int64), np.zeros((cells, 3))
+    sizes[filled] = known.sizes[number[filled]]
+    interplay[filled] = known.interplay[number[filled]]
+    _, row = known.entries(number[filled])
+    effects = (known.names[row], known.low[row], known.high[row])
+    return Uncertainties(np.cumsum(sizes) - sizes, sizes, *effects, interplay)
 
 
 def _pair(known: Uncertainties) -> tuple[Floats, Floats]:
@@ -213,17 +228,18 @@ def _interplay(at: Ints, share: Floats, cumulants: Floats, cells: int) -> Floats
     rows = rows[np.lexsort((-size[rows], at[rows]))]
     rank = np.arange(len(rows)) - np.searchsorted(at[rows], at[rows])
     large = (rank < MOST_FOLDS) & (size[rows] > SMALL)
-    folds = [_fold(at, share, cumulants, rows[large & (rank == n)]) for n in range(MOST_FOLDS)]
-    folds.append(_many(at[rows[~large]], share[rows[~large]], cumulants[rows[~large]], cells))
+    ranks, small = range(int(rank[large].max(initial=-1)) + 1), rows[~large]
+    folds = [_fold(at, share, cumulants, rows[large & (rank == n)]) for n in ranks]
+    if len(small):
+        folds.append(_many(at[small], share[small], cumulants[small], cells))
     left = np.ones(cells)
     for cell, part, _ in folds:
         left[cell] -= part
     left = np.maximum(left, 0.0)
     summed = np.zeros((cells, 3))
     for cell, part, own in folds:
-        if len(cell):
-            summed[cell] = _added(left[cell], summed[cell], part, own)
-            left[cell] += part
+        summed[cell] = _added(left[cell], summed[cell], part, own)
+        left[cell] += part
     return summed
 
 
