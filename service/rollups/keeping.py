@@ -7,9 +7,9 @@ job's own: sums that were made of another version do not hold any more.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -25,24 +25,41 @@ ALL = ""
 
 
 def keep_parts(session: Session, job: Job, document: JobDoc, parts: dict[str, StoredPart]) -> None:
-    """Replace the job's parts by those of its newest document (`parts_of`)."""
-    touched = _remove(session, job.id) | {(month, document["project"]) for month in parts}
-    session.add_all(
-        JobMonth(
-            month=month,
-            job=job.id,
-            project=document["project"],
-            job_id=job.job_id,
-            started_us=to_us(datetime.fromisoformat(document["started_at"])),
-            use=part.use,
-            texts=part.texts,
-            numbers=part.numbers,
-        )
-        for month, part in parts.items()
-    )
+    """Replace the job's parts by those of its newest document (`parts_of`).
+
+    Months stay as they are where parts and document do.
+    """
+    of_job = {
+        "project": document["project"],
+        "job_id": job.job_id,
+        "started_us": to_us(datetime.fromisoformat(document["started_at"])),
+    }
+    rows = [
+        {
+            "month": month,
+            "job": job.id,
+            **of_job,
+            "use": part.use,
+            "texts": part.texts,
+            "numbers": part.numbers,
+        }
+        for month, part in sorted(parts.items())
+    ]
+    if job.summed_revision == document["revision"] and rows == _stored(session, job.id):
+        return
+    filled = {(month, document["project"]) for month in parts}
+    touched = _remove(session, job.id) | filled
+    upsert(session, JobMonth, rows)
     job.summed_revision = document["revision"]
     session.flush()
-    _renew(session, touched)
+    _renew(session, touched, filled)
+
+
+def _stored(session: Session, key: int) -> list[dict[str, Any]]:
+    """The parts of a job, by month."""
+    table = sa.inspect(JobMonth).local_table
+    wanted = sa.select(table).where(table.c.job == key).order_by(table.c.month)
+    return [dict(row) for row in session.execute(wanted).mappings()]
 
 
 def forget_parts(session: Session, key: int) -> None:
@@ -87,20 +104,29 @@ def _remove(session: Session, key: int) -> set[tuple[str, str]]:
     return found
 
 
-def _renew(session: Session, touched: set[tuple[str, str]]) -> None:
-    """Give months and projects a new version, in one order; nothing stays of those without jobs."""
+def _renew(
+    session: Session, touched: set[tuple[str, str]], filled: Collection[tuple[str, str]] = ()
+) -> None:
+    """Give months and projects a new version, in one order; nothing stays of those without jobs.
+
+    Those that are `filled` have a job for certain.
+    """
+    known = {(month, name) for month, project in filled for name in (project, ALL)}
     both = {(month, name) for month, project in touched for name in (project, ALL)}
     rows: list[dict[str, str | int]] = []
     for month, project in sorted(both):
-        of_month = [JobMonth.month == month, *([JobMonth.project == project] if project else [])]
-        if session.scalar(sa.select(sa.literal(1)).where(*of_month).limit(1)):
+        if (month, project) in known or _has_part(session, month, project):
             version = secrets.randbits(62)
             rows.append({"month": month, "project": project, "version": version})
             continue
         for table in (MonthVersion, MonthSum):
             gone = (table.month == month, table.project == project)
             session.execute(sa.delete(table).where(*gone))
-    upsert(session, MonthVersion, rows)
-    for row in rows:
-        wanted = (MonthVersion.month == row["month"], MonthVersion.project == row["project"])
-        session.execute(sa.update(MonthVersion).where(*wanted).values(version=row["version"]))
+    if rows:
+        upsert(session, MonthVersion, rows)
+        session.execute(sa.update(MonthVersion), rows)
+
+
+def _has_part(session: Session, month: str, project: str) -> bool:
+    of_month = [JobMonth.month == month, *([JobMonth.project == project] if project else [])]
+    return session.scalar(sa.select(sa.literal(1)).where(*of_month).limit(1)) is not None

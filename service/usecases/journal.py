@@ -44,9 +44,9 @@ SILENCE_WRITER = "server-silence"
 """Prefix of the writers under which the server closes a job that fell silent."""
 
 
-def records_of(session: Session, job: Job) -> list[AnyRecord]:
+def records_of(session: Session, job: Job, corrections: Sequence[Correction]) -> list[AnyRecord]:
     """Every record of the job as `journal_of` gives it, corrected."""
-    return corrected(journal_of(session, job), corrections_of(session, job))
+    return corrected(journal_of(session, job), corrections)
 
 
 def journal_of(session: Session, job: Job) -> list[AnyRecord]:
@@ -145,7 +145,8 @@ def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
 
 def refresh_head(session: Session, job: Job) -> None:
     """Bring state, project, model and start of the row in line with the journal."""
-    statements = _statements(session, job)
+    corrections = corrections_of(session, job)
+    statements = corrected(_journaled(session, job)[0], corrections)
     try:
         merged = merge([*statements, *_silence_ends(session, job, statements)])
     except ScoreError:
@@ -162,7 +163,7 @@ def refresh_head(session: Session, job: Job) -> None:
     stored = json.loads(job.head) if job.head else None
     head = stored if stored and stored["energy_kwh"] else _unscored_head(merged)
     now = {"state": merged.state, "provisional": merged.state == "running"}
-    excluded = {"excluded": exclusion(corrections_of(session, job))}
+    excluded = {"excluded": exclusion(corrections)}
     shown = cast(JobHead, {**head, **now, **excluded})
     job.head = to_text(shown)
     show(session, job, shown)

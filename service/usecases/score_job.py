@@ -149,7 +149,7 @@ def _snapshot(session: Session, job: Job) -> _Snapshot:
     if job.intervals_deleted_us is not None:
         newest = _newest(session, job)
     if newest is None:
-        records, kept = records_of(session, job), None
+        records, kept = records_of(session, job, corrections), None
     else:
         document, head = read_job(newest.doc, newest.series), declared_head(session, job)
         records, kept = [], restated(document, head, corrections, job.revision + 1)
@@ -193,7 +193,8 @@ def _store_revision(
         job.scored_version = seen.version
         if job.rescore_us == seen.rescore_us:  # else points arrived after those of this score
             job.rescore_us = due_us
-        _store_head(session, job, scored)
+        if scored is document or job.head != head_text(scored):
+            _store_head(session, job, scored)
         for table in (Provisional, OpenJournal):
             session.execute(sa.delete(table).where(table.job == key))
         keep_parts(session, job, scored, parts)

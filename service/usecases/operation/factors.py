@@ -16,6 +16,8 @@ from gramwatt.service.usecases.score_job import score_job
 
 RESCORE_S = 60.0
 """How long one run scores at most [s]; the next goes on."""
+KEPT_EVERY = 100
+"""Jobs after which the store notes how far this is; those since a crash are scored twice."""
 REASON = "factors"
 
 _log = logging.getLogger("gramwatt.service")
@@ -40,12 +42,15 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
         keys = list(session.scalars(wanted.order_by(Job.id)))
     for number, key in enumerate(keys):
         if time.monotonic() >= ends:
+            if number:
+                _keep(service, FactorBackfill(id=1, done=before, until=today, job=keys[number - 1]))
             return number
         try:
             score_job(service, key, REASON, force=True)
         except GramwattError as error:
             _log.warning("job %d cannot be scored with today's factors: %s", key, error.message)
-        _keep(service, FactorBackfill(id=1, done=before, until=today, job=key))
+        if number % KEPT_EVERY == KEPT_EVERY - 1:
+            _keep(service, FactorBackfill(id=1, done=before, until=today, job=key))
     _keep(service, FactorBackfill(id=1, done=today, until=today, job=0))
     return len(keys)
 

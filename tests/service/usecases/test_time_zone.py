@@ -1,17 +1,21 @@
 """Days and months of the organisation's time zone, and scores that follow changed factors."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
+from gramwatt.service.store.models import MonthSum, MonthVersion
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.month import months_with_data
+from gramwatt.service.usecases.operation import factors
 from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
 from tests.journals import journal, lines
 
@@ -119,3 +123,40 @@ def test_scores_follow_the_catalog_where_that_changes_them(service, tmp_path):
     ] == [1]
     again = client.post("/v1/jobs/job-2/rescore", json={"reason": "look"}).json
     assert (again["changed"], again["revision"]) == (False, 1)
+
+
+def stored_sums(service):
+    with service.store.read() as session:
+        return dict(session.execute(sa.select(MonthSum.month, MonthSum.made_of)).all())
+
+
+def test_a_score_that_changes_nothing_leaves_the_sums_of_its_month(service):
+    measure(service)
+    run = TASKS["rescore-factors"].action
+    assert month(service, "2026-04") == pytest.approx(KWH)
+    before = stored_sums(service)
+    assert list(before) == ["2026-04"]
+    assert run(service) == 1
+    with service.store.read() as session:
+        now = dict(session.execute(sa.select(MonthVersion.project, MonthVersion.version)).all())
+    assert set(now) == {"", "vision"}
+    assert json.loads(before["2026-04"])[0] == {"2026-04": now[""]}
+
+
+def test_rescoring_goes_on_where_a_crash_left_it(service, monkeypatch):
+    for number in range(5):
+        measure(service, f"job-{number}")
+    monkeypatch.setattr(factors, "KEPT_EVERY", 2)
+    score, scored = factors.score_job, []
+
+    def until_the_fourth(service, key, reason, *, force):
+        if len(scored) == 3:
+            raise KeyboardInterrupt
+        scored.append(key)
+        score(service, key, reason, force=force)
+
+    monkeypatch.setattr(factors, "score_job", until_the_fourth)
+    with pytest.raises(KeyboardInterrupt):
+        rescore_on_new_factors(service)
+    monkeypatch.setattr(factors, "score_job", score)
+    assert [rescore_on_new_factors(service), rescore_on_new_factors(service)] == [3, 0]
