@@ -65,6 +65,10 @@ class Judge:
         self._counts(job, document)
         self._end(job, document)
         self._revisions(job, document)
+        for row in document["intensity"]:
+            known, shown = self.ledger.g_per_kwh.get(row["zone"]), row["g_per_kwh"]
+            if known and None not in known and not any(isclose(shown, g or 0.0) for g in known):
+                self.fails(f"{job.job_id}: {shown} g/kWh, imported {known}")
         for field, values in job.corrected.items():
             shown = _declared(document, field)
             if shown not in values and None not in values:
@@ -200,6 +204,7 @@ class Judge:
             energy = (document["totals"]["energy_kwh"] or {"value": 0})["value"] * J_PER_KWH
             year_j.append(energy)
             self._equal(f"month {month}", energy, fsum(by_month[month]))
+            self._carbon(month, document["totals"])
             if document["totals"]["jobs"] != len(jobs_of[month]):
                 self.fails(f"month {month} has {document['totals']['jobs']} of {jobs_of[month]}")
             pending = document["jobs_running"]["jobs"] + document["jobs_unscored"]["jobs"]
@@ -208,13 +213,22 @@ class Judge:
         whole = [ln.fields["energy_j"] for job_id in self.documents for ln in self._known(job_id)]
         self._equal("the months", fsum(year_j), fsum(whole))
 
+    def _carbon(self, month: str, totals: dict[str, Any]) -> None:
+        """O and M of a month are those of its jobs' days, as of their newest revisions."""
+        days = [d for doc in self.documents.values() for d in doc["days"] if d["day"][:7] == month]
+        for term in ("operational_g", "embodied_g"):
+            grams = fsum(day[term]["value"] for day in days if day[term])
+            shown = (totals[term] or {"value": 0.0})["value"]
+            if not isclose(shown, grams, rel_tol=EXACT, abs_tol=1e-9):
+                self.fails(f"month {month}: {term} is {shown}, that of its jobs {grams}")
+
     def _known(self, job_id: str) -> list[Line]:
         """The intervals of a job whose energy is known: a month sums no other."""
         return [] if job_id in self.unknown else self.kept.get(job_id, [])
 
     def _again(self) -> None:
         """Uploads that arrive once more change nothing."""
-        before = {job: self._revision(job) for job in self.documents}
+        before = self.server.stored_jobs()
         for job_id, body in self.ledger.bodies[-2:]:
             headers = {"Content-Type": "application/x-ndjson"}
             path = f"/v1/jobs/{job_id}/records"
@@ -222,13 +236,9 @@ class Judge:
             if answer is not None and answer.status == 200 and answer.document["accepted"]:
                 self.fails(f"{job_id}: {answer.document['accepted']} known lines count as new")
         self.server.work("score-pending")
-        after = {job: self._revision(job) for job in self.documents}
+        after = self.server.stored_jobs()
         if before != after:
             self.fails(f"lines that were known made revisions: {before} -> {after}")
-
-    def _revision(self, job_id: str) -> tuple[int, str]:
-        head = self.server.ask(f"/v1/jobs/{job_id}")
-        return (head["revision"], head["state"]) if head else (0, "")
 
     def _figure(self, what: str, shown: dict[str, Any] | None, joules: list[float]) -> None:
         if (shown is None) != (not joules):

@@ -53,6 +53,8 @@ class Ledger:
         self.jobs: dict[str, Job] = {}
         self.heard_us: dict[str, int] = {}
         """When the last new line of a job arrived, by the server's clock [us]."""
+        self.g_per_kwh: dict[str, set[float | None]] = {}
+        """By zone, the intensity of its points; None too where they may not have been stored."""
         self.broken: list[str] = []
         self.bodies: list[tuple[str, bytes]] = []
         """Uploads that were answered, to be sent again after the end."""

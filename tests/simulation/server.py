@@ -38,7 +38,9 @@ from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases import ingest as ingest_module
 from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.intensity.csv_import import import_csv
 from gramwatt.service.usecases.months import summed
+from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
 from gramwatt.service.usecases.operation.listening import beat, expect
 from tests.simulation.ledger import Ledger
 from tests.simulation.surroundings import SCENE, Random
@@ -95,8 +97,10 @@ class Plant:
         self.server: Server | None = None
         self._make_engine = database._engine
         self._service = self.open(lambda: EPOCH)
+        upgrade(self._service.store)
         self.app: Flask = create_app(service=self._service)
         self.key = create_key(self._service, "simulation", "admin")["key"]
+        rescore_on_new_factors(self._service)  # there is nothing to score
         self._service.store.close()
         shutil.copy(self.path, self.template)
 
@@ -107,9 +111,7 @@ class Plant:
                 home=self.folder / "server", database_url=sqlite_url(self.path), clock=clock
             )
             self.silent_after_us = config.silent_after // timedelta(microseconds=1)
-            service = Service.open(config)
-        upgrade(service.store)
-        return service
+            return Service.open(config)
 
     def reset(self, content: Path | None = None) -> None:
         """An empty store, or one with this content."""
@@ -158,6 +160,12 @@ class Server:
     def clock(self) -> datetime:
         """The server's clock, which may be wrong."""
         return EPOCH + timedelta(microseconds=(self.world.now_ns + self.skew_ns) // 1000)
+
+    def upgraded(self) -> None:
+        """The store is that of an earlier release, whose scores followed other factors."""
+        with sqlite3.connect(self.plant.path) as connection:
+            connection.execute("UPDATE factor_backfill SET done = 'earlier', until = 'earlier'")
+        connection.close()
 
     def start(self) -> None:
         """A new process over the same store."""
@@ -239,7 +247,22 @@ class Server:
             self._lives(process, lambda: TASKS[name].action(service))
         else:
             self._lives(process, lambda: scheduler.run(name))
-        self._check_silent()
+        if name == "close-silent":
+            self._check_silent()
+
+    def import_points(self, file: Path, zone: str) -> bool:
+        """`gramwatt import intensity` on the server's machine; whether it succeeded."""
+        process, service = self.process, self.service
+        if process is None or service is None:
+            return False
+        done = []
+
+        def act() -> None:
+            with suppress(sa.exc.OperationalError):  # the command reports it
+                done.append(import_csv(service, file, zone, "lifecycle", "average"))
+
+        self.world.log(f"import of points for {zone}")
+        return self._lives(process, act) and bool(done)
 
     def _beat(self, service: Service) -> None:
         """The beats since this process began, every 10 s, in one step."""
@@ -260,6 +283,14 @@ class Server:
                 if heard_us <= silent_us < heard_us + limit_us:
                     self.ledger.fails(f"{job_id} sent lines, and is closed as silent")
         connection.close()
+
+    def stored_jobs(self) -> list[tuple[str, int, str]]:
+        """Id, newest revision and state of every job in the store."""
+        with sqlite3.connect(self.plant.path) as connection:
+            rows = connection.execute("SELECT job_id, revision, state FROM jobs ORDER BY job_id")
+            found: list[tuple[str, int, str]] = rows.fetchall()
+        connection.close()
+        return found
 
     def synchronous(self) -> int:
         """How SQLite syncs: 2 and more before a commit is answered, 1 only now and then."""

@@ -14,8 +14,8 @@ from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.models import Job
 from gramwatt.service.usecases.score_job import score_job
 
-RESCORE_S = 60.0
-"""How long one run scores at most [s]; the next goes on."""
+RESCORE_S = 240.0
+"""How long one run scores at most [s], four fifths of its period; the next goes on."""
 KEPT_EVERY = 100
 """Jobs after which the store notes how far this is; those since a crash are scored twice."""
 REASON = "factors"
