@@ -31,7 +31,7 @@ _TABLES = (
     ("quality", QUALITY, 1),
 )
 """Tables in their order, their width, and how many of its first columns are whole numbers."""
-_ENDED, _KNOWN, _GRAMS, _DAYS = 5, 6, 7, 8
+_ENDED, _KNOWN, _GRAMS, _DAYS = range(4)
 
 
 class Numbering:
@@ -155,13 +155,15 @@ class _Texts:
             self._maps.append(maps)
         return found
 
-    def mapped(self, which: int, trait: Ints, local: Ints) -> Ints:
+    def mapped(self, which: int, trait: Ints, local: NDArray[np.int32]) -> NDArray[np.int32]:
         """Numbers of labels (0), units (1) or keys (2) for all, of those in the parts' texts."""
         sizes = np.array([len(maps[which]) for maps in self._maps], np.int64)
         if not len(local):
-            return np.zeros(0, np.int64)
-        whole = np.concatenate([maps[which] for maps in self._maps])
-        mapped: Ints = whole[(np.cumsum(sizes) - sizes)[trait] + local]
+            return np.zeros(0, np.int32)
+        whole = np.concatenate([maps[which] for maps in self._maps]).astype(np.int32)
+        mapped: NDArray[np.int32] = whole[
+            (np.cumsum(sizes) - sizes).astype(np.int32)[trait] + local
+        ]
         return mapped
 
 
@@ -231,7 +233,7 @@ def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> di
     head = whole[at[:, None] + np.arange(HEAD)]
     sizes = head[:, : len(_TABLES)].astype(np.int64)
     first = np.cumsum(sizes[:, 1]) - sizes[:, 1] + uncertain
-    found: dict[str, Any] = {"head": head}
+    found: dict[str, Any] = {"head": head[:, len(_TABLES) :].copy()}
     at = at + HEAD
     for number, (name, width, integers) in enumerate(_TABLES):
         rows = whole[spans(at, sizes[:, number] * width)].reshape(-1, width)
@@ -315,7 +317,7 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
         job=job,
         day=keys[:, 1],
         term=keys[:, 2],
-        label=texts.mapped(0, trait[job], keys[:, 3]),
+        label=texts.mapped(0, trait[job], keys[:, 3]).astype(np.int64),
         figures=Figures(figures[:, 0], figures[:, 1], figures[:, 2], uncertain[keys[:, 4]]),
         uncertain=Uncertainties(
             firsts=np.cumsum(sizes) - sizes,
@@ -338,6 +340,6 @@ def _numbered(tables: dict[str, Any], name: str, rank: Ints, texts: _Texts, trai
     """Counts by day and unit, or shares by key of quality."""
     keys, which = tables[f"{name} of"], 1 if name == "counts" else 2
     job = rank[keys[:, 0]].astype(np.int32)
-    what = texts.mapped(which, trait[job], keys[:, -1]).astype(np.int32)
+    what = texts.mapped(which, trait[job], keys[:, -1])
     day = keys[:, 1].astype(np.int64) if name == "counts" else np.zeros(0, np.int64)
     return Rows(job, day, what, tables[name][:, 0])

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.rollups.part import PORTION, SUMMED, PartRow, StoredPart
-from gramwatt.service.store.database import upsert
+from gramwatt.service.store.database import read_plain, upsert
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion
 from gramwatt.service.store.timestamps import to_us
 
@@ -73,15 +73,13 @@ def read_rows(
     session: Session, month: str, project: str | None, without: Iterable[int]
 ) -> Iterator[Sequence[PartRow]]:
     """The parts of a month's jobs in portions, but of excluded jobs and those of `without`."""
-    # Plain columns: objects of the mapping would take as long again.
     table = sa.inspect(JobMonth).local_table.c
     columns = (table.job, table.job_id, table.started_us, table.texts, table.numbers)
     wanted = sa.select(*columns).where(table.month == month, table.use == SUMMED)
     if project is not None:
         wanted = wanted.where(table.project == project)
     left_out = set(without)
-    rows = session.execute(wanted, execution_options={"yield_per": PORTION})
-    for portion in rows.partitions():
+    for portion in read_plain(session, wanted, PORTION):
         # Rows are tuples like parts; making them parts would take as long as reading them.
         found = cast("Sequence[PartRow]", portion)
         yield [row for row in found if row[0] not in left_out] if left_out else found

@@ -11,7 +11,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from copy import copy
 from functools import lru_cache
 from itertools import chain
@@ -28,7 +28,7 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
-from gramwatt.service.store.restriction import RestrictedSession
+from gramwatt.service.store.restriction import RestrictedSession, require_every_project
 from gramwatt.service.store.server import connect_args, watch
 
 Result = TypeVar("Result")
@@ -242,6 +242,29 @@ def _enforce_keys(connection: Connection, *, on: bool) -> None:
     driver = connection.connection.driver_connection
     if isinstance(driver, sqlite3.Connection):
         driver.execute(f"PRAGMA foreign_keys = {'ON' if on else 'OFF'}")
+
+
+def read_plain(
+    session: Session, wanted: sa.Select[Any], portion: int
+) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """The rows of a select of plain columns in portions, as the driver gives them.
+
+    PostgreSQL sends bytes as they are, which is a third of the work that its texts are. Raises
+    TypeError for a session of some projects, which would not be restricted.
+    """
+    require_every_project(session)
+    connection = session.connection()
+    statement = wanted.compile(connection)
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite":
+        names = statement.positiontup or ()
+        cursor = driver.execute(statement.string, [statement.params[name] for name in names])
+    else:
+        cursor = driver.cursor("plain", binary=True)
+        cursor.execute(statement.string, statement.params)
+    with closing(cursor):
+        while rows := cursor.fetchmany(portion):
+            yield rows
 
 
 def upsert(

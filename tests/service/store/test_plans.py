@@ -38,6 +38,7 @@ WORK = {
     "list of a project": lambda s: list_jobs(s, 50, None, project="vision"),
     "list of a state": lambda s: list_jobs(s, 50, None, state="completed"),
     "list of a model": lambda s: list_jobs(s, 50, None, model_id="m-1"),
+    "list by energy": lambda s: list_jobs(s, 50, None, sort="-energy"),
     "report": lambda s: job_document(s, "job-1"),
     "revisions": lambda s: revisions_page(s, "job-1", 50, encode_cursor(9)),
     "intervals": lambda s: intervals_page(s, "job-1", 50, None),
@@ -133,3 +134,29 @@ def test_no_large_table_is_read_whole(filled):
     with met(filled.store.engine) as statements, filled.store.read() as session:
         session.execute(sa.text("SELECT count(*) FROM jobs WHERE head LIKE '%x%'"))
     assert [scanned(filled, *statement) for statement in statements] == [["jobs"]]
+
+
+@pytest.mark.parametrize("sort", ["started_at", "ended_at", "duration", "energy", "total"])
+def test_a_sorted_list_of_a_project_reads_its_page_and_no_other_jobs(filled, sort):
+    """An index has the project and then the order: nothing is sorted, and no row is left out."""
+    for direction in ("", "-"):
+        with met(filled.store.engine) as statements:
+            list_jobs(filled, 50, None, project="vision", sort=f"{direction}{sort}")
+        plan = "\n".join(explained(filled, *statement) for statement in statements)
+        column = {"started_at": "started_us", "ended_at": "ended_us", "duration": "duration_s"}
+        column |= {"energy": "energy_kwh", "total": "total_g"}
+        assert f"ix_jobs_project_{column[sort]}_id" in plan, plan
+        assert "TEMP B-TREE" not in plan and "Sort" not in plan and "Filter" not in plan, plan
+
+
+def explained(service, statement, parameters):
+    """The plan of a statement, were the table too large to be sorted."""
+    with service.store.engine.connect() as connection:
+        if service.store.is_sqlite:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            return "\n".join(row[3] for row in plan)
+        for name in ("seqscan", "sort", "bitmapscan"):
+            connection.execute(sa.text(f"SET enable_{name} = off"))
+        rows = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars().all()
+        connection.rollback()
+    return "\n".join(rows)
