@@ -142,11 +142,11 @@ def test_a_sorted_list_of_a_project_reads_its_page_and_no_other_jobs(filled, sor
     for direction in ("", "-"):
         with met(filled.store.engine) as statements:
             list_jobs(filled, 50, None, project="vision", sort=f"{direction}{sort}")
-        plan = "\n".join(explained(filled, *statement) for statement in statements)
+        plan = explained(filled, *statements[0])  # of jobs whose figure is known
         column = {"started_at": "started_us", "ended_at": "ended_us", "duration": "duration_s"}
         column |= {"energy": "energy_kwh", "total": "total_g"}
         assert f"ix_jobs_project_{column[sort]}_id" in plan, plan
-        assert "TEMP B-TREE" not in plan and "Sort" not in plan and "Filter" not in plan, plan
+        assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "Filter")), plan
 
 
 def explained(service, statement, parameters):
