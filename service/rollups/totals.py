@@ -104,7 +104,7 @@ def by_job(parts: Parts, job: Ints, cell: Ints, cells: int) -> Totals:
     Several tables of a month often divide its jobs alike, such as by project and by owner: the
     sums of one division are made once.
     """
-    mark = blake2b(np.concatenate((job, cell)), digest_size=16).digest()
+    mark = blake2b(np.concatenate((job, cell)).tobytes(), digest_size=16).digest()
     known = parts.totals.get((mark, cells))
     if known is not None:
         return cast(Totals, known)

@@ -97,6 +97,7 @@ class Job(Base):
         Index(None, "duration_s", "id"),
         Index(None, "energy_kwh", "id"),
         Index(None, "total_g", "id"),
+        Index(None, "project", "state", "started_us", "id"),
         *(
             Index(None, "project", name, "id")
             for name in ("ended_us", "duration_s", "energy_kwh", "total_g")

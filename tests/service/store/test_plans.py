@@ -149,6 +149,14 @@ def test_a_sorted_list_of_a_project_reads_its_page_and_no_other_jobs(filled, sor
         assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "Filter")), plan
 
 
+def test_a_list_of_a_project_and_a_state_reads_its_page_and_no_other_jobs(filled):
+    with met(filled.store.engine) as statements:
+        list_jobs(filled, 50, None, project="vision", state="failed")
+    plan = explained(filled, *statements[0])
+    assert "ix_jobs_project_state_started_us_id" in plan, plan
+    assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "Filter")), plan
+
+
 def explained(service, statement, parameters):
     """The plan of a statement, were the table too large to be sorted."""
     with service.store.engine.connect() as connection:
