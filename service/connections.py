@@ -6,10 +6,12 @@ again, and at its limit of connections it accepts no other. Here a request has a
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
 from waitress.channel import HTTPChannel
+from waitress.task import ErrorTask
 
 CONNECTIONS_MOST = 800
 """Open connections; the usual limit of a process is 1024 files."""
@@ -32,8 +34,33 @@ SETTINGS = {
 """How waitress is set up."""
 
 
+_CODES = {
+    413: ("body-too-large", "The body is above the limit; send it in parts."),
+    431: ("bad-request", "The request's headers are too long."),
+}
+
+
+class Refusal(ErrorTask):  # type: ignore[misc]
+    """What waitress refuses before the app is asked, as a problem document like the app's."""
+
+    def execute(self) -> None:
+        """Answer, and close the connection: what follows of the request is not read."""
+        error = self.request.error
+        usual = ("bad-request" if error.code < 500 else "internal", str(error.body))
+        code, detail = _CODES.get(error.code, usual)
+        problem = {"type": "about:blank", "title": error.reason, "status": error.code}
+        body = json.dumps({**problem, "detail": detail, "code": code}).encode()
+        self.status = f"{error.code} {error.reason}"
+        self.response_headers.append(("Content-Type", "application/problem+json"))
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
 class Channel(HTTPChannel):  # type: ignore[misc]
     """A connection that knows since when, and how much, of its next request has come."""
+
+    error_task_class = Refusal
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -12,9 +12,10 @@ from msgspec import Meta
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.quantity import Kind
-from gramwatt.sci.journal.bounds import MOST, PROFILE_MOST
+from gramwatt.sci.journal.bounds import LEAST_W, MOST, PROFILE_MOST
 from gramwatt.sci.journal.records import (
     LINE_MAX_B,
+    LONGEST_S,
     AnyRecord,
     IntervalRecord,
     check_meaning,
@@ -23,6 +24,7 @@ from gramwatt.sci.journal.records import (
     profile_name,
     to_record,
 )
+from gramwatt.sci.journal.telemetry import NAMES
 from gramwatt.service.usecases.intake.tally import REFUSED_MOST, Tally
 
 BATCH_LINES = 5_000
@@ -34,6 +36,7 @@ _BEGINS = b'{"v":1,"type":"interval",'
 """How `encode` begins the line of an interval; others are read as any line is."""
 _NAMED = 11
 """Fields that every interval has."""
+_TELEMETRY = frozenset(NAMES)
 _Share = Annotated[float, Meta(ge=0, le=MOST["utilisation_mean"])]
 _Memory = Annotated[float, Meta(ge=0, le=MOST["memory_peak_b"])]
 _Power = Annotated[float, Meta(ge=0, le=MOST["power_max_w"])]
@@ -122,8 +125,8 @@ def _interval(line: bytes) -> IntervalRecord | None:
     named = _NAMED + len(more) - more.count(None)
     if profile is not None:
         named += 1 + len(profile)
-        for name in profile:
-            profile_name(name)
+        if not profile.keys() <= _TELEMETRY:
+            tuple(map(profile_name, profile))  # raises for a name that is none
     if line.count(b'":') != named:
         return None
     record = IntervalRecord(
@@ -142,7 +145,9 @@ def _interval(line: bytes) -> IntervalRecord | None:
         power_max_w=more[3],
         profile=profile or {},
     )
-    check_meaning(record)
+    length_s = (end - start).total_seconds()
+    if not (0 < length_s <= LONGEST_S and record.energy_j <= LEAST_W * length_s):
+        check_meaning(record)
     return record
 
 

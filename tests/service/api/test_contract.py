@@ -4,7 +4,7 @@ import os
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis import GenerationMode
@@ -122,6 +122,8 @@ def fuzz(api, operation, mode):
             case.path_parameters.update({name: THERE[name] for name in there})
             if operation.method == "DELETE":
                 case.path_parameters["job_id"] = DELETED
+        # A parameter whose value is an empty list is not sent, and the rest may be right.
+        assume([] not in dict(case.query or {}).values())
         case.call_and_validate(checks=CHOSEN, headers=key)
 
     run()

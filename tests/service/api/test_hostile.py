@@ -6,6 +6,7 @@ import http.client
 import io
 import json
 import re
+import socket
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -97,8 +98,12 @@ class Server:
             connection.close()
 
     def peak_b(self):
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+        """The sum of the highest memory of the server and of the processes that render for it."""
+        pid = self.process.pid
+        threads = Path(f"/proc/{pid}/task").iterdir()
+        children = {child for one in threads for child in (one / "children").read_text().split()}
+        statuses = [Path(f"/proc/{one}/status").read_text() for one in (pid, *children)]
+        return sum(int(re.search(r"VmHWM:\s+(\d+) kB", text)[1]) * 1024 for text in statuses)
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +193,46 @@ def test_headers(server):
         check(server.ask("GET", "/v1/jobs/job-1/report", **headers), str(headers)[:60])
 
 
+@pytest.mark.parametrize(
+    ("head", "status", "code"),
+    [
+        (
+            "POST /v1/jobs/job-1/records HTTP/1.1\r\nContent-Length: 99999999999",
+            413,
+            "body-too-large",
+        ),
+        ("POST /v1/jobs/job-1/records HTTP/1.1\r\nContent-Length: many", 400, "bad-request"),
+        ("GET /v1/jobs HTTP/1.1\r\nX-Long: " + "x" * MIB, 431, "bad-request"),
+        ("GET /v1/jobs HTTP/1.1\r\nTransfer-Encoding: br", 501, "internal"),
+        ("GET /v1/jobs HTTP/1.1\r\nno header", 400, "bad-request"),
+    ],
+    ids=["endless", "not-a-number", "long-header", "unknown-encoding", "no-header"],
+)
+def test_what_is_refused_before_the_app_is_a_problem_too(server, head, status, code):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(f"{head}\r\nHost: localhost\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        document = json.loads(answer.read())
+    assert (answer.status, document["status"], document["code"]) == (status, status, code)
+    assert answer.headers["Content-Type"] == PROBLEM
+
+
+def test_a_line_that_names_a_field_twice_is_refused_however_it_is_written(server):
+    good = {
+        "v": 1, "type": "interval", "job_id": "job-1", "node": "n1", "writer": "hostile", "seq": 1,
+        "device_id": "GPU-0", "start": "2026-05-10T08:00:00Z", "end": "2026-05-10T08:01:00Z",
+        "energy_j": 1.0, "kind": "measured",
+    }  # fmt: skip
+    line = json.dumps(good, separators=(",", ":"))[:-1]
+    again = (',"energy_j":2}', ', "energy_j" : 2}', ',"energy_j"\t:2}', ',"energy\\u005fj":2}')
+    sent = "\n".join(line + end for end in again).encode()
+    status, _, answer = server.ask("POST", "/v1/jobs/job-1/records", sent, NDJSON)
+    found = json.loads(answer)
+    assert (status, found["accepted"]) == (200, 0)
+    assert [row["code"] for row in found["rejected"]] == ["repeated-field"] * len(again)
+
+
 def test_names_are_text_wherever_they_are_shown(server):
     for name in ("<script>alert(1)</script>", '=HYPERLINK("http://x";"y")', "@SUM(1)"):
         sent = json.dumps({"name": name, "project": name, "tags": {"team": name}}).encode()
@@ -205,4 +250,7 @@ def test_names_are_text_wherever_they_are_shown(server):
 def test_the_server_is_well_and_small_after_all_that(server):
     status, _, answer = server.ask("GET", "/v1/jobs/job-1")
     assert (status, json.loads(answer)["energy_kwh"]["value"]) == (200, pytest.approx(0.03))
+    for address in ("/v1/jobs/job-1/report", "/v1/reports/monthly/2026-05"):
+        for form in ("html", "pdf"):
+            assert server.ask("GET", f"{address}.{form}")[0] == 200
     assert server.peak_b() <= MEMORY_MOST_B, f"{server.peak_b() / 1e6:.0f} MB"
