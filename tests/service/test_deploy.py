@@ -1,10 +1,13 @@
 """The files in deploy/, and the metrics that they and their readers depend on."""
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -22,6 +25,7 @@ from gramwatt.service.usecases.month import sum_present_month
 from tests.journals import body, journal, lines
 from tests.packages import ROOT
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send
+from tests.simulation.test_real_kills import Sender, check
 
 DEPLOY = ROOT / "deploy"
 SAMPLE = re.compile(r"^(\w+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
@@ -71,6 +75,28 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
             assert ("gramwatt_jobs", (("state", "completed"),)) not in found
         # A worker leaves a database that was away alone for 2 s.
         eventually(lambda: metrics_of(address)["gramwatt_database_up", ()] == 1, 30)
+        assert process.end() == 0
+
+
+def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgres, tmp_path):
+    settings = {"GRAMWATT_DATABASE_URL": new_postgres(), "GRAMWATT_BIND": "127.0.0.1:0"}
+    command = ("gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py"))
+    jobs = [f"job-{number}" for number in range(3)]
+    with running(tmp_path, *command, **settings) as process, ThreadPoolExecutor(3) as threads:
+        address = process.says(r"Listening at: (\S+) ")[1]
+        eventually(lambda: process.text.count("Booting worker") == 2, 60)
+        KEYS[address] = {"Authorization": f"Bearer {server_key.ensure(tmp_path / 'home')}"}
+        sender = Sender(address)
+        work = [threads.submit(sender.send_all, job_id) for job_id in jobs]
+        eventually(lambda: len(get(f"{address}/v1/jobs")["jobs"]) == len(jobs), 60)
+        worker = re.search(r"Booting worker with pid: (\d+)", process.text)[1]
+        os.kill(int(worker), signal.SIGKILL)
+        assert not all(one.done() for one in work)
+        for one in work:
+            one.result(100)
+        eventually(lambda: process.text.count("Booting worker") == 3, 30)
+        for job_id in jobs:
+            check(address, job_id)
         assert process.end() == 0
 
 
