@@ -122,8 +122,8 @@ def _accounts(document: MonthDoc) -> Iterable[Row]:
             yield "chargeback", name, term, charge[term]
     for project in document["by_project"]:
         yield "project_total", project["project"], "jobs", float(project["jobs"])
-        for figure in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-            yield "project_total", project["project"], figure, project[figure]
+        for column in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+            yield "project_total", project["project"], column, project[column]
     for work in document["work"]:
         name = f"{work['hardware']}/{work['work']}"
         yield "work", name, "jobs", float(work["jobs"])

@@ -153,11 +153,11 @@ def test_sums_that_another_order_rounds_otherwise_are_equal(world: Path) -> None
     service = open_store(world / "home")
     for number in range(16):
         start = START + timedelta(days=250, minutes=-10 * number)
-        about = {"start": start, "project": "late", "power_w": 100.1 + 33.7 * number}
-        ingest(service, f"late-{number}", lines(journal(f"late-{number}", **about)))
+        about = {"start": start, "project": "order", "power_w": 100.1 + 33.7 * number}
+        ingest(service, f"order-{number}", lines(journal(f"order-{number}", **about)))
     service.store.close()
-    assert gramwatt("export", "pack", "2027-01", "--project", "late", "-o", "late.zip")[0] == 0
-    content = light((world / "late.zip").read_bytes())
+    assert gramwatt("export", "pack", "2027-01", "--project", "order", "-o", "order.zip")[0] == 0
+    content = light((world / "order.zip").read_bytes())
     assert verify(content).wrong == []
 
     def change(document: Any) -> None:
