@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from typing import cast
+from typing import Literal, cast
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.base.document import JobHead, MonthDoc, MonthTotals, QualityDoc
@@ -16,6 +16,13 @@ from gramwatt.sci.base.month_rows import AdviceRow, FollowedRow
 from gramwatt.sci.base.quantity import QuantityDoc
 
 HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")
+SUMS: tuple[Literal["energy_kwh", "operational_g", "embodied_g", "total_g"], ...] = (
+    "energy_kwh",
+    "operational_g",
+    "embodied_g",
+    "total_g",
+)
+"""The sums of a row of the accounts."""
 Row = tuple[str, str, str, QuantityDoc | float | None]
 
 
@@ -118,12 +125,12 @@ def _accounts(document: MonthDoc) -> Iterable[Row]:
     for charge in document["chargeback"]:
         name = f"{charge['project']}/{charge['owner'] or ''}"
         yield "chargeback", name, "jobs", float(charge["jobs"])
-        for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
+        for term in SUMS:
             yield "chargeback", name, term, charge[term]
     for project in document["by_project"]:
         yield "project_total", project["project"], "jobs", float(project["jobs"])
-        for column in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-            yield "project_total", project["project"], column, project[column]
+        for term in SUMS:
+            yield "project_total", project["project"], term, project[term]
     for work in document["work"]:
         name = f"{work['hardware']}/{work['work']}"
         yield "work", name, "jobs", float(work["jobs"])
