@@ -20,7 +20,7 @@ SVG = "image/svg+xml"
 class BadgePath(Strict):
     """The project of a badge."""
 
-    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00/][^\x00]*$")
 
 
 class BadgeQuery(Strict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
@@ -75,9 +74,8 @@ def document(groups: Iterable[Routes]) -> dict[str, Any]:
     refs, schemas = _schemas(operation for _, operation in pairs)
     paths: dict[str, dict[str, Any]] = {}
     for tag, operation in pairs:
-        path = re.sub(r"<(?:path:)?([a-z_]+)>", r"{\1}", operation.rule)
         described = _operation(operation, tag, refs)
-        paths.setdefault(path, {})[operation.method.lower()] = described
+        paths.setdefault(operation.address, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
         "info": {

@@ -7,6 +7,7 @@ model; what its models do not know is refused. It returns a TypedDict, or a `Res
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_origin, get_type_hints
@@ -52,6 +53,11 @@ class Operation:
     status: int = 200
     headers: tuple[str, ...] = ()
     hints: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The rule as OpenAPI writes it, with names in braces."""
+        return re.sub(r"<(?:path:)?([a-z_]+)>", r"{\1}", self.rule)
 
     @property
     def path(self) -> type[BaseModel]:
@@ -163,7 +169,12 @@ class Routes:
         """Put the operations on the app."""
         for operation in self.operations:
             name = f"{self.tag}.{operation.view.__name__}"
-            app.add_url_rule(operation.rule, name, operation.respond, methods=[operation.method])
+            # A name with two slashes is another one: it is not led to that with one.
+            merge = "<path:" not in operation.rule
+            methods = [operation.method]
+            app.add_url_rule(
+                operation.rule, name, operation.respond, methods=methods, merge_slashes=merge
+            )
             declare(app, name, operation.access)
 
 

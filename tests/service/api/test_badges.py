@@ -73,9 +73,9 @@ def test_without_a_key_only_public_projects_answer_and_only_with_the_badge(visio
 
 
 def test_any_name_can_be_public_and_stands_encoded_in_setting_and_address(light):
-    name = "LLM, the/best 100%"
+    name = "LLM, the//best 100%"
     ingest(light, "job-1", lines(journal(project=name, pue=1.2)))
-    written = "LLM%2C%20the%2Fbest%20100%25"
+    written = "LLM%2C%20the%2F%2Fbest%20100%25"
     settings = from_environment({"GRAMWATT_PUBLIC_BADGES": f"vision, {written}"})
     assert settings.public_badges == {"vision", name}
     config = replace(light.config, public_badges=settings.public_badges)

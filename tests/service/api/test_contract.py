@@ -112,7 +112,7 @@ def test_what_the_schema_does_not_allow_is_refused(api, operation):
 
 def fuzz(api, operation, mode):
     schema, key = api
-    described = schema[operation.rule.replace("<", "{").replace(">", "}")][operation.method]
+    described = schema[operation.address][operation.method]
 
     @FEW
     @given(case=described.as_strategy(mode), known=st.booleans())

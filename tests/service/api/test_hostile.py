@@ -117,7 +117,7 @@ def server(tmp_path_factory):
 
 
 def address(operation, part="job-1"):
-    return re.sub(r"<[a-z_]+>", lambda _: part, operation.rule)
+    return re.sub(r"{[a-z_]+}", lambda _: part, operation.address)
 
 
 def check(found, said):
