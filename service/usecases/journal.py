@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -261,29 +262,34 @@ def _counts(session: Session, job: Job) -> Iterator[CountRecord]:
 
 
 def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
-    columns = sa.inspect(Interval).columns
+    of = Interval
     rows = session.execute(
-        sa.select(Device.node, Device.device_id, *columns)
+        sa.select(
+            *(Device.node, Device.device_id, of.writer, of.seq, of.start_us, of.end_us),
+            *(of.energy_j, of.kind, of.utilisation_mean, of.utilisation_max),
+            *(of.memory_peak_b, of.power_max_w, of.profile),
+        )
         .join(Device, Device.id == Interval.device)
         .where(Device.job == job.id)
         .order_by(Interval.device, Interval.start_us)
     )
-    for row in rows:
+    for node, device_id, writer, seq, start_us, end_us, *read, profile in rows:
+        energy_j, kind, utilisation_mean, utilisation_max, memory_peak_b, power_max_w = read
         yield IntervalRecord(
             job_id=job.job_id,
-            node=row.node,
-            writer=row.writer,
-            seq=row.seq,
-            device_id=row.device_id,
-            start=from_us(row.start_us),
-            end=from_us(row.end_us),
-            energy_j=row.energy_j,
-            kind=row.kind,
-            utilisation_mean=row.utilisation_mean,
-            utilisation_max=row.utilisation_max,
-            memory_peak_b=row.memory_peak_b,
-            power_max_w=row.power_max_w,
-            profile=json.loads(row.profile) if row.profile else {},
+            node=node,
+            writer=writer,
+            seq=seq,
+            device_id=device_id,
+            start=from_us(start_us),
+            end=from_us(end_us),
+            energy_j=energy_j,
+            kind=kind,
+            utilisation_mean=utilisation_mean,
+            utilisation_max=utilisation_max,
+            memory_peak_b=memory_peak_b,
+            power_max_w=power_max_w,
+            profile=msgspec.json.decode(profile) if profile else {},
         )
 
 
