@@ -46,7 +46,7 @@ class StoredIntensity:
         a gap has another signal or basis.
         """
         days = self._days(zone, start, end)
-        edges, values, spans = _steps(days, start, end)
+        edges, values, spans = _steps(days, start, end) if days else ([], [], [])
         if all(number < 0 for _, _, number in spans):
             return IntensityTrack.of(self._annual.points(zone, start, end))
         runs, known = [], _Known()
@@ -62,7 +62,7 @@ class StoredIntensity:
     def stored(self, zone: str, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
         """Those of the points that are stored: gaps stay gaps. Raises LookupFailed."""
         days = self._days(zone, start, end)
-        edges, values, spans = _steps(days, start, end)
+        edges, values, spans = _steps(days, start, end) if days else ([], [], [])
         known = _Known()
         for first, last, number in spans:
             if number < 0:

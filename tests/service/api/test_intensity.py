@@ -283,6 +283,16 @@ def test_a_month_is_restated_when_its_jobs_are_scored_with_better_values(
     assert client.get("/v1/reports/monthly/2026-05?revision=1").json == before
 
 
+def test_a_job_without_a_reading_has_the_zones_intensity_and_no_energy(client, light, tmp_path):
+    """It begins on the hour and was last heard of then: a span of no length."""
+    imported(light, write(tmp_path / "fr.csv", [50, 60]), "FR")
+    meter = Writer("w", "n1", t0=T0)
+    post(client, [meter.job(units=("image",), zone="FR"), meter.device(), meter.end(0)])
+    document = report(client)
+    assert (document["energy_kwh"], document["operational_g"]) == (None, None)
+    assert document["zone"] == "FR"
+
+
 def test_importing_again_changes_nothing(light, tmp_path):
     path = write(tmp_path / "de.csv", list(range(100, 148)))
     first = imported(light, path, "de")
