@@ -2,7 +2,8 @@
 
 The only part of `sci` that needs numpy; commands without the service do without it. Imports
 `score`, `grid` and `base`. `forecast.Forecaster` predicts the hours of a zone from its history,
-`windows` finds the best hours in a forecast, `replay.replay` says what plans of the past would
-have saved, `plan.make_plan` answers a request, `shifting` makes a suggestion of it, and
-`hindsight` says what other hours would have saved.
+`issued` judges forecasts by what came, `outlook` joins a provider's with ours, `windows` finds the
+best hours in a forecast, `replay.replay` says what plans of the past would have saved,
+`plan.make_plan` answers a request, `shifting` makes a suggestion of it, and `hindsight` says what
+other hours would have saved.
 """

@@ -235,6 +235,27 @@ def test_zones_of_the_setting_are_kept_up_to_date_without_a_job(light, clock, lo
     assert refresh(live) == 1
 
 
+def test_a_forecast_that_was_asked_for_makes_the_plan(light, clock, local):
+    """From 10:00 on: 300 for five hours, 100 at 15:00 and 16:00, then 300."""
+    live = with_chain(light, local, "electricity-maps", zones=("DE",))
+    clock.now = T0
+    past = shaped("electricity-maps", [280.0, 290.0], start=T0 - 2 * HOUR)
+    coming = [300.0] * 5 + [100.0] * 2 + [300.0] * 20
+    ahead = shaped("electricity-maps", coming, field="forecast")
+    local.answer = lambda path, query, headers: (
+        (200, {}, ahead if path.endswith("forecast") else past)
+    )
+    refresh(live)
+    client = create_app(service=live).test_client()
+    plan = client.post("/v1/plans", json={"hours": 2, "zone": "DE"}).json
+    assert plan["plan"] == [
+        {"zone": "DE", "start": "2026-01-05T15:00:00Z", "end": "2026-01-05T17:00:00Z"}
+    ]
+    assert plan["intensity_g_per_kwh"]["value"] == pytest.approx(100.0)
+    source = "forecast of electricity-maps for DE, issued 2026-01-05T09:02Z"
+    assert plan["intensity_g_per_kwh"]["source"] == source
+
+
 def test_an_unknown_zone_of_the_setting_stops_nothing(light, clock, local, caplog):
     live = with_chain(light, local, "electricity-maps", zones=("XX", "DE"))
     clock.now = T0 + timedelta(minutes=10)
