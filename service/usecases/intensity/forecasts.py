@@ -30,7 +30,7 @@ RECORD = timedelta(weeks=WEEKS)
 WHOLE = timedelta(days=7)
 """Forecasts are kept whole so long; then one of every six hours, and after `RECORD` one a day."""
 HOUR_S = 3600
-THINNED_MOST = 2_000
+THINNED_MOST = 300
 """Days that one run joins, so that it does not hold up other writers."""
 _BLOCK_US = 6 * 3_600_000_000
 
@@ -159,9 +159,9 @@ def issue_forecasts(service: Service) -> int:
     At most one an hour is stored of each zone; old forecasts of all providers are thinned out.
     """
     now, made = service.now(), 0
+    newest_us = _newest_of_ours(service)
     for zone in _current_zones(service, now):
-        issued = issued_days(service, [zone], *SCORED, now)[zone].get(OWN)
-        if issued and hour_of(from_us(issued[-1].known_us)) >= hour_of(now):
+        if zone in newest_us and hour_of(from_us(newest_us[zone])) >= hour_of(now):
             continue
         data = ZoneData(service.catalog.zone(zone), hours_of(service, zone, now))
         found = outlook(data, now, now + timedelta(hours=1), 1.0)
@@ -174,6 +174,18 @@ def issue_forecasts(service: Service) -> int:
         made += 1
     thin(service, now)
     return made
+
+
+def _newest_of_ours(service: Service) -> dict[str, int]:
+    """When our newest forecast of each zone was issued [us]."""
+    wanted = (
+        sa.select(IntensitySeries.zone, sa.func.max(IntensityDay.issued_us))
+        .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
+        .where(IntensitySeries.provider == OWN, IntensityDay.issued_us.is_not(None))
+        .group_by(IntensitySeries.zone)
+    )
+    with service.store.read() as session:
+        return {zone: issued_us for zone, issued_us in session.execute(wanted)}
 
 
 def _current_zones(service: Service, now: datetime) -> list[str]:
@@ -224,7 +236,7 @@ def thin(service: Service, now: datetime) -> int:
                 session.delete(row)
             deleted += len(rows) - 1
             rows[0].points = joined.tobytes()
-            rows[0].issued_us = rows[-1].issued_us
+            rows[0].issued_us = rows[-1].issued_us or rows[-1].fetched_us
     return deleted
 
 
