@@ -1,10 +1,14 @@
 """Budgets, and what became of suggestions, beside a month's own sums."""
 
+import json
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
+from gramwatt.sci.base.document import MonthDoc
+from gramwatt.service.store.models import MonthSum
 from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.month import month_report
@@ -55,6 +59,20 @@ def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
     charged = [row["total_g"] for row in whole["chargeback"] if row["project"] == "vision"]
     each = charged[0]["high"] / charged[0]["value"]
     assert total_g["high"] / total_g["value"] == pytest.approx(each, rel=0.02)
+
+
+def test_sums_that_a_build_with_fewer_fields_kept_are_made_again(light, monkeypatch):
+    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    with monkeypatch.context() as before:
+        before.delitem(MonthDoc.__annotations__, "by_project")
+        month_report(light, "2026-05")
+    with light.store.write() as session:
+        for row in session.scalars(sa.select(MonthSum)):
+            fields = json.loads(row.doc)
+            del fields["by_project"]
+            row.doc = json.dumps(fields)
+    set_budget(light, NewBudget(project="vision", limit_kg=1e6), by="u")
+    assert status_of(light)[0] == "within"
 
 
 def test_what_is_not_known_is_not_within_a_budget(light):
