@@ -131,6 +131,8 @@ def _steps(
     series and quality, with the number of a day of theirs. That of a gap is negative, and it is one
     point.
     """
+    if not days:  # a job that nobody read has no time either
+        return [start, end], [], []
     origin = start - (start - datetime.min.replace(tzinfo=UTC)) % FINEST
     count = -((origin - end) // FINEST)
     taken, step = np.full(count, -1), np.zeros(count, int)
