@@ -134,7 +134,7 @@ def _steps(
     if not days:  # a job that nobody read has no time either
         return [start, end], [], []
     origin = start - (start - datetime.min.replace(tzinfo=UTC)) % FINEST
-    count = -((origin - end) // FINEST)
+    count = max(-((origin - end) // FINEST), 1)  # a job may end in the moment when it begins
     taken, step = np.full(count, -1), np.zeros(count, int)
     values = np.full(count, np.nan)
     for number, day in enumerate(days):
