@@ -33,7 +33,13 @@ class BadgeQuery(Strict):
     )
 
 
-@routes.get("/v1/badges/<path:project>.svg", "not-ready", access=Access.READ, media={SVG: None})
+@routes.get(
+    "/v1/badges/<path:project>.svg",
+    "not-found",
+    "not-ready",
+    access=Access.READ,
+    media={SVG: None},
+)
 def badge(path: BadgePath, query: BadgeQuery) -> Response:
     """A project's carbon per unit, or its month's total, as a picture.
 
