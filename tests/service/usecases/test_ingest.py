@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from gramwatt.sci.journal.records import IntervalRecord, decode, encode
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.models import Interval
 from gramwatt.service.usecases.ingest import ingest
 from gramwatt.service.usecases.intake.sequences import MOST_SPANS, Arrived
 from gramwatt.service.usecases.jobs import job_document
@@ -254,3 +256,15 @@ def test_a_job_that_fell_silent_and_speaks_again_is_not_lost(service, clock):
     assert (final["state"], final["revision"]) == ("completed", 2)
     assert "job-lost" not in [notice["code"] for notice in final["notices"]]
     assert timedelta(seconds=final["duration_s"]) == 3 * MINUTE
+
+
+@pytest.mark.parametrize("minutes", [31, 32, 33, 64, 100])
+def test_every_interval_of_an_upload_is_stored_however_many_go_into_a_statement(service, minutes):
+    sent = journal(minutes=minutes)
+    ingest(service, "job-1", reversed(lines(sent)))
+    written = [record for record in sent if isinstance(record, IntervalRecord)]
+    with service.store.read() as session:
+        stored = session.scalars(sa.select(Interval).order_by(Interval.start_us)).all()
+    assert len(written) == minutes
+    assert [row.energy_j for row in stored] == [record.energy_j for record in written]
+    assert [row.seq for row in stored] == [record.seq for record in written]
