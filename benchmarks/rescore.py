@@ -28,7 +28,7 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
 
 FOR_EVER_S = 1e9

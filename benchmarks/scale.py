@@ -46,7 +46,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store import models
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 
 FIRST = datetime(2025, 6, 1, tzinfo=UTC)
 MONTH = "2026-06"

@@ -39,7 +39,7 @@ from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.access import oidc
-from gramwatt.service.usecases.rendering import render_in_child
+from gramwatt.service.usecases.rendering.reports import render_in_child
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,

@@ -29,8 +29,8 @@ from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.access import keys
 from gramwatt.service.usecases.access.sessions import new_link
-from gramwatt.service.usecases.local_spool import take_in
-from gramwatt.service.usecases.rendering import end_child, render_in_child
+from gramwatt.service.usecases.intake.local_spool import take_in
+from gramwatt.service.usecases.rendering.reports import end_child, render_in_child
 
 THREADS = 8
 

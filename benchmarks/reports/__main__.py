@@ -33,8 +33,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.store import models
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.jobs import job_document
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.jobs.documents import job_document
+from gramwatt.service.usecases.months.report import month_report
 
 MONTH_S, MONTH_MB, JOB_S, PAGE_MS = 20.0, 500.0, 1.0, 10.0
 TIMES = 20

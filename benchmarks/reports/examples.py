@@ -20,10 +20,10 @@ from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import job_document
-from gramwatt.service.usecases.month import month_report
-from gramwatt.service.usecases.rendering import MONTH_FORMATS, render_job, render_month
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import job_document
+from gramwatt.service.usecases.months.report import month_report
+from gramwatt.service.usecases.rendering.reports import MONTH_FORMATS, render_job, render_month
 
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
 MONTH = "2026-05"

@@ -21,7 +21,7 @@ from gramwatt.service.usecases.budgets.budgets import (
     standing,
 )
 from gramwatt.service.usecases.budgets.outbox import OutboxAnswer, outbox_page
-from gramwatt.service.usecases.month import MONTH
+from gramwatt.service.usecases.months.report import MONTH
 
 routes = Routes("budgets")
 

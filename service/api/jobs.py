@@ -42,8 +42,13 @@ from gramwatt.service.usecases.answers import (
 from gramwatt.service.usecases.changes.corrections import TAG_KEY_MOST, correct_job
 from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.changes.opening import open_job
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import JobSummary, job_summary, rescore, wait_until_ended
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import (
+    JobSummary,
+    job_summary,
+    rescore,
+    wait_until_ended,
+)
 from gramwatt.service.usecases.lists import (
     intervals_page,
     jobs_page,

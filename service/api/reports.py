@@ -22,17 +22,17 @@ from gramwatt.service.api.support import (
     service,
 )
 from gramwatt.service.store.documents import read_month
-from gramwatt.service.usecases import rendering
-from gramwatt.service.usecases.jobs import document_version, job_document
-from gramwatt.service.usecases.month import month_text
-from gramwatt.service.usecases.rendering import (
+from gramwatt.service.usecases.advice.suggest import advice_beside
+from gramwatt.service.usecases.jobs.documents import document_version, job_document
+from gramwatt.service.usecases.months.report import month_text
+from gramwatt.service.usecases.rendering import reports as rendering
+from gramwatt.service.usecases.rendering.reports import (
     JOB_FORMATS,
     MONTH_FORMATS,
     JobFormat,
     MonthFormat,
     Page,
 )
-from gramwatt.service.usecases.suggest import advice_beside
 
 routes = Routes("reports")
 

@@ -13,7 +13,7 @@ from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import ABSENT, JobPath, service
-from gramwatt.service.usecases.suggest import answer, answer_for_job, calibration_rows
+from gramwatt.service.usecases.advice.suggest import answer, answer_for_job, calibration_rows
 
 routes = Routes("suggestions")
 

@@ -15,7 +15,7 @@ from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.api.routing import Strict
 from gramwatt.service.container import Caller, Service
 from gramwatt.service.usecases.lists.filters import MOMENT, parse_moment
-from gramwatt.service.usecases.month import MONTH
+from gramwatt.service.usecases.months.report import MONTH
 
 ABSENT = "unknown-job", "deleted-job"
 """Problems of a job that is not there."""

@@ -109,7 +109,7 @@ def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
 @contextmanager
 def current_service() -> Iterator[Service]:
     """The service with up-to-date tables, and this machine's journals as far as they go."""
-    from gramwatt.service.usecases.local_spool import take_in
+    from gramwatt.service.usecases.intake.local_spool import take_in
 
     with upgraded_service() as service:
         take_in(service, fresh=True)
@@ -120,7 +120,7 @@ def require_month(text: str | None) -> None:
     """Exit with 2 for a text that is no month."""
     import re
 
-    from gramwatt.service.usecases.month import MONTH
+    from gramwatt.service.usecases.months.report import MONTH
 
     if text is not None and not re.fullmatch(MONTH, text):
         stop(2, f"{text!r} is not a month; write YYYY-MM, such as 2026-05")
@@ -128,7 +128,7 @@ def require_month(text: str | None) -> None:
 
 def job_document(service: Service, text: str) -> JobDoc:
     """The newest document of the job that a text means; exits with 1 for none or no score."""
-    from gramwatt.service.usecases import jobs
+    from gramwatt.service.usecases.jobs import documents as jobs
 
     with job_errors(text):
         return jobs.job_document(service, job_id(service, text)).document

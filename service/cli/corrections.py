@@ -83,7 +83,7 @@ def rm(
     gramwatt job ID --set excluded=true --set reason="broken meter"
     """
     from gramwatt.service.usecases.changes.deletion import delete_job
-    from gramwatt.service.usecases.jobs import job_head
+    from gramwatt.service.usecases.jobs.documents import job_head
 
     with current_service() as service, job_errors(name):
         whole = job_id(service, name)

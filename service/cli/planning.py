@@ -70,7 +70,7 @@ def plan(
     from gramwatt.collectors.cli.timing.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.request import parse_plan_request
-    from gramwatt.service.usecases.plan import plan as planned
+    from gramwatt.service.usecases.advice.plan import plan as planned
 
     flags = {
         "hours": hours, "zone": zone, "zones": zones or None, "earliest": moment(earliest, now),

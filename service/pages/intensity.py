@@ -22,7 +22,7 @@ from gramwatt.service.pages.jobs import framed
 from gramwatt.service.usecases.intensity.accuracy import compare_forecasts
 from gramwatt.service.usecases.intensity.answers import LONGEST, intensity_over
 from gramwatt.service.usecases.intensity.plans import plan
-from gramwatt.service.usecases.rendering import render_intensity
+from gramwatt.service.usecases.rendering.reports import render_intensity
 
 BEFORE, AHEAD = timedelta(days=3), timedelta(days=4)
 

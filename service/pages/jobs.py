@@ -24,7 +24,7 @@ from gramwatt.service.api.routing import Strict, from_strings
 from gramwatt.service.api.support import JobPath, service
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
 from gramwatt.service.usecases.answers import JOB_STATES
-from gramwatt.service.usecases.jobs import job_document, job_summary
+from gramwatt.service.usecases.jobs.documents import job_document, job_summary
 from gramwatt.service.usecases.lists import list_jobs, project_names
 
 REPORT_POLICY = (

@@ -17,7 +17,7 @@ from gramwatt.service.api.support import Page, ProjectQuery, caller, service
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
 from gramwatt.service.usecases.lists import list_jobs, projects_page
 from gramwatt.service.usecases.lists.projects import project_names
-from gramwatt.service.usecases.month import MONTH
+from gramwatt.service.usecases.months.report import MONTH
 from gramwatt.service.usecases.overview.glance import Bar, look, project_bars
 
 OUTCOMES = {

@@ -13,7 +13,7 @@ from gramwatt.service.api.support import MonthPath, ProjectQuery, caller, servic
 from gramwatt.service.pages.frame import add, page, query
 from gramwatt.service.pages.jobs import framed
 from gramwatt.service.usecases.lists import project_names
-from gramwatt.service.usecases.month import months_with_data
+from gramwatt.service.usecases.months.report import months_with_data
 from gramwatt.service.usecases.overview.archive import kept_reports
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import failure_text
-from gramwatt.service.usecases.score_job import score_when_closed
+from gramwatt.service.usecases.jobs.scoring import score_when_closed
 
 WAITING_MOST = 10_000
 """Jobs that wait; more are left to the periodic task."""

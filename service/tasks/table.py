@@ -13,10 +13,10 @@ from gramwatt.service.container import Service
 from gramwatt.service.usecases.budgets.alerts import check_budgets
 from gramwatt.service.usecases.budgets.outbox import deliver
 from gramwatt.service.usecases.delivery.reports import announce
+from gramwatt.service.usecases.intake.local_spool import take_in
 from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
-from gramwatt.service.usecases.local_spool import take_in
-from gramwatt.service.usecases.month import make_missing_reports, sum_present_month
+from gramwatt.service.usecases.months.report import make_missing_reports, sum_present_month
 from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.backups import back_up
 from gramwatt.service.usecases.operation.factors import rescore_on_new_factors

@@ -13,9 +13,9 @@ from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.store import models
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import rescore
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import rescore
+from gramwatt.service.usecases.months.report import month_report
 
 START = datetime(2026, 6, 30, 23, tzinfo=UTC)
 """Hours of the job lie in two months."""

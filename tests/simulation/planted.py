@@ -18,8 +18,9 @@ from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.service.rollups import keeping
 from gramwatt.service.store import database
-from gramwatt.service.usecases import ingest, journal, score_job
-from gramwatt.service.usecases.intake import sequences
+from gramwatt.service.usecases.intake import ingest, sequences
+from gramwatt.service.usecases.jobs import journal
+from gramwatt.service.usecases.jobs import scoring as score_job
 from gramwatt.service.usecases.operation import backfill, upkeep
 
 Patch = Callable[[], AbstractContextManager[Any]]

@@ -36,8 +36,8 @@ from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS
-from gramwatt.service.usecases import ingest as ingest_module
 from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.intake import ingest as ingest_module
 from gramwatt.service.usecases.intensity.csv_import import import_csv
 from gramwatt.service.usecases.months import summed
 from gramwatt.service.usecases.operation.factors import rescore_on_new_factors

@@ -27,7 +27,7 @@ from gramwatt.service.usecases.budgets import forecast
 from gramwatt.service.usecases.budgets.addresses import AddressError, parse_webhook, shown
 from gramwatt.service.usecases.errors import CorrectionError, UnknownBudgetError
 from gramwatt.service.usecases.lists import cut, decode_cursor
-from gramwatt.service.usecases.month import month_sums
+from gramwatt.service.usecases.months.report import month_sums
 
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""

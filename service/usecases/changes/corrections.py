@@ -19,7 +19,7 @@ from gramwatt.service.store.models import Correction, Job
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.access.projects import require_own
 from gramwatt.service.usecases.errors import CorrectionError
-from gramwatt.service.usecases.jobs import (
+from gramwatt.service.usecases.jobs.documents import (
     Expected,
     JobSummary,
     find_job,
@@ -27,8 +27,8 @@ from gramwatt.service.usecases.jobs import (
     require_expected,
     require_intervals,
 )
-from gramwatt.service.usecases.journal import corrections_of, declared_head, refresh_head
-from gramwatt.service.usecases.score_job import score_job, score_provisionally
+from gramwatt.service.usecases.jobs.journal import corrections_of, declared_head, refresh_head
+from gramwatt.service.usecases.jobs.scoring import score_job, score_provisionally
 
 REASON = "corrected"
 """Why the revision of a correction was made."""

@@ -13,7 +13,7 @@ from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.answers import DeletedJob
 from gramwatt.service.usecases.compat.client import RUN_PREFIX
-from gramwatt.service.usecases.jobs import Expected, find_job, own_job, require_expected
+from gramwatt.service.usecases.jobs.documents import Expected, find_job, own_job, require_expected
 
 
 def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = None) -> DeletedJob:

@@ -16,8 +16,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.models import Job, Statement, Writer
 from gramwatt.service.usecases.changes.corrections import check_place
 from gramwatt.service.usecases.errors import CorrectionError, OpenedOtherwiseError, UnknownJobError
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import JobSummary, find_job
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import JobSummary, find_job
 
 FIRST = 1
 """The number of the line that opens the job; the sender goes on with the next one."""

@@ -37,7 +37,7 @@ from gramwatt.service.usecases.answers import Rejected
 from gramwatt.service.usecases.compat.client import NODE, PARTS, Machine, Part, place
 from gramwatt.service.usecases.compat.runs import DEFAULT_EXPERIMENT, job_id_of
 from gramwatt.service.usecases.errors import DeletedJobError
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 
 REQUIRED = ("timestamp", "duration", "cpu_energy", "gpu_energy", "ram_energy")
 NUMBERS = (

@@ -33,9 +33,9 @@ from gramwatt.service.usecases.compat.client import (
     exact_length_s,
     place,
 )
-from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.errors import RefusedMessageError, UnknownRunError
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.deleted import require_not_deleted
 
 KEPT = timedelta(days=30)
 """How long a run that sends nothing is remembered."""

@@ -1,6 +1,6 @@
-"""An upload's lines on their way to the store: parsed fast, in batches, and counted.
+"""How records reach the store: uploads, journals of this machine, and meters that still write.
 
-`lines.checked` gives batches of records; `sequences.Arrived` knows which numbers of a writer have
-come; `tally.Tally` counts what became of each line, and makes the answer. Nothing here knows the
-database or HTTP.
+`ingest.ingest` takes an upload, `local_spool` and `open_journals` read folders of this machine.
+`lines.checked` gives batches of records, `sequences.Arrived` knows which numbers of a writer have
+come, `tally.Tally` counts what became of each line and makes the answer. Imports `jobs`, `access`.
 """

@@ -15,7 +15,7 @@ from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.answers import JobsAnswer
 from gramwatt.service.usecases.errors import CursorError
-from gramwatt.service.usecases.jobs import JobSummary
+from gramwatt.service.usecases.jobs.documents import JobSummary
 from gramwatt.service.usecases.lists.cursors import MAYBE_FLOAT, MAYBE_INT, cut, decode_cursor
 from gramwatt.service.usecases.lists.filters import JobFilter
 

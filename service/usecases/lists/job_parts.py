@@ -18,7 +18,7 @@ from gramwatt.service.usecases.answers import (
     RevisionRow,
     RevisionsAnswer,
 )
-from gramwatt.service.usecases.jobs import find_job, require_intervals
+from gramwatt.service.usecases.jobs.documents import find_job, require_intervals
 from gramwatt.service.usecases.lists.cursors import cut, decode_cursor
 
 MOST = 2**31 - 1

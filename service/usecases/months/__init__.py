@@ -1,4 +1,4 @@
-"""What a month's report says beside its own sums: trend, budgets, what became of suggestions.
+"""A month's report: its sums, trend, budgets, what became of suggestions, and kept revisions.
 
-Imports `store` and `sci`; `usecases.month` puts the report together.
+`report.month_report` puts it together. Imports `store`, `sci`, `access` and `advice`.
 """

@@ -15,7 +15,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import read_rows
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.usecases.suggest import calibration_rows, device_rows
+from gramwatt.service.usecases.advice.suggest import calibration_rows, device_rows
 
 
 def summed(

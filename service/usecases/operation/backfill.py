@@ -16,7 +16,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.job_labels import ZONE, label_text
 from gramwatt.service.store.models import IntensityArrival, Job, JobLabel
 from gramwatt.service.usecases.intensity.points import DAY_S
-from gramwatt.service.usecases.score_job import score_job
+from gramwatt.service.usecases.jobs.scoring import score_job
 
 RESCORE_S = 60.0
 """How long one run scores at most [s]; the next goes on."""

@@ -12,7 +12,7 @@ from gramwatt.sci.score.method import ENGINE_VERSION
 from gramwatt.service.container import Service
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.models import Job
-from gramwatt.service.usecases.score_job import score_job
+from gramwatt.service.usecases.jobs.scoring import score_job
 
 RESCORE_S = 240.0
 """How long one run scores at most [s], four fifths of its period; the next goes on."""

@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Job, Provisional, is_pending
-from gramwatt.service.usecases.journal import refresh_head
+from gramwatt.service.usecases.jobs.journal import refresh_head
+from gramwatt.service.usecases.jobs.scoring import score_provisionally, score_when_closed
 from gramwatt.service.usecases.operation.listening import silent_limit_us
-from gramwatt.service.usecases.score_job import score_provisionally, score_when_closed
 
 REFRESH_S = 60.0
 """How long one run of `refresh_running` scores at most [s], a fifth of its period."""

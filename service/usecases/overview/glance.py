@@ -20,7 +20,8 @@ from gramwatt.service.container import THIS_MACHINE, Service
 from gramwatt.service.usecases.access.projects import one_project
 from gramwatt.service.usecases.budgets.budgets import BudgetRow, budget_of, budget_row, limits_kg
 from gramwatt.service.usecases.errors import NoDataError, StillSummingError
-from gramwatt.service.usecases.month import (
+from gramwatt.service.usecases.months.beside import months_before
+from gramwatt.service.usecases.months.report import (
     StoredMonth,
     month_text,
     months_with_data,
@@ -28,7 +29,6 @@ from gramwatt.service.usecases.month import (
     stored_months,
     stored_sums,
 )
-from gramwatt.service.usecases.months.beside import months_before
 
 PARTS_AT_ONCE = 4_000
 """Sums over at most so many parts are made anew while a page waits: a tenth of a second."""

@@ -19,11 +19,11 @@ from gramwatt.service.rollups.part import SUMMED, PartRow
 from gramwatt.service.store.models import Job, JobMonth, is_pending
 from gramwatt.service.usecases.errors import BusyError, StillRunsError, TooManyJobsError
 from gramwatt.service.usecases.intensity.lookup import StoredIntensity
-from gramwatt.service.usecases.jobs import find_job, job_document, rescore
-from gramwatt.service.usecases.journal import corrections_of, journal_of
+from gramwatt.service.usecases.jobs.documents import find_job, job_document, rescore
+from gramwatt.service.usecases.jobs.journal import corrections_of, journal_of
 from gramwatt.service.usecases.lists.job_list import totals_of_model
-from gramwatt.service.usecases.month import MONTH as MONTH_PATTERN
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.months.report import MONTH as MONTH_PATTERN
+from gramwatt.service.usecases.months.report import month_report
 from gramwatt.service.usecases.packs import contents
 from gramwatt.service.usecases.packs.archive import (
     CHECKSUMS,

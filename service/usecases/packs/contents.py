@@ -215,7 +215,7 @@ def _report(
     kind: str, documents: Sequence[JobDoc], whole: Any, form: Literal["pdf", "csv"]
 ) -> bytes:
     """The report of a month, or of a job without suggestions: those depend on other jobs."""
-    from gramwatt.service.usecases.rendering import render_job, render_month
+    from gramwatt.service.usecases.rendering.reports import render_job, render_month
 
     if kind == MONTH:
         return render_month(whole, form)

@@ -22,9 +22,9 @@ from gramwatt.sci.journal.records import AnyRecord, decode
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import find_job
-from gramwatt.service.usecases.journal import records_of
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import find_job
+from gramwatt.service.usecases.jobs.journal import records_of
 from tests.collectors.rig import energy_j
 from tests.collectors.story import RAM_W, Story
 

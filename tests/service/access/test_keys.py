@@ -11,7 +11,7 @@ from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.models import Base
 from gramwatt.service.store.restriction import restricted_tables
 from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"

@@ -9,7 +9,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.access.sessions import new_link
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import body, journal, lines
 
 NO_KEY = {"Authorization": ""}

@@ -7,7 +7,7 @@ import pytest
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 
 NO_KEY = {"Authorization": ""}

@@ -27,7 +27,7 @@ from gramwatt.service.usecases.budgets.addresses import (
     parse_webhook,
 )
 from gramwatt.service.usecases.budgets.forecast import DAYS_LEAST, month_end
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.operation.upkeep import refresh_running
 from tests.journals import Writer, journal, lines
 

@@ -24,7 +24,7 @@ from gramwatt.service.store.codecarbon import CodecarbonEmission, CodecarbonRun
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.compat.client import boards
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import intervals_page
 from gramwatt.service.usecases.operation.upkeep import close_silent
 

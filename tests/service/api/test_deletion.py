@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from gramwatt.service.store import models
 from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.errors import DeletedJobError
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import job_document
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import job_document
+from gramwatt.service.usecases.months.report import month_report
 from tests.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"

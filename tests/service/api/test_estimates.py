@@ -13,7 +13,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.score_job import score_records
+from gramwatt.service.usecases.jobs.scoring import score_records
 from tests.journals import Writer
 
 QUESTION = {"hardware": "nvidia-l4", "hours": 10, "zone": "SE", "pue": 1.2, "host": False}

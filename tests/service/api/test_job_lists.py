@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from gramwatt.service.app import create_app
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import START, journal, lines
 
 A100 = {"gpu": "NVIDIA A100-SXM4-80GB"}

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from gramwatt.service.app import create_app
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import START, Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"

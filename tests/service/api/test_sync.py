@@ -14,8 +14,8 @@ from gramwatt.service.app import create_app
 from gramwatt.service.usecases.access.audit import audit_page
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.changes.deletion import delete_job
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import job_document
 from tests.journals import journal, lines
 
 

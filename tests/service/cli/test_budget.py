@@ -15,7 +15,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.cli.common import open_service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

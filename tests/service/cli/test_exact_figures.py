@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.local_spool import open_store
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.intake.local_spool import open_store
 from tests.journals import START, Writer, lines
 from tests.service.cli.command import gramwatt
 

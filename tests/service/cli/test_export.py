@@ -9,8 +9,8 @@ import sys
 import pytest
 import yaml
 
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.local_spool import open_store
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.intake.local_spool import open_store
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

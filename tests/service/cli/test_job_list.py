@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gramwatt.service.cli.job_list import job_rows
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.local_spool import open_store
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.intake.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 

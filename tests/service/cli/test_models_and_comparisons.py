@@ -6,8 +6,8 @@ import pytest
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.local_spool import open_store
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.intake.local_spool import open_store
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

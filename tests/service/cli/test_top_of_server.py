@@ -12,7 +12,7 @@ from werkzeug.serving import make_server
 from gramwatt.collectors.cli.top import top as command
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import START, journal, lines
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -14,7 +14,7 @@ from aiosmtpd.controller import Controller
 from gramwatt.service.config import AlertSettings, ConfigError, S3Access, from_environment
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.delivery.s3 import authorization
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from gramwatt.service.store.models import MonthSum
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.misquoted import misquoted
-from gramwatt.service.usecases.month import month_report, stored_months
+from gramwatt.service.usecases.months.report import month_report, stored_months
 from gramwatt.service.usecases.operation.settings import effective_settings
 from gramwatt.service.usecases.overview import glance
 from gramwatt.service.usecases.overview.glance import look, project_bars

@@ -10,7 +10,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store import migrate
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.lists import list_jobs
 from gramwatt.service.usecases.lists.filters import SORTS
 from tests.journals import START, journal, lines

@@ -9,18 +9,22 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from gramwatt.service.usecases.advice.suggest import calibration_rows
 from gramwatt.service.usecases.changes.corrections import correct_job
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import encode_cursor, intervals_page, list_jobs, revisions_page
-from gramwatt.service.usecases.month import make_missing_reports, month_report, months_with_data
+from gramwatt.service.usecases.months.report import (
+    make_missing_reports,
+    month_report,
+    months_with_data,
+)
 from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
-from gramwatt.service.usecases.suggest import calibration_rows
 from tests.journals import START, Writer, journal, lines
 from tests.service.providers.local import settings
 

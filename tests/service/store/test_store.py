@@ -15,9 +15,9 @@ from gramwatt.service.store.database import Store, parse_url
 from gramwatt.service.store.filesystem import is_local, mounted_type
 from gramwatt.service.store.migrations import HEAD
 from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import list_jobs
-from gramwatt.service.usecases.month import months_with_data
+from gramwatt.service.usecases.months.report import months_with_data
 from tests.journals import START, journal
 
 MOUNTS = """\

@@ -21,7 +21,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.database import Store, upsert
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 
 

@@ -21,8 +21,8 @@ from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Base, Correction, Interval, Job, Score
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.changes.corrections import correct_job
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.operation.backups import back_up
 from tests.journals import START, body, journal, lines
 from tests.service.cli.command import gramwatt

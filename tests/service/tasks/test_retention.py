@@ -11,7 +11,7 @@ from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Count, Interval, Statement
 from gramwatt.service.tasks.scheduler import Scheduler
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.operation.upkeep import score_pending
 from tests.journals import START, Writer, body, journal, lines
 

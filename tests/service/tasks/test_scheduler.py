@@ -16,9 +16,9 @@ from gramwatt.service.store.models import MonthlyReport, Score
 from gramwatt.service.tasks.leader import leader_of
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import find_job, job_document, rescore
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import find_job, job_document, rescore
+from gramwatt.service.usecases.months.report import month_report
 from tests.journals import START, journal, lines
 
 

@@ -10,9 +10,9 @@ from gramwatt.service.app import create_app
 from gramwatt.service.store.models import Job
 from gramwatt.service.tasks import scoring
 from gramwatt.service.tasks.scoring import ScoringWorker
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.scoring import score_provisionally
 from gramwatt.service.usecases.operation.upkeep import refresh_running, score_pending
-from gramwatt.service.usecases.score_job import score_provisionally
 from tests.journals import START, Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"

@@ -15,11 +15,11 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.sequences import MOST_SPANS, Arrived
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import list_jobs
-from gramwatt.service.usecases.month import month_report
+from gramwatt.service.usecases.months.report import month_report
 from tests.journals import MINUTE, journal, lines
 
 # 3 minutes at 600 W: 3 x 60 s x 600 W = 108 000 J = 0.03 kWh.

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder, remember_server
-from gramwatt.service.usecases.local_spool import document, ingest_home, open_store
+from gramwatt.service.usecases.intake.local_spool import document, ingest_home, open_store
 from tests.journals import journal, lines
 
 ENERGY_KWH = 0.03  # 3 minutes at 600 W
@@ -167,7 +167,7 @@ def test_several_processes_ingest_the_same_spools_once(home):
         spooled(home, f"job-{number}")
     code = (
         "import sys; from pathlib import Path; "
-        "from gramwatt.service.usecases.local_spool import ingest_home; "
+        "from gramwatt.service.usecases.intake.local_spool import ingest_home; "
         "ingest_home(Path(sys.argv[1]))"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(home)]

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.month import month_report, months_with_data
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.months.report import month_report, months_with_data
 from tests.journals import Writer, body, lines
 
 NDJSON = "application/x-ndjson"
@@ -239,7 +239,7 @@ def test_a_job_that_cannot_be_scored_is_named(client, light):
     writer = Writer(job="headless", t0=EDGE)
     post(client, "headless", [writer.interval(0, H, 720_000), writer.end(H)])
     with light.store.write() as session:  # what the server does after silence
-        from gramwatt.service.usecases.jobs import find_job
+        from gramwatt.service.usecases.jobs.documents import find_job
 
         find_job(session, "headless").state = "lost"
     found = month(client, "2026-05")

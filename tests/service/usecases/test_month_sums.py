@@ -11,13 +11,13 @@ from gramwatt.sci.base.document import MonthDoc
 from gramwatt.service.rollups.filling import fill_parts
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion, Score
+from gramwatt.service.usecases.advice.suggest import calibration_rows, device_rows
 from gramwatt.service.usecases.changes.corrections import correct_job
 from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.errors import StillSummingError
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import rescore
-from gramwatt.service.usecases.month import month_report
-from gramwatt.service.usecases.suggest import calibration_rows, device_rows
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import rescore
+from gramwatt.service.usecases.months.report import month_report
 from tests.journals import T0, Writer, journal, lines
 from tests.months import alike, month_document
 
@@ -159,7 +159,7 @@ def test_sums_are_made_anew_only_when_a_part_changed(service, monkeypatch):
     first = month_report(service, "2026-05")
     made = []
     monkeypatch.setattr(
-        "gramwatt.service.usecases.month.summed",
+        "gramwatt.service.usecases.months.report.summed",
         lambda *given: made.append(given) or pytest.fail("the parts were read again"),
     )
     assert month_report(service, "2026-05") == first

@@ -25,9 +25,9 @@ from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.errors import UnknownJobError
-from gramwatt.service.usecases.jobs import job_document
-from gramwatt.service.usecases.local_spool import take_in
-from gramwatt.service.usecases.open_journals import read_open_journals
+from gramwatt.service.usecases.intake.local_spool import take_in
+from gramwatt.service.usecases.intake.open_journals import read_open_journals
+from gramwatt.service.usecases.jobs.documents import job_document
 from tests.journals import MINUTE, START, Writer, journal, lines
 
 NODE = node_id(False)
@@ -116,7 +116,7 @@ def test_a_provisional_score_is_as_fresh_as_asked_for(light, clock):
 
 
 def test_each_final_line_is_read_once(light, monkeypatch):
-    from gramwatt.service.usecases import ingest
+    from gramwatt.service.usecases.intake import ingest
 
     seen = []
     real = ingest.ingest

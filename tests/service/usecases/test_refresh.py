@@ -12,7 +12,7 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.providers import http
 from gramwatt.service.tasks.table import TASKS
-from gramwatt.service.usecases.ingest import ingest
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
 from tests.journals import Writer, lines
 from tests.service.providers.local import HOUR, T0, Local, settings, shaped
@@ -281,7 +281,7 @@ def test_points_that_commit_late_are_not_missed(service, clock, monkeypatch):
 
 def test_points_that_arrive_while_a_score_is_made_are_not_lost(service, clock, monkeypatch):
     """The score has read its points; then others arrive, and are noted before it is stored."""
-    from gramwatt.service.usecases import score_job as module
+    from gramwatt.service.usecases.jobs import scoring as module
 
     made, arrived = module.score_records, []
     series = SeriesName("FR", "average", "lifecycle", "imported")
@@ -348,7 +348,7 @@ def test_what_was_used_for_each_hour_is_listed(light, clock, local):
         "(by contract with Electricity Maps)"
     )
     from gramwatt.service.cli.explain import explain
-    from gramwatt.service.usecases.jobs import job_document
+    from gramwatt.service.usecases.jobs.documents import job_document
 
     text = explain(job_document(live, "job-1").document, "intensity_g_per_kwh")["text"]
     assert "DE  2026-01-05 11:00 to 2026-01-05 12:00 UTC  estimated  310 g/kWh  1 kWh" in text

@@ -13,8 +13,8 @@ from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import MonthSum, MonthVersion
 from gramwatt.service.tasks.table import TASKS
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.month import months_with_data
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.months.report import months_with_data
 from gramwatt.service.usecases.operation import factors
 from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
 from tests.journals import journal, lines

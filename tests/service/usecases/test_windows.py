@@ -2,8 +2,8 @@
 
 import pytest
 
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs.documents import job_document
 from tests.journals import Writer, journal, lines
 
 

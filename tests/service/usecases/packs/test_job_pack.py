@@ -18,8 +18,8 @@ import sqlalchemy as sa
 import yaml
 
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.local_spool import open_store
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.intake.local_spool import open_store
 from gramwatt.service.usecases.packs.archive import PackError
 from gramwatt.service.usecases.packs.verify import differences
 from tests.journals import START, journal, lines

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from gramwatt.sci.journal.records import CountRecord
 from gramwatt.service.store.models import Job
-from gramwatt.service.usecases.ingest import ingest
-from gramwatt.service.usecases.local_spool import open_store
+from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.intake.local_spool import open_store
 from gramwatt.service.usecases.packs import collect
 from gramwatt.service.usecases.packs.archive import PackError
 from tests.journals import START, journal, lines

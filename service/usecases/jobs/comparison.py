@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, compare_runs
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs.documents import job_document
 
 
 def comparison(

@@ -22,7 +22,7 @@ from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.intensity import shifting
 from gramwatt.service.usecases.intensity.hindsight import hindsight
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs.documents import job_document
 
 JOBS_READ = 200
 """Newest completed jobs whose measurements are used; older ones ran older software."""

@@ -23,7 +23,7 @@ from gramwatt.service.store.job_labels import show
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.usecases.intensity.stages import when_better_known
-from gramwatt.service.usecases.journal import (
+from gramwatt.service.usecases.jobs.journal import (
     corrections_of,
     declared_head,
     open_records_of,

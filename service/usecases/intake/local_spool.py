@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.service.usecases.open_journals import (
+from gramwatt.service.usecases.intake.open_journals import (
     ingest_lines,
     live_folders,
     read_journal,
@@ -50,7 +50,7 @@ def document(home: Path, job_id: str) -> JobDoc | None:
     """
     from gramwatt.sci.base.errors import ScoreError
     from gramwatt.service.usecases.errors import UnknownJobError
-    from gramwatt.service.usecases.jobs import job_document
+    from gramwatt.service.usecases.jobs.documents import job_document
 
     with _opened(home) as service:
         try:
@@ -166,8 +166,8 @@ def _ingest_open(service: Service, home: Path, job_id: str) -> None:
 
 def _score(service: Service, job_id: str) -> bool:
     from gramwatt.service.usecases.errors import UnknownJobError
-    from gramwatt.service.usecases.jobs import find_job
-    from gramwatt.service.usecases.score_job import score_when_closed
+    from gramwatt.service.usecases.jobs.documents import find_job
+    from gramwatt.service.usecases.jobs.scoring import score_when_closed
 
     try:
         with service.store.read() as session:

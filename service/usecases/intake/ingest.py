@@ -27,13 +27,13 @@ from gramwatt.service.store.models import Count, Device, Interval, Job, Statemen
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.access.projects import first_project, require_own, require_visible
 from gramwatt.service.usecases.answers import Acknowledged, IngestAnswer
-from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.intake.lines import checked
 from gramwatt.service.usecases.intake.sequences import Arrived
 from gramwatt.service.usecases.intake.tally import Tally
-from gramwatt.service.usecases.jobs import find_job, require_intervals
-from gramwatt.service.usecases.journal import device_classes, refresh_head
-from gramwatt.service.usecases.score_job import score_when_closed
+from gramwatt.service.usecases.jobs.deleted import require_not_deleted
+from gramwatt.service.usecases.jobs.documents import find_job, require_intervals
+from gramwatt.service.usecases.jobs.journal import device_classes, refresh_head
+from gramwatt.service.usecases.jobs.scoring import score_when_closed
 
 _HEADS = (JobRecord.TYPE, EndRecord.TYPE)
 """Records that change what lists show of a job."""

@@ -11,7 +11,7 @@ from gramwatt.sci.base.formatting import plain, text, value_text
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.errors import NoDataError
-from gramwatt.service.usecases.month import month_text
+from gramwatt.service.usecases.months.report import month_text
 
 MONTHS_BACK = 12
 METERED = ("measured", "integrated", "attributed")

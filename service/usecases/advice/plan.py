@@ -12,7 +12,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
 from gramwatt.service.usecases.intensity import plans
 from gramwatt.service.usecases.intensity.hindsight import parts_of
-from gramwatt.service.usecases.jobs import job_document
+from gramwatt.service.usecases.jobs.documents import job_document
 
 PARTS = 48
 

@@ -36,7 +36,7 @@ def read_open_journals(service: Service, *, fresh: bool = False) -> list[str]:
     """
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
-    from gramwatt.service.usecases.score_job import score_provisionally
+    from gramwatt.service.usecases.jobs.scoring import score_provisionally
 
     found = {}
     for folder in live_folders(service.config.home):
@@ -58,7 +58,7 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
     Raises UnknownJobError while nothing is known of it, or DeletedJobError.
     """
     from gramwatt.service.store.models import Job, OpenJournal
-    from gramwatt.service.usecases.jobs import find_job
+    from gramwatt.service.usecases.jobs.documents import find_job
 
     # The open file first: a line that leaves it has been appended to the final ones before.
     opened = b"\n".join(folder.open_lines()).decode("utf-8", "replace")
@@ -78,7 +78,7 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
 
 def ingest_lines(service: Service, job_id: str, lines: Iterator[bytes]) -> IngestAnswer:
     """Store journal lines without scoring; what became of them."""
-    from gramwatt.service.usecases.ingest import ingest
+    from gramwatt.service.usecases.intake.ingest import ingest
 
     return ingest(service, job_id, lines, score=False)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.store.documents import to_text
-from gramwatt.service.usecases.render_process import RenderProcess, render
+from gramwatt.service.usecases.rendering.process import RenderProcess, render
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,7 +15,6 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Job, Provisional, Score
 from gramwatt.service.store.timestamps import text_from_us
-from gramwatt.service.usecases.deleted import require_not_deleted
 from gramwatt.service.usecases.errors import (
     ChangedError,
     IntervalsDeletedError,
@@ -23,7 +22,8 @@ from gramwatt.service.usecases.errors import (
     UnknownJobError,
     UnknownRevisionError,
 )
-from gramwatt.service.usecases.score_job import score_job, score_provisionally
+from gramwatt.service.usecases.jobs.deleted import require_not_deleted
+from gramwatt.service.usecases.jobs.scoring import score_job, score_provisionally
 
 POLL_S = 0.5
 """How often a waiting request looks at its job [s]."""
