@@ -185,7 +185,8 @@ def _newest_of_ours(service: Service) -> dict[str, int]:
         .group_by(IntensitySeries.zone)
     )
     with service.store.read() as session:
-        return {zone: issued_us for zone, issued_us in session.execute(wanted)}
+        found = session.execute(wanted)
+        return {zone: issued_us for zone, issued_us in found if issued_us is not None}
 
 
 def _current_zones(service: Service, now: datetime) -> list[str]:
