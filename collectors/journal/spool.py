@@ -176,11 +176,14 @@ class SpoolFolder:
         states = filter(None, map(_state_of, journals))
         return any(state.get("machine") == identity.machine_id() for state in states)
 
-    def lines(self) -> Iterator[bytes]:
-        """Final lines of all writers, then open lines; a torn last line is left out."""
+    def lines(self, *, synced: bool = False) -> Iterator[bytes]:
+        """Final lines of all writers, then open lines; a torn last line is left out.
+
+        With `synced` a final line is on the disk before it is passed on (`synced_b`).
+        """
         for path in _entries(self.path):
             if path.suffix == ".jsonl":
-                yield from _whole_lines(path)
+                yield from _whole_lines(path, synced)
         yield from self.open_lines()
 
     def open_lines(self) -> Iterator[bytes]:
@@ -324,6 +327,18 @@ def is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
+def synced_b(descriptor: int) -> int:
+    """Put an open journal on the disk, and return the size up to which it is there [B].
+
+    Else a power cut could take count lines that were delivered, and the recovery would journal what
+    is in them once more, under its own name. A disk that cannot sync holds no delivery back.
+    """
+    size_b = os.fstat(descriptor).st_size
+    with contextlib.suppress(OSError):
+        os.fsync(descriptor)
+    return size_b
+
+
 def _remove_empty(folder: Path) -> None:
     """Remove a folder and those above it, up to the home's own, as far as they are empty."""
     while folder.name not in (SPOOL, ASIDE, ""):
@@ -376,11 +391,13 @@ def _held(path: Path) -> bool:
         os.close(descriptor)
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
+def _whole_lines(path: Path, synced: bool = False) -> Iterator[bytes]:
     try:
         with path.open("rb") as stream:
+            left_b = synced_b(stream.fileno()) if synced else math.inf
             for line in stream:
-                if line.endswith(b"\n") and len(line) > 1:
+                left_b -= len(line)
+                if line.endswith(b"\n") and len(line) > 1 and left_b >= 0:
                     yield line[:-1]
     except OSError:
         return

@@ -216,13 +216,14 @@ def _send_folder(
     from gramwatt.collectors.journal.uploader import upload
 
     before = folder.sizes_b()
-    results = [upload(folder.path, folder.job_id, folder.lines(), server, session)]
+    results = [upload(folder.path, folder.job_id, folder.lines(synced=True), server, session)]
     done.sent.append(folder.job_id)
     aside = spool.set_aside(home, folder)
     if aside is not None:
         try:
             if aside.sizes_b() != before:
-                results.append(upload(aside.path, aside.job_id, aside.lines(), server, session))
+                lines = aside.lines(synced=True)
+                results.append(upload(aside.path, aside.job_id, lines, server, session))
         except BaseException:
             spool.put_back(aside, folder)
             raise

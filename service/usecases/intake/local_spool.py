@@ -133,14 +133,14 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
     answer: IngestAnswer | None = None
     deleted: DeletedJobError | None = None
     try:
-        answer = ingest_lines(service, folder.job_id, folder.lines())
+        answer = ingest_lines(service, folder.job_id, folder.lines(synced=True))
     except DeletedJobError as error:
         deleted = error
     aside = spool.set_aside(home, folder)
     if aside is None:  # a meter's again, or another process delivers it, or its client lives
         return deleted is None and folder.may_be_resumed() and not folder.is_live()
     if deleted is None and aside.sizes_b() != before:
-        answer = ingest_lines(service, aside.job_id, aside.lines())
+        answer = ingest_lines(service, aside.job_id, aside.lines(synced=True))
     if answer is not None and answer["rejected"]:
         _reject(home, aside, answer)
     else:
@@ -158,7 +158,7 @@ def _ingest_open(service: Service, home: Path, job_id: str) -> None:
         if folder.server() is not None:
             continue
         if not folder.is_live():
-            ingest_lines(service, folder.job_id, folder.lines())
+            ingest_lines(service, folder.job_id, folder.lines(synced=True))
             continue
         with suppress(UnknownJobError):  # its meter has written nothing yet
             read_journal(service, folder)

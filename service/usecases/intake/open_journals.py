@@ -102,10 +102,11 @@ def _new_lines(folder: SpoolFolder, positions: dict[str, int]) -> Iterator[bytes
         try:
             with path.open("rb") as stream:
                 at = positions.get(path.name, 0)
+                end = spool.synced_b(stream.fileno())
                 # A file shorter than before was cut back to its last whole append.
-                at = stream.seek(at if at <= path.stat().st_size else 0)
+                at = stream.seek(at if at <= end else 0)
                 for line in stream:
-                    if not line.endswith(b"\n"):
+                    if not line.endswith(b"\n") or at + len(line) > end:
                         break
                     at = positions[path.name] = at + len(line)
                     yield line[:-1]

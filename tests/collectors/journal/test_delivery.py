@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -154,6 +155,63 @@ def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
     unique = {(r.writer, r.seq): r.amount for r in by_type(sent, CountRecord)}
     assert sum(unique.values()) == (12 if client_lives else 4)
     assert spool.folders(tmp_path) == []
+
+
+def test_a_power_cut_after_an_upload_whose_answer_was_lost_doubles_no_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has the count line, the disk not, so that the recovery would journal it again."""
+    on_disk = sizes_on_disk(monkeypatch)
+    rig = Rig(tmp_path)
+    meter = rig.start()
+    rig.run(1, meter)
+    rig.count(meter, 12)
+    rig.stop(meter)
+    (path,) = rig.folder().path.glob("*.jsonl")
+    assert on_disk[path.stat().st_ino] < path.stat().st_size, "a power cut takes the last lines"
+
+    stored: list[AnyRecord] = []
+
+    def store(_session: Any, _url: str, body: bytes) -> Any:
+        stored.extend(map(decode, body.splitlines()))
+        raise uploader.ServerAway("the answer is lost")
+
+    monkeypatch.setattr(uploader, "_post", store)
+    sync(Config(home=tmp_path, server="http://server"), None)
+    os.truncate(path, on_disk[path.stat().st_ino])
+    rig.boot = "boot-2"
+    stored += delivered_by_sync(rig, monkeypatch)
+    unique = {(r.writer, r.seq): r.amount for r in by_type(stored, CountRecord)}
+    assert sum(unique.values()) == 12
+
+
+def test_a_disk_that_cannot_sync_holds_no_delivery_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_descriptor: int) -> None:
+        raise OSError("this file system cannot sync")
+
+    rig = Rig(tmp_path)
+    meter = rig.start()
+    rig.count(meter, 12)
+    rig.stop(meter)
+    monkeypatch.setattr(os, "fsync", refuse)
+    sent = delivered_by_sync(rig, monkeypatch)
+    assert [count.amount for count in by_type(sent, CountRecord)] == [12]
+    assert spool.folders(tmp_path) == []
+
+
+def sizes_on_disk(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """By inode, the size [B] up to which a file was synced last."""
+    sizes: dict[int, int] = {}
+
+    def noted(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        sizes[found.st_ino] = found.st_size
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "fdatasync", noted)
+    return sizes
 
 
 GARBAGE = {
