@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from http import HTTPStatus
 from typing import Any
 
 from waitress.channel import HTTPChannel
@@ -34,9 +35,9 @@ SETTINGS = {
 """How waitress is set up."""
 
 
-_CODES = {
-    413: ("body-too-large", "The body is above the limit; send it in parts."),
-    431: ("bad-request", "The request's headers are too long."),
+_DETAILS = {
+    413: "The body is above the limit; send it in parts.",
+    431: "The request's headers are too long.",
 }
 
 
@@ -46,8 +47,10 @@ class Refusal(ErrorTask):  # type: ignore[misc]
     def execute(self) -> None:
         """Answer, and close the connection: what follows of the request is not read."""
         error = self.request.error
-        usual = ("bad-request" if error.code < 500 else "internal", str(error.body))
-        code, detail = _CODES.get(error.code, usual)
+        code = "bad-request" if error.code < 500 else "internal"
+        if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            code = "body-too-large"
+        detail = _DETAILS.get(error.code, str(error.body))
         problem = {"type": "about:blank", "title": error.reason, "status": error.code}
         body = json.dumps({**problem, "detail": detail, "code": code}).encode()
         self.status = f"{error.code} {error.reason}"

@@ -24,7 +24,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.jobs.documents import find_job
-from gramwatt.service.usecases.jobs.journal import records_of
+from gramwatt.service.usecases.jobs.journal import journal_of
 from tests.collectors.rig import energy_j
 from tests.collectors.story import RAM_W, Story
 
@@ -117,7 +117,7 @@ def check_uploads(story: Story, job: MergedJob, lines: list[bytes], store: Servi
         ingest(store, story.job_id, sent[place : place + size], score=False)
         place += size
     with store.store.read() as session:
-        kept = merge(records_of(session, find_job(session, story.job_id)))
+        kept = merge(journal_of(session, find_job(session, story.job_id)))
     assert energies(kept) == pytest.approx(energies(job), abs=1e-6), story.job_id
     assert sum(c.amount for c in kept.counts) == sum(c.amount for c in job.counts), story.job_id
     assert kept.state == job.state, story.job_id
