@@ -413,6 +413,7 @@ class Meter:
 def run_sync(world: World, config: Config, machine: Machine, job_id: str | None = None) -> None:
     """`gramwatt sync` on a machine; it may be killed at any of its system calls."""
     process = Process(f"sync on {machine.name}")
+    machine.syncs.append(process)
     if world.chance(0.15):
         process.doom = world.draw.randrange(60)
     store = Store(lambda home, job: [], lambda home, job: None)

@@ -5,6 +5,7 @@ It is the adapter of the uploader's own session, with the same rules for trying 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import requests
@@ -24,6 +25,8 @@ class Network:
         self.loss = self.delay = self.repeat = self.cut = 0.0
         """Shares of requests that are lost, that arrive after the sender gave up, that arrive
         twice, and whose answers are lost."""
+        self.on_lost: Callable[[Machine], None] = lambda machine: None
+        """Called when a machine does not get an answer."""
 
     def session(self, original: requests.Session) -> requests.Session:
         """The uploader's session, over this network."""
@@ -72,6 +75,7 @@ class Network:
         world.pass_s(world.draw.uniform(0.001, 0.2))
         if machine.partitioned or world.chance(self.cut):
             world.fault("answer lost")
+            self.on_lost(machine)
             world.pass_s(10)
             raise requests.ReadTimeout
         return answer

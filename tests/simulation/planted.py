@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from gramwatt.collectors.journal import recovery, uploader, writer
+from gramwatt.collectors.journal import recovery, spool, uploader, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
@@ -127,6 +128,11 @@ def writes_the_open_file_in_place() -> AbstractContextManager[Any]:
 def never_syncs() -> AbstractContextManager[Any]:
     """Journals are never synced, so that a power cut takes half a minute."""
     return patch.object(writer.Journal, "_sync", lambda self, descriptor, which: None)
+
+
+def delivers_before_the_disk() -> AbstractContextManager[Any]:
+    """Journals are delivered although a power cut may take their ends."""
+    return patch.object(spool, "synced_b", lambda descriptor: os.fstat(descriptor).st_size)
 
 
 def answers_before_the_disk() -> AbstractContextManager[Any]:
@@ -257,6 +263,7 @@ BUGS = (
     Bug(8, takes_partial_writes_for_whole),
     Bug(8, writes_the_open_file_in_place),
     Bug(105, never_syncs),
+    Bug(106, delivers_before_the_disk),
     Bug(52, answers_before_the_disk),
     Bug(2, forgets_the_readings),
     Bug(12, counts_again_after_a_restart),

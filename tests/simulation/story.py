@@ -91,7 +91,7 @@ class Story:
         self.server = Server(self.world, self.ledger, stage.plant, host)
         self.network = Network(self.world, self.server)
         SCENE.world, SCENE.ledger, SCENE.network = self.world, self.ledger, self.network
-        SCENE.synced, SCENE.kept = {}, {}
+        SCENE.synced, SCENE.written_ns, SCENE.kept = {}, {}, {}
         self.forward: set[str] = set()
         """Machines whose clock is only set forward: no later run on a machine can know where a
         delivered one stood before the clock was set back."""
@@ -235,6 +235,7 @@ class Story:
                 world.after(moment_s, partial(self._set_clock, machine, by_s))
             if draw.random() < 0.15:
                 world.after(draw.uniform(0, length_s * 1.5), partial(self._cut_power, machine))
+        network.on_lost = self._black_out if draw.random() < 0.3 else network.on_lost
         if draw.random() < 0.2:
             world.after(draw.uniform(0, length_s * 3), self._set_server_clock)
         self.server.like_postgresql = draw.random() < 0.4
@@ -282,9 +283,13 @@ class Story:
         self.world.fault("clock jump", f"server {by_s:+.0f} s")
         self.server.skew_ns += round(by_s * NS_PER_S)
 
+    def _black_out(self, machine: Machine) -> None:
+        """The power fails that took the network with it."""
+        self.world.after(self.draw.uniform(0, 20), partial(self._cut_power, machine))
+
     def _cut_power(self, machine: Machine) -> None:
         """The machine is off for a while, and comes back as another node, with a right clock."""
-        if machine is self.local:  # the store on it is a subject of its own
+        if machine is self.local or self.world.calm:  # the store on it is a subject of its own
             return
         self.world.fault("power cut", machine.name)
         for job in self.ledger.jobs.values():
@@ -293,6 +298,8 @@ class Story:
                     client.power_cut()
         with self.world.acting(machine, None):
             cut_power(machine)
+        for sending in machine.syncs:
+            sending.die()
         machine.boots += 1
         machine.booted_ns = self.world.now_ns
         machine.alive.clear()

@@ -38,6 +38,8 @@ class Scene:
     network: Network
     synced: dict[int, int]
     """By inode, the size [B] up to which a file would survive a power cut."""
+    written_ns: dict[int, int]
+    """By inode, when a file was written last, by a clock that nobody sets."""
     kept: dict[str, bytes]
     """By path, the open file that would survive a power cut."""
 
@@ -217,6 +219,7 @@ def _room() -> None:
 def _stamp(what: int | Path) -> None:
     moment_ns = wall_ns(SCENE.machine())
     os.utime(what, ns=(moment_ns, moment_ns))
+    SCENE.written_ns[os.stat(what).st_ino] = SCENE.world.now_ns
 
 
 def _replace(source: Path, target: Path) -> None:
@@ -236,10 +239,10 @@ def _replace(source: Path, target: Path) -> None:
 def cut_power(machine: Machine) -> None:
     """Take from a machine's disk what was not synced: tails of journals, and open files."""
     draw = SCENE.world.draw
-    old_ns = wall_ns(machine) - WRITTEN_BACK_NS
+    old_ns = SCENE.world.now_ns - WRITTEN_BACK_NS
     for path in sorted(machine.home.rglob("*.jsonl")):
         found = path.stat()
-        if found.st_mtime_ns < old_ns:
+        if SCENE.written_ns.get(found.st_ino, 0) < old_ns:
             continue
         synced_b = SCENE.synced.get(found.st_ino, 0)
         if found.st_size > synced_b:
@@ -247,7 +250,7 @@ def cut_power(machine: Machine) -> None:
             os.utime(path, ns=(found.st_mtime_ns, found.st_mtime_ns))
     for path in sorted(machine.home.rglob("*.open")):
         found = path.stat()
-        if found.st_mtime_ns < old_ns:
+        if SCENE.written_ns.get(found.st_ino, 0) < old_ns:
             continue
         if SCENE.synced.get(found.st_ino) != found.st_size and draw.random() < 0.5:
             path.write_bytes(SCENE.kept.get(os.fspath(path), b""))

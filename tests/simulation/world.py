@@ -60,6 +60,8 @@ class Machine:
     """Release of the product that runs there: `older` writes less, `newer` more than this one."""
     alive: dict[int, int] = field(default_factory=dict)
     """Processes by number, with when they began by the boot clock [ns]."""
+    syncs: list[Process] = field(default_factory=list)
+    """Every `gramwatt sync` that ran there."""
 
     @property
     def boot(self) -> str:
