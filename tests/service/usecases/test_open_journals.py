@@ -104,6 +104,31 @@ def test_what_is_open_counts_once_when_it_is_final(light, clock):
     assert not (light.config.home / "spool" / "job-1").exists()
 
 
+def test_a_power_cut_doubles_no_count_that_the_store_has(light, monkeypatch):
+    on_disk = {}
+
+    def noted(descriptor):
+        on_disk[os.fstat(descriptor).st_ino] = os.fstat(descriptor).st_size
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with running(light.config.home) as path:
+        size_b = path.read_bytes().rindex(b'{"torn')
+        written = Writer("w1", NODE, t0=START, first_seq=7)
+        os.truncate(path, size_b)
+        with path.open("ab") as stream:
+            stream.write(lines([written.count(12)])[0] + b"\n")
+        total_at_ns = int(START.timestamp()) * 10**9
+        state = {"client": "c1", "totals": [["image", None, 32.0, total_at_ns]]}
+        path.with_suffix(".open").write_text(json.dumps({"state": state}) + "\n")
+        take_in(light)
+    os.truncate(path, on_disk.get(path.stat().st_ino, size_b))
+    os.utime(path, (0, 0))
+    take_in(light)
+    found = job_document(light, "job-1").document
+    assert found["state"] == "lost"
+    assert {row["unit"]: row["count"] for row in found["sci"]} == {"image": 32.0}  # 20 + 12
+
+
 def test_a_provisional_score_is_as_fresh_as_asked_for(light, clock):
     with running(light.config.home) as path:
         take_in(light)
