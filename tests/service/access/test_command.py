@@ -116,3 +116,8 @@ def test_another_user_of_the_machine_cannot_read_the_key(home):
     tried = subprocess.run(["cat", home / "server.key"], user=65534, capture_output=True, text=True)
     assert tried.returncode != 0
     assert "denied" in tried.stderr
+
+
+def test_a_scope_that_is_none_is_said_in_one_line(home):
+    wanted = "gramwatt: --scope 'foo': write ingest, read or admin\n"
+    assert gramwatt("key", "create", "ci", "--scope", "foo") == (2, "", wanted)
