@@ -46,6 +46,16 @@ def top(
     scores of running jobs, with units per second since each began.
     q or Ctrl-C ends it; in a pipe it prints one table.
     """
+    from gramwatt.collectors.journal.live import ServerError
+
+    try:
+        _top(interval, server, once=once, as_json=as_json)
+    except ServerError as error:  # caught after the screen is given back, which would swallow it
+        print_message(str(error))
+        raise typer.Exit(1) from None
+
+
+def _top(interval_s: float, server: str | None, *, once: bool, as_json: bool) -> None:
     if as_json:
         jobs = [_document(job) for job in _jobs(server)]
         print(json.dumps({"jobs": jobs}, indent=2, allow_nan=False))
@@ -56,11 +66,11 @@ def top(
 
             Console().print(_shown(server))
         else:
-            _follow(interval, server)
+            _follow(interval_s, server)
 
 
 def _jobs(server: str | None) -> list[LiveJob]:
-    """The running jobs of a server, or of this machine; exits with 1 where it does not answer."""
+    """The running jobs of a server, or of this machine; raises ServerError."""
     from gramwatt.collectors.common.config import resolve
     from gramwatt.collectors.journal.spool import usable_home
 
@@ -71,13 +81,9 @@ def _jobs(server: str | None) -> list[LiveJob]:
 
         return live_jobs(home, config, now)
     from gramwatt.collectors.common import server_key
-    from gramwatt.collectors.journal.live_server import ServerError, server_jobs
+    from gramwatt.collectors.journal.live_server import server_jobs
 
-    try:
-        return server_jobs(server, config.api_key or server_key.for_server(home, server), now)
-    except ServerError as error:
-        print_message(str(error))
-        raise typer.Exit(1) from None
+    return server_jobs(server, config.api_key or server_key.for_server(home, server), now)
 
 
 def _shown(server: str | None) -> RenderableType:

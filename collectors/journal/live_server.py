@@ -10,7 +10,7 @@ from urllib.parse import quote
 import requests
 
 from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.journal.live import RECENT, LiveJob, carbon_now, power_now
+from gramwatt.collectors.journal.live import RECENT, LiveJob, ServerError, carbon_now, power_now
 from gramwatt.collectors.journal.uploader import new_session
 from gramwatt.sci.base.document import JobDoc, SeriesPoint
 from gramwatt.sci.journal.records import parse_time
@@ -19,10 +19,6 @@ from gramwatt.sci.score.allocation import ACCELERATORS
 JOBS_MOST = 50
 """Running jobs that are shown, the newest: each is a request."""
 TIMEOUT_S = 10.0
-
-
-class ServerError(Exception):
-    """A server that does not answer; the message is a sentence for people."""
 
 
 def server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:

@@ -1,6 +1,10 @@
 """`gramwatt top --server`: the running jobs that a server knows, and errors in one line."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 
@@ -65,3 +69,31 @@ def test_a_server_that_refuses_or_is_away_is_one_line(address, monkeypatch):
     code, out, err = top("--server", "http://127.0.0.1:9")
     assert (code, out) == (1, "")
     assert "http://127.0.0.1:9 does not answer" in err
+
+
+def test_a_server_that_goes_away_is_said_after_the_screen_is_given_back(light, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read")["key"])
+    server = make_server("127.0.0.1", 0, create_app(service=light))
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "gramwatt", "top", "--interval", "1", "--server", address]
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while b"No job runs" not in shown:
+        shown += os.read(ours, 65536)
+    server.shutdown()
+    serving.join()
+    server.server_close()
+    try:
+        while data := os.read(ours, 65536):
+            shown += data
+    except OSError:  # the child has closed the terminal
+        pass
+    finally:
+        os.close(ours)
+    assert child.wait(10) == 1
+    leave_screen = b"\x1b[?1049l"
+    assert f"{address} does not answer".encode() in shown.partition(leave_screen)[2]
