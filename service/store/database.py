@@ -52,7 +52,9 @@ ROWS_AT_ONCE = 32
 """Rows of an upsert's statement on SQLite. Its driver lets other threads go on at each statement,
 and then waits for its turn; a row a statement takes most of the time where others are busy."""
 _WRITE = "gramwatt_write"
-_log = logging.getLogger("gramwatt.service")
+_log = logging.getLogger("gramwatt.service.store")
+# A command says itself why it ends; a server has handlers of its own.
+_log.addHandler(logging.NullHandler())
 
 
 class Store:
@@ -169,7 +171,9 @@ def parse_url(text: str) -> URL:
 
 def failure_text(error: SQLAlchemyError) -> str:
     """A database's error in one line for people."""
-    return f"the database cannot be used: {str(error).splitlines()[0]}"
+    cause = getattr(error, "orig", None) or error
+    line = next(iter(str(cause).splitlines()), type(cause).__name__)
+    return f"the database cannot be used: {line}"
 
 
 def _engine(url: URL) -> Engine:
@@ -250,21 +254,26 @@ def read_plain(
     """The rows of a select of plain columns in portions, as the driver gives them.
 
     PostgreSQL sends bytes as they are, which is a third of the work that its texts are. Raises
-    TypeError for a session of some projects, which would not be restricted.
+    TypeError for a session of some projects, which would not be restricted, and else what other
+    reading raises.
     """
     require_every_project(session)
     connection = session.connection()
-    statement = wanted.compile(connection)
+    statement, dialect = wanted.compile(connection), connection.dialect
     driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == "sqlite":
-        names = statement.positiontup or ()
-        cursor = driver.execute(statement.string, [statement.params[name] for name in names])
+    values: Any = statement.params
+    if dialect.name == "sqlite":
+        cursor, values = driver.cursor(), [values[name] for name in statement.positiontup or ()]
     else:
         cursor = driver.cursor("plain", binary=True)
-        cursor.execute(statement.string, statement.params)
-    with closing(cursor):
-        while rows := cursor.fetchmany(portion):
-            yield rows
+    try:
+        with closing(cursor):
+            cursor.execute(statement.string, values)
+            while rows := cursor.fetchmany(portion):
+                yield rows
+    except dialect.loaded_dbapi.Error as error:  # as SQLAlchemy would raise it
+        base = dialect.loaded_dbapi.Error
+        raise DBAPIError.instance(statement.string, values, error, base, dialect=dialect) from error
 
 
 def upsert(

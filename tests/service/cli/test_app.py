@@ -271,6 +271,14 @@ def test_a_database_that_is_none_is_said_by_sync_in_one_line(newer, home):
     assert newer.exists()
 
 
+def test_a_full_disk_is_said_in_one_line(home):
+    jobs = [sys.executable, "-m", "gramwatt", "jobs"]
+    line = ["bash", "-c", 'ulimit -f 40; exec "$@"', "bash", *jobs]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "gramwatt: the database cannot be used: disk I/O error\n"
+
+
 def test_db_upgrade_then_check(home):
     assert gramwatt("db", "upgrade")[:2] == (0, "upgraded\n")
     assert gramwatt("db", "upgrade")[:2] == (0, "up to date\n")

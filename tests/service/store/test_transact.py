@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
-from gramwatt.service.store.database import Store, upsert
+from gramwatt.service.store.database import Store, read_plain, upsert
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport
 from gramwatt.service.usecases.intake.ingest import ingest
@@ -130,6 +130,16 @@ def on_server(new_postgres: Callable[[], str]) -> Any:
     upgrade(store)
     yield store
     store.close()
+
+
+def test_reading_past_the_session_fails_as_other_reading_does(on_server: Store) -> None:
+    wanted = sa.select(sa.inspect(MonthlyReport).local_table.c.month)
+    with on_server.engine.connect() as other:
+        other.execute(sa.text("LOCK TABLE monthly_reports IN ACCESS EXCLUSIVE MODE"))
+        with on_server.read() as session:
+            session.execute(sa.text("SET LOCAL lock_timeout = 100"))
+            with pytest.raises(OperationalError, match="lock timeout"):
+                list(read_plain(session, wanted, 10))
 
 
 def test_a_deadlock_is_tried_again_until_both_are_through(on_server: Store) -> None:
