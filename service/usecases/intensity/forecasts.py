@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import sqlalchemy as sa
 
+from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.planning.forecast import HORIZON_H
 from gramwatt.sci.planning.hours import DAY_H, Floats, hour_of, moment_of
 from gramwatt.sci.planning.issued import FRESH_H, Issued, Snapshots, is_worse
@@ -159,11 +160,15 @@ def issue_forecasts(service: Service) -> int:
     At most one an hour is stored of each zone; old forecasts of all providers are thinned out.
     """
     now, made = service.now(), 0
-    newest_us = _newest_of_ours(service)
+    newest_us, catalog = _newest_of_ours(service), service.catalog
     for zone in _current_zones(service, now):
         if zone in newest_us and hour_of(from_us(newest_us[zone])) >= hour_of(now):
             continue
-        data = ZoneData(service.catalog.zone(zone), hours_of(service, zone, now))
+        try:
+            annual = catalog.zone(zone)
+        except LookupFailed:  # the overlay no longer has it
+            continue
+        data = ZoneData(annual, hours_of(service, zone, now))
         found = outlook(data, now, now + timedelta(hours=1), 1.0)
         if found.method == "annual":
             continue

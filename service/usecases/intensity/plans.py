@@ -10,6 +10,7 @@ from datetime import datetime
 from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Engine
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.planning.hours import hour_of
@@ -18,7 +19,6 @@ from gramwatt.sci.planning.plan import PlanDoc, plan_and_regret
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.service.container import Service
 from gramwatt.service.providers.base import SCORED
-from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import IntensityDay, IntensitySeries
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.intensity.forecasts import issued_days, usable_forecast
@@ -26,9 +26,12 @@ from gramwatt.service.usecases.intensity.hours import hours_of_zones
 
 _State = tuple[int, int]
 """How many days of a zone are stored, and when the newest was [us]."""
-_Key = tuple[_State, int | datetime]
-_KEPT: WeakKeyDictionary[Store, dict[str, tuple[_Key, ZoneData]]] = WeakKeyDictionary()
-"""By store and zone: its state and the hour, and what was read then."""
+_Key = tuple[_State, int | datetime, str, tuple[str, ...]]
+_KEPT: WeakKeyDictionary[Engine, dict[str, tuple[_Key, ZoneData]]] = WeakKeyDictionary()
+"""By database and zone: its state, the hour, catalog and providers, and what was read then.
+
+Each caller has a store of their own; what is known of zones is the same for all.
+"""
 
 
 def plan(service: Service, request: PlanRequest) -> PlanDoc:
@@ -55,10 +58,11 @@ def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[
     """What is known of zones at `now`, by these names; raises LookupFailed for an unknown one."""
     zones = {name: service.catalog.zone(name).zone for name in names}
     states = _states(service, set(zones.values()))
-    kept = _KEPT.setdefault(service.store, {})
+    kept, catalog = _KEPT.setdefault(service.store.engine, {}), service.catalog.version
     # What is stored of a time after now is left out of the answer, to the second.
+    chain = service.config.intensity.chain
     keys = {
-        zone: (state, now if state[1] > to_us(now) else hour_of(now))
+        zone: (state, now if state[1] > to_us(now) else hour_of(now), catalog, chain(zone))
         for zone, state in states.items()
     }
     found = {

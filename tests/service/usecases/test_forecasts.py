@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from gramwatt.service.app import create_app
 from gramwatt.service.store.models import IntensityDay
 from gramwatt.service.tasks.table import TASKS
+from gramwatt.service.usecases.intensity import plans
 from gramwatt.service.usecases.intensity.forecasts import thin
 from gramwatt.service.usecases.intensity.points import OWN, SeriesName, keep
 
@@ -274,3 +275,32 @@ def test_the_chain_of_a_zone_decides_between_providers(live, clock):
         chained = replace(live, config=replace(live.config, intensity=intensity))
         client = create_app(service=chained).test_client()
         assert plan(client)["plan"][0]["start"] == start
+
+
+def test_a_zone_is_read_once_for_all_callers_until_the_catalog_changes(
+    client, live, monkeypatch, tmp_path
+):
+    measured(live, 60)
+    read = []
+
+    def counted(service, zones, now):
+        read.extend(zones)
+        return reading(service, zones, now)
+
+    reading = plans._read
+    monkeypatch.setattr(plans, "_read", counted)
+    assert plan(client) == plan(client)
+    assert read == ["ES"]
+    file = tmp_path / "overlay.toml"
+    with_overlay = replace(live, config=replace(live.config, overlay=file))
+    for g_per_kwh in (50, 500):
+        file.write_text(f'[zones.ES]\nsource = "a study"\ng_per_kwh = {g_per_kwh}\nyear = 2026\n')
+        data = plans.zone_data(with_overlay, "ES", NOW)
+        assert data.annual.intensity.value == g_per_kwh
+
+
+def test_a_zone_that_the_overlay_no_longer_has_keeps_no_other_from_its_forecast(live):
+    measured(live, 60)
+    gone = SeriesName("LAB", "average", "lifecycle", "imported")
+    keep(live, gone, 3600, "hourly", NOW - 30 * HOUR, came(NOW - 30 * HOUR, 24))
+    assert TASKS["issue-forecasts"].action(live) == 1
