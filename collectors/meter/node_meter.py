@@ -123,7 +123,7 @@ class NodeMeter:
         if dead:
             self.log.write(f"resumes {dead.writer}")
             if dead.state:  # a command begins later than its launch
-                self.job_start_ns = max(self.job_start_ns, int(dead.state["start_ns"]))
+                self.job_start_ns = max(self.job_start_ns, self._start_ns(dead.state))
         self._put_job(dead.writer if dead else None)
         relayed = dead and dead.state and not dead.state.get("leader")
         self._try_to_lead(fresh=not relayed)
@@ -382,8 +382,12 @@ class NodeMeter:
             if seen in self._adopted:
                 continue
             self._adopted.add(seen)
-            mark_ns = int(state["start_ns"] - state["offset_ns"]) + self.timeline.offset_ns
+            mark_ns = self._start_ns(state)
             self._guarded("a rank's first reading", lambda: devices.adopt(dict(seen), mark_ns))  # noqa: B023
+
+    def _start_ns(self, state: dict[str, Any]) -> int:
+        """When the client of another meter began, on this one's timeline [ns]."""
+        return int(state["start_ns"]) - int(state["offset_ns"]) + self.timeline.offset_ns
 
     def _watch_size(self, now_ns: int) -> None:
         if self.devices is None or now_ns < self._size_at_ns:

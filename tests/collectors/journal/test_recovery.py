@@ -215,6 +215,27 @@ def test_after_a_reboot_nothing_is_resumed(tmp_path: Path) -> None:
     assert len(rig.folder().unclosed()) == 1
 
 
+def test_a_rank_whose_meter_is_resumed_after_the_clock_was_set_back_ends_when_it_ends(
+    tmp_path: Path,
+) -> None:
+    """The second rank goes on in the first one's time, 2 h ahead of the clock that was set back."""
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100, role="track")
+    rig.run(50, first)
+    rig.kill(first)
+    rig.clock.jump_wall(-7200)
+    rig.now()
+    second = rig.start(pid=101, role="track")
+    rig.run(50, second)
+    rig.kill(second)
+    third = rig.start(pid=101, role="track", restart=1)
+    rig.run(50, third)
+    rig.stop(third)
+    (end,) = by_type(rig.records(), EndRecord)
+    began = rig.gpu_intervals()[0].start
+    assert (end.ended_at - began).total_seconds() == pytest.approx(150, abs=1)
+
+
 def test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu(faults=[{"type": "reset", "at_s": 60.0}]))
     first = rig.start()
