@@ -30,7 +30,9 @@ NESTED_MOST = 16
 """How deep an unknown field may be nested."""
 LINE_MAX_B = 2**20
 """The longest line [B]: a `job` line has 0.8 MB with every tag full of the longest escapes."""
-ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:\-]{0,127}")
+ID_MOST = 128
+"""Characters of an identifier; a longer text is not looked at, and so not remembered."""
+ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:\-]{{0,{ID_MOST - 1}}}")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 
@@ -315,7 +317,7 @@ def _moment(value: Any) -> datetime:
 
 
 def _identifier(value: Any) -> str:
-    if not isinstance(value, str) or not is_identifier(value):
+    if not isinstance(value, str) or len(value) > ID_MOST or not is_identifier(value):
         raise ValueError(f"not an identifier (letters, digits, . _ : -): {str(value)[:40]!r}")
     return value
 

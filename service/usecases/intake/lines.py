@@ -14,6 +14,7 @@ from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.quantity import Kind
 from gramwatt.sci.journal.bounds import LEAST_W, MOST, PROFILE_MOST
 from gramwatt.sci.journal.records import (
+    ID_MOST,
     LINE_MAX_B,
     LONGEST_S,
     AnyRecord,
@@ -37,6 +38,7 @@ _BEGINS = b'{"v":1,"type":"interval",'
 _NAMED = 11
 """Fields that every interval has."""
 _TELEMETRY = frozenset(NAMES)
+_Identifier = Annotated[str, Meta(max_length=ID_MOST)]
 _Share = Annotated[float, Meta(ge=0, le=MOST["utilisation_mean"])]
 _Memory = Annotated[float, Meta(ge=0, le=MOST["memory_peak_b"])]
 _Power = Annotated[float, Meta(ge=0, le=MOST["power_max_w"])]
@@ -48,11 +50,11 @@ class _Interval(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
     v: Literal[1]
     type: Literal["interval"]
-    job_id: str
-    node: str
-    writer: str
+    job_id: _Identifier
+    node: _Identifier
+    writer: _Identifier
     seq: Any
-    device_id: str
+    device_id: _Identifier
     start: str
     end: str
     energy_j: Annotated[float, Meta(ge=0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -160,3 +161,15 @@ def test_what_a_newer_meter_adds_survives() -> None:
         extra={},
         profile={"memory_busy": 0.5},
     )
+
+
+def test_names_that_are_too_long_are_refused_and_not_remembered() -> None:
+    lines = [json.dumps({**LINE, "job_id": f"{n}{'x' * 100_000}"}).encode() for n in range(100)]
+    fast = [line.replace(b": ", b":").replace(b", ", b",") for line in lines]
+    tracemalloc.start()
+    for line in [*lines, *fast]:
+        with pytest.raises(RecordError, match="identifier"):
+            record_of(line)
+    kept_b, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_b < 1_000_000
