@@ -16,9 +16,9 @@ from gramwatt.reports.model import (
     Text,
 )
 from gramwatt.reports.sections.common import cell, headline, reference
-from gramwatt.reports.sections.overview import METERED
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.base.formatting import count_text, number, percent, prefix, text
+from gramwatt.sci.base.quantity import is_estimate
 
 TERMS = {
     "energy": "Energy (E)",
@@ -72,7 +72,7 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
     before, after = document["before"]["g_per_unit"], document["after"]["g_per_unit"]
     per = f"gCO2e/{document['unit']}"
     size, unit = prefix(max(before["value"], after["value"]), per)
-    light = not {before["kind"], after["kind"]} <= set(METERED)
+    light = is_estimate(before) or is_estimate(after)
     rows = [_row(BEFORE, before["low"], before["high"], size, text(before))]
     bars = [_bar(BEFORE, 0.0, before["value"], size, tip(BEFORE, before), estimated=light)]
     at = at_least = before["value"]

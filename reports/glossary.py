@@ -110,7 +110,8 @@ TERMS = (
         "Measured, integrated, attributed",
         r"[Mm]easured|[Mm]etered|integrated|attributed",
         "Read from a meter: an energy counter (measured), power readings summed over time "
-        "(integrated), or a meter's reading divided between jobs (attributed).",
+        "(integrated), or a meter's reading divided between jobs (attributed). Of grid intensity: "
+        "published for the hour, or derived from what was generated in it.",
     ),
     Term(
         "derived",
@@ -129,7 +130,7 @@ TERMS = (
     Term(
         "declared",
         "Declared",
-        r"[Dd]eclared",
+        r"[Dd]eclared(?: afterwards)?",
         "Said by the person or the settings that run the job, and not checked.",
     ),
     Term(

@@ -214,7 +214,7 @@ def _forecasts(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells = []
     for row in rows:
         name = f"{row['provider']}, not used: worse than ours" if row["worse"] else row["provider"]
-        figures = (_share(row[name]) for name in names)
+        figures = (_accuracy(row[name], name) for name in names)
         cells.append((Pair(name, f"{row['signal']}, {row['basis']}"), *figures))
     return Table(
         "Forecasts of the next 24 h, against what came",
@@ -224,8 +224,13 @@ def _forecasts(rows: Sequence[Mapping[str, Any]]) -> Table:
     )
 
 
-def _share(figure: Mapping[str, Any] | None) -> Cell:
+def _accuracy(figure: Mapping[str, Any] | None, name: str) -> Cell:
+    """A share in percent; a rank correlation, from -1 to 1, as it is."""
     if figure is None:
         return UNKNOWN
-    value, low, high = (f"{100 * figure[end]:.1f}" for end in ("value", "low", "high"))
+    ends = figure["value"], figure["low"], figure["high"]
+    if name == "rank":
+        value, low, high = (f"{end:.2f}" for end in ends)
+        return Pair(value, f"{low} to {high}")
+    value, low, high = (f"{100 * end:.1f}" for end in ends)
     return Pair(f"{value} %", f"{low} to {high} %")

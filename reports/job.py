@@ -174,7 +174,7 @@ def _facts(document: JobDoc) -> list[Block]:
         *ai_facts(document),
         *_tags(document),
     )
-    return [Heading("The job"), Facts(facts)]
+    return [Heading("The job"), Facts(facts, quoted=True)]
 
 
 def _tags(document: JobDoc) -> list[tuple[str, str]]:

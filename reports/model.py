@@ -72,9 +72,13 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with their values, one per line."""
+    """Names with their values, one per line.
+
+    `quoted` values are what users wrote: no word of them is explained.
+    """
 
     rows: tuple[tuple[str, str], ...]
+    quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +187,8 @@ def texts(document: Document) -> Iterator[str]:
                 yield from items
             case Figures(items):
                 yield from (item.label for item in items)
-            case Facts(rows):
-                yield from (part for row in rows for part in row)
+            case Facts(rows, quoted):
+                yield from (part for row in rows for part in (row[:1] if quoted else row))
             case Table(note=words) | Chart(caption=words):
                 yield words
 

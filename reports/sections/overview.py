@@ -39,7 +39,7 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_estimate, total
 from gramwatt.sci.base.units import J_PER_KWH
 
 METERED = ("measured", "integrated", "attributed")
@@ -115,8 +115,8 @@ def why_blocks(document: JobDoc) -> list[Block]:
     bars = [
         _bar(operational_name, 0.0, read_g, size, read, estimated=False),
         _bar(operational_name, read_g, ends[0], size, read, estimated=True),
-        _bar(embodied_name, *ends, size, tips[1], estimated=embodied["kind"] not in METERED),
-        _bar(total_name, 0.0, ends[1], size, tips[2], estimated=whole["kind"] not in METERED),
+        _bar(embodied_name, *ends, size, tips[1], estimated=is_estimate(embodied)),
+        _bar(total_name, 0.0, ends[1], size, tips[2], estimated=is_estimate(whole)),
     ]
     rows = [
         _total(operational_name, operational, 0.0, size),

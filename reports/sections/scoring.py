@@ -9,7 +9,7 @@ from gramwatt.reports.sections.common import TIERS, cell
 from gramwatt.reports.sections.supplementary import conversion_blocks, sensitivity_blocks
 from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc, SciDoc
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration, number, shown, value_text
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_estimate, total
 
 SYMBOLS = "SCI = ((E × I) + M) per R, with E × I summed over every interval, times PUE once"
 
@@ -69,9 +69,9 @@ def _terms(document: JobDoc) -> Table:
     return Table("Terms of this job", heads, tuple(rows))
 
 
-def _row(symbol: str, what: str, figure: QuantityDoc | None) -> tuple[str, str, str, str]:
+def _row(symbol: str, what: str, figure: QuantityDoc | None) -> tuple[Cell, ...]:
     span = "" if figure is None else shown(figure).span or "exact"
-    return symbol, what, value_text(figure), span
+    return symbol, what, Pair(value_text(figure), "", is_estimate(figure)), span
 
 
 def _largest_uncertainty(document: JobDoc) -> str:

@@ -73,7 +73,11 @@ def memo_blocks(memo: MemoDoc | None) -> list[Block]:
         ("Contract", f"{text(contract)}: {contract['source']}"),
         ("Energy x PUE x contract", text(memo["contract_g"])),
     )
-    return [Heading("Market-based figures, outside the score"), Text(memo["note"]), Facts(facts)]
+    return [
+        Heading("Market-based figures, outside the score"),
+        Text(memo["note"]),
+        Facts(facts, quoted=True),
+    ]
 
 
 def gap_blocks(document: JobDoc) -> list[Block]:

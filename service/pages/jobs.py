@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from flask import Flask, Response, render_template, request
+from flask import Flask, Response, redirect, render_template, request
 from markupsafe import Markup
 from pydantic import Field
 
@@ -59,6 +59,10 @@ def install(app: Flask) -> None:
 
 def jobs() -> Response:
     """The list of jobs: filtered, sorted, searched, page by page."""
+    given = request.args.to_dict(flat=False)
+    if "search" in given:  # the name of `q` in older bookmarks
+        renamed = {"q": given.pop("search"), **given}
+        return redirect(f"/jobs?{urlencode(renamed, doseq=True)}")  # type: ignore[return-value]
     chosen = query(JobsQuery)
     only = chosen.model_dump(exclude={"limit", "cursor", "tag"}) | {"tags": tuple(chosen.tag)}
     found, following = list_jobs(service(), PER_PAGE, chosen.cursor, **only)

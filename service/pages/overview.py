@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from flask import Flask, Response
 from pydantic import Field
 
+from gramwatt.reports.glossary import TERMS
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.quantity import is_estimate
 from gramwatt.sci.base.units import g_from_kg
@@ -79,6 +80,7 @@ def overview() -> Response:
         ),
         this_month=service().month_now(),
         outcomes=OUTCOMES,
+        grades=next(term.meaning for term in TERMS if term.key == "grade"),
         before=previous_month(month),
         after=_following(month),
     )

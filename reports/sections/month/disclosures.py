@@ -64,7 +64,7 @@ def statement_section(document: MonthDoc, stamp: str) -> list[Block]:
         ("Assurance", "none: not assured by a third party"),
         ("Accounting", "location-based; no offsets, credits or contracts are counted"),
     )
-    return [Heading("Statement"), Facts(facts)]
+    return [Heading("Statement"), Facts(facts, quoted=True)]
 
 
 def _figure(document: MonthDoc, name: str) -> Cell:

@@ -272,3 +272,49 @@ def test_every_misquoted_figure_differs_from_the_catalog_s(light):
     # 989 over 700 W; AWS sells the p4d with eight.
     assert by_hand["nvidia-h100-sxm5-80", "86 to 114 TFLOPS/W"] == "1.41 TFLOPS/W"
     assert by_hand["aws:p4d.24xlarge", "4 x A100"].startswith("8 x A100")
+
+
+def test_an_old_bookmark_with_search_finds_what_it_found(two, client):
+    answer = client.get("/jobs?search=of-B&state=completed")
+    assert (answer.status_code, answer.headers["Location"]) == (
+        302,
+        "/jobs?q=of-B&state=completed",
+    )
+    found = page(client, "/jobs?search=of-B", follow_redirects=True)
+    assert "/jobs/job-B" in found
+    assert "/jobs/job-A" not in found
+
+
+def test_what_runs_is_said_with_its_range_and_only_where_something_does(two, client):
+    text = page(client, f"/?month={MAY}")
+    assert "Jobs that run are in no sum above." in text
+    assert "0 jobs run" not in text
+    add(two, "job-now", project="A", end_state=None)
+    running = page(client, f"/?month={MAY}&wait=true")
+    # 600 W for 3 minutes, and so 30 Wh; the range is that of the meter, 5 % each way.
+    assert re.search(r"1 job runs, with 30\.0 Wh so far \(28\.5 to 31\.5 Wh\), \d+ % of", running)
+
+
+def test_a_month_of_running_jobs_alone_has_no_grade(light, client):
+    add(light, "job-now", end_state=None)
+    text = page(client, f"/?month={MAY}&wait=true")
+    assert "no job with a score" in text
+    assert "What the work came to" not in text
+
+
+def test_what_users_wrote_is_neither_linked_nor_markup(light, client):
+    add(light, "job-1", name="embodied <b>", project="derived", tags={"note": "market-based"})
+    text = page(client, "/v1/jobs/job-1/report.html?full=true")
+    assert "<dt>Name</dt><dd>embodied &lt;b&gt;</dd>" in text
+    assert "<dt>Project</dt><dd>derived</dd>" in text
+    assert "note = market-based" in text
+    assert "embodied <b>" not in text
+
+
+def test_estimated_terms_of_the_score_are_marked_and_metered_ones_are_not(light, client):
+    add(light, "job-1")
+    text = page(client, "/v1/jobs/job-1/report.html?full=true")
+    table = text[text.index("<caption>Terms of this job") :].partition("</table>")[0]
+    rows = dict(re.findall(r'<th scope="row">(.*?)</th>.*?class="right">(.*?)</td>', table))
+    assert "≈" not in rows["E"]
+    assert all("≈" in rows[term] for term in ("M", "C", "SCI")), rows
