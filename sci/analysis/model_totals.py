@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc, Term, figure
-from gramwatt.sci.base.quantity import Quantity, total
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.quality import worst_status
@@ -29,7 +31,50 @@ UNFINISHED = ("failed", "killed", "lost")
 """States of runs that came to no result."""
 
 
+class RunHead(TypedDict):
+    """The fields of a job's head that the sums over a model use."""
+
+    job_id: str
+    kind: str
+    state: str
+    started_at: str
+    total_g: QuantityDoc | None
+    sci: list[SciDoc]
+    conformance: str
+    tags: dict[str, str]
+    excluded: str | None
+
+
+Run = TypeVar("Run", bound=RunHead)
+Method = tuple[str, str]
+"""Signal and basis of the intensity that a run is scored with."""
+
+
+class RunTerms(NamedTuple):
+    """E [kWh], O, M and C = O + M [gCO2e] over runs; None where not known."""
+
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
+    total_g: Quantity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summing(Generic[Run]):
+    """How runs are added, and the method that each is scored by."""
+
+    terms: Callable[[Sequence[Run]], RunTerms]
+    method: Callable[[Run], Method]
+
+
 def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) -> ModelDoc:
+    """Sums over all runs of a model by their documents, as `totals_of_runs`."""
+    return totals_of_runs(model_id, jobs, Summing(_terms, _method), unscored=unscored)
+
+
+def totals_of_runs(
+    model_id: str, jobs: Iterable[Run], summing: Summing[Run], *, unscored: int = 0
+) -> ModelDoc:
     """Sums over all runs of a model; `unscored` is the number of further runs without a score yet.
 
     A run with an unknown total is left out of both sums and counted in `jobs_unknown`; an excluded
@@ -38,24 +83,23 @@ def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) ->
     """
     in_order = sorted(jobs, key=lambda job: (job["started_at"], job["job_id"]))
     runs = [job for job in in_order if job["excluded"] is None]
-    groups: dict[str, list[JobDoc]] = defaultdict(list)
+    groups: dict[str, list[Run]] = defaultdict(list)
     for job in runs:
         groups[persona(job["kind"]) or OTHER].append(job)
-    missing = _missing(runs, unscored, len(in_order) - len(runs))
+    missing = _missing(runs, summing, unscored, len(in_order) - len(runs))
     return {
         "model_id": model_id,
         "jobs": len(runs) + unscored,
-        "parts": [_part(name, groups[name]) for name in ORDER if groups[name]],
+        "parts": [_part(name, groups[name], summing) for name in ORDER if groups[name]],
         "complete": not missing,
         "missing": missing,
     }
 
 
-def _part(name: str, runs: Sequence[JobDoc]) -> ModelPartDoc:
-    known = [] if _methods(runs) else [job for job in runs if job["total_g"] is not None]
-    operational, embodied = _sum(known, "operational_g"), _sum(known, "embodied_g")
-    emitted = _total(operational, embodied)
-    by_kind: dict[str, list[JobDoc]] = defaultdict(list)
+def _part(name: str, runs: Sequence[Run], summing: Summing[Run]) -> ModelPartDoc:
+    known = [] if _methods(runs, summing) else [job for job in runs if job["total_g"] is not None]
+    sums = summing.terms(known)
+    by_kind: dict[str, list[Run]] = defaultdict(list)
     for job in known:
         by_kind[job["kind"]].append(job)
     return {
@@ -63,30 +107,36 @@ def _part(name: str, runs: Sequence[JobDoc]) -> ModelPartDoc:
         "jobs": len(runs),
         "jobs_unknown": len(runs) - len(known),
         "states": dict(Counter(job["state"] for job in runs)),
-        "energy_kwh": doc(_sum(known, "energy_kwh")),
-        "operational_g": doc(operational),
-        "embodied_g": doc(embodied),
-        "total_g": doc(emitted),
+        "energy_kwh": doc(sums.energy_kwh),
+        "operational_g": doc(sums.operational_g),
+        "embodied_g": doc(sums.embodied_g),
+        "total_g": doc(sums.total_g),
         "by_kind": {
-            kind: doc(_total(_sum(members, "operational_g"), _sum(members, "embodied_g")))
+            kind: doc((sums if len(by_kind) == 1 else summing.terms(members)).total_g)
             for kind, members in sorted(by_kind.items())
         },
-        "sci": _scores(name, known, emitted),
+        "sci": _scores(name, known, sums.total_g),
         "conformance": worst_status(job["conformance"] for job in runs),
     }
 
 
-def _sum(jobs: Iterable[JobDoc], term: Term) -> Quantity | None:
-    """A term over jobs, in which an input that they share counts once."""
-    found = (figure(job, term) for job in jobs)
-    return total(known for known in found if known is not None)
+def _terms(jobs: Sequence[JobDoc]) -> RunTerms:
+    """The terms over jobs, in which an input that they share counts once."""
+
+    def summed(term: Term) -> Quantity | None:
+        found = (figure(job, term) for job in jobs)
+        return total(known for known in found if known is not None)
+
+    operational, embodied = summed("operational_g"), summed("embodied_g")
+    emitted = operational + embodied if operational and embodied else None
+    return RunTerms(summed("energy_kwh"), operational, embodied, emitted)
 
 
-def _total(operational: Quantity | None, embodied: Quantity | None) -> Quantity | None:
-    return operational + embodied if operational and embodied else None
+def _method(job: JobDoc) -> Method:
+    return job["method"]["intensity_signal"], job["method"]["intensity_basis"]
 
 
-def _scores(name: str, known: Sequence[JobDoc], emitted: Quantity | None) -> list[SciDoc]:
+def _scores(name: str, known: Sequence[RunHead], emitted: Quantity | None) -> list[SciDoc]:
     counts: dict[str, float] = defaultdict(float)
     for job in known:
         for row in job["sci"]:
@@ -107,7 +157,7 @@ def _scores(name: str, known: Sequence[JobDoc], emitted: Quantity | None) -> lis
     ]
 
 
-def _sizes(runs: Iterable[JobDoc]) -> set[float]:
+def _sizes(runs: Iterable[RunHead]) -> set[float]:
     """Parameters that the runs say the model has: by tag, or counted in billions."""
     found = {_number(job["tags"].get(PARAMETERS)) for job in runs}
     for job in runs:
@@ -117,7 +167,7 @@ def _sizes(runs: Iterable[JobDoc]) -> set[float]:
     return {size for size in found if size is not None}
 
 
-def _missing(runs: Sequence[JobDoc], unscored: int, excluded: int) -> list[str]:
+def _missing(runs: Sequence[Run], summing: Summing[Run], unscored: int, excluded: int) -> list[str]:
     """Why the sums may not be the whole of the model; empty where no reason is known."""
     found = []
     if unscored:
@@ -127,7 +177,7 @@ def _missing(runs: Sequence[JobDoc], unscored: int, excluded: int) -> list[str]:
     unknown = sum(job["total_g"] is None for job in runs)
     if unknown:
         found.append(f"runs with a term that is not known, in no sum: {unknown}")
-    found += _methods(runs)
+    found += _methods(runs, summing)
     sizes = _sizes(job for job in runs if persona(job["kind"]) == PROVIDER)
     if len(sizes) > 1:
         said = ", ".join(f"{size:g}" for size in sorted(sizes))
@@ -135,19 +185,15 @@ def _missing(runs: Sequence[JobDoc], unscored: int, excluded: int) -> list[str]:
     return found + _sweeps(runs)
 
 
-def _methods(runs: Iterable[JobDoc]) -> list[str]:
-    ways = {
-        (job["method"]["intensity_signal"], job["method"]["intensity_basis"])
-        for job in runs
-        if job["total_g"] is not None
-    }
+def _methods(runs: Iterable[Run], summing: Summing[Run]) -> list[str]:
+    ways = {summing.method(job) for job in runs if job["total_g"] is not None}
     if len(ways) < 2:
         return []
     said = " and ".join(sorted(f"{signal} {basis}" for signal, basis in ways))
     return [f"runs are scored with {said} intensity, which cannot be summed"]
 
 
-def _sweeps(runs: Iterable[JobDoc]) -> list[str]:
+def _sweeps(runs: Iterable[RunHead]) -> list[str]:
     sizes: dict[str, float] = defaultdict(float)
     known: Counter[str] = Counter()
     for job in runs:

@@ -8,6 +8,7 @@ another unit has a score of core SCI all the same. Training is never spread over
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from gramwatt.sci.base.document import AiDoc
 
@@ -44,6 +45,7 @@ def persona(kind: str) -> str | None:
     return PERSONAS.get(kind)
 
 
+@lru_cache(1024)
 def named_unit(unit: str, kind: str) -> str | None:
     """The name that SCI for AI has for `unit` of a job of this kind; None where it names none."""
     lowered = unit.casefold()

@@ -87,7 +87,7 @@ class JobsQuery(Page, ProjectQuery):
     user: Name | None = Field(None, description="Only jobs with this text as their tag `user`.")
     name: Name | None = Field(None, description="Only jobs of exactly this name.")
     model_id: Name | None = Field(
-        None, description="Only runs of this model; the answer then has their sums too."
+        None, description="Only runs of this model; the first page then has their sums too."
     )
     q: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")] | None = Field(
         None,
@@ -205,7 +205,7 @@ def add_records(path: JobPath) -> IngestAnswer:
 
 @routes.get("/v1/jobs", access=Access.READ)
 def list_jobs(query: JobsQuery) -> JobsAnswer:
-    """Jobs, newest first unless sorted; of one model with the sums over all its runs."""
+    """Jobs, newest first unless sorted; the first page of one model with its sums."""
     only = query.model_dump(exclude={"limit", "cursor", "tag"})
     return jobs_page(service(), query.limit, query.cursor, tags=tuple(query.tag), **only)
 

@@ -62,10 +62,10 @@ def _fill(session: Session, key: int) -> None:
         job.summed_revision = job.revision
         return
     document = read_job(text)
-    keep_parts(session, job, document, _parts_or_refused(document))
+    keep_parts(session, job, document, parts_or_refused(document))
 
 
-def _parts_or_refused(document: JobDoc) -> dict[str, StoredPart]:
+def parts_or_refused(document: JobDoc) -> dict[str, StoredPart]:
     """The parts; empty ones where no sum can hold the figures, so that a month names the job."""
     try:
         return parts_of(document)

@@ -54,7 +54,7 @@ class JobsPage(TypedDict):
 
 
 class JobsAnswer(JobsPage, total=False):
-    """A page of jobs; `model`, all runs of a model, is there when `model_id` was asked for."""
+    """A page of jobs; on the first page of a `model_id`, `model` are the sums of all its runs."""
 
     model: ModelDoc
 

@@ -1,7 +1,8 @@
 """Lists, page by page: jobs by filter and order, revisions, intervals and projects.
 
 `cursors` cuts a list into pages, `filters` says which jobs and in which order, `job_list`,
-`job_parts`, `projects` and `models` answer. Imports `usecases.jobs.documents`, `store`.
+`job_parts`, `projects`, `models` and `model_runs` answer. Imports `usecases.jobs.documents`,
+`rollups`, `store`.
 """
 
 from gramwatt.service.usecases.lists.cursors import cut, decode_cursor, encode_cursor

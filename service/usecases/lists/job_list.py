@@ -8,16 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.model_totals import model_totals
-from gramwatt.sci.base.document import ModelDoc
 from gramwatt.service.container import Service
-from gramwatt.service.store.documents import read_job
-from gramwatt.service.store.models import Job, Score
+from gramwatt.service.store.models import Job
 from gramwatt.service.usecases.answers import JobsAnswer
 from gramwatt.service.usecases.errors import CursorError
 from gramwatt.service.usecases.jobs.documents import JobSummary
 from gramwatt.service.usecases.lists.cursors import MAYBE_FLOAT, MAYBE_INT, cut, decode_cursor
 from gramwatt.service.usecases.lists.filters import JobFilter
+from gramwatt.service.usecases.lists.model_runs import totals_of_model
 
 
 def list_jobs(
@@ -40,13 +38,13 @@ def list_jobs(
 def jobs_page(service: Service, limit: int, cursor: str | None, **only: Any) -> JobsAnswer:
     """The heads of `list_jobs`; raises CursorError.
 
-    With a model, the answer has the sums over all its runs, whatever page, project or state is
+    With a model, the first page has the sums over all its runs, whatever project or state is
     shown.
     """
     jobs, following = list_jobs(service, limit, cursor, **only)
     answer: JobsAnswer = {"jobs": [job.head for job in jobs], "next_cursor": following}
     model_id = only.get("model_id")
-    if model_id is not None:
+    if model_id is not None and cursor is None:
         answer["model"] = totals_of_model(service, model_id)
     return answer
 
@@ -91,18 +89,3 @@ def _beyond(chosen: JobFilter, place: Any, position: Any) -> sa.ColumnElement[bo
     """Whether a place comes after a position in the order of the list."""
     beyond: sa.ColumnElement[bool] = place < position if chosen.is_descending else place > position
     return beyond
-
-
-def totals_of_model(service: Service, model_id: str) -> ModelDoc:
-    """The sums over every run of a model, from the newest revision of each."""
-    with service.store.read() as session:
-        runs = session.scalar(
-            sa.select(sa.func.count()).select_from(Job).where(Job.model_id == model_id)
-        )
-        documents = session.scalars(
-            sa.select(Score.doc)
-            .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-            .where(Job.model_id == model_id, Job.state != "running")
-        ).all()
-    scored = [read_job(text) for text in documents]
-    return model_totals(model_id, scored, unscored=(runs or 0) - len(scored))

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import sqlalchemy as sa
 
+from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import JobDoc, MethodDoc
 from gramwatt.sci.score.inputs import Recorder, ScoreInputs
@@ -21,7 +22,6 @@ from gramwatt.service.usecases.errors import BusyError, StillRunsError, TooManyJ
 from gramwatt.service.usecases.intensity.lookup import StoredIntensity
 from gramwatt.service.usecases.jobs.documents import find_job, job_document, rescore
 from gramwatt.service.usecases.jobs.journal import corrections_of, journal_of
-from gramwatt.service.usecases.lists.job_list import totals_of_model
 from gramwatt.service.usecases.months.report import MONTH as MONTH_PATTERN
 from gramwatt.service.usecases.months.report import month_report
 from gramwatt.service.usecases.packs import contents
@@ -72,7 +72,7 @@ def make_pack(
         documents = contents.Documents(files, ids)
         whole: Any = None
         if kind == MODEL:
-            whole = totals_of_model(service, name)
+            whole = model_totals(name, documents, unscored=_runs(service, name) - len(ids))
         elif kind == MONTH:
             whole = month_report(service, name, project)
             files.add(BEFORE, parts_text(_parts_before(service, name, project)))
@@ -122,6 +122,13 @@ def _job_ids(service: Service, kind: str, name: str, project: str | None) -> lis
     if len(found) > (most := JOBS_MOST[kind]):
         raise TooManyJobsError(f"{kind} {name} has {len(found)} jobs; a pack holds {most}")
     return found
+
+
+def _runs(service: Service, model_id: str) -> int:
+    """How many runs a model has, scored or not."""
+    runs = sa.select(sa.func.count()).select_from(Job).where(Job.model_id == model_id)
+    with service.store.read() as session:
+        return session.scalar(runs) or 0
 
 
 def _parts_before(service: Service, month: str, project: str | None) -> list[PartRow]:
