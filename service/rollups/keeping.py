@@ -109,20 +109,23 @@ def _renew(
 
     Those that are `filled` have a job for certain.
     """
+    if not touched:
+        return
     known = {(month, name) for month, project in filled for name in (project, ALL)}
     both = {(month, name) for month, project in touched for name in (project, ALL)}
-    rows: list[dict[str, str | int]] = []
-    for month, project in sorted(both):
-        if (month, project) in known or _has_part(session, month, project):
-            version = secrets.randbits(62)
-            rows.append({"month": month, "project": project, "version": version})
+    rows = [
+        {"month": month, "project": project, "version": secrets.randbits(62)}
+        for month, project in sorted(both)
+    ]
+    # Locked before a look at the parts: a job that is scored meanwhile has added its own, or waits.
+    upsert(session, MonthVersion, rows)
+    session.execute(sa.update(MonthVersion), rows)
+    for month, project in sorted(both - known):
+        if _has_part(session, month, project):
             continue
         for table in (MonthVersion, MonthSum):
             gone = (table.month == month, table.project == project)
             session.execute(sa.delete(table).where(*gone))
-    if rows:
-        upsert(session, MonthVersion, rows)
-        session.execute(sa.update(MonthVersion), rows)
 
 
 def _has_part(session: Session, month: str, project: str) -> bool:

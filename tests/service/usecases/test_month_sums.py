@@ -1,6 +1,7 @@
 """Months from parts equal months from whole documents, figure for figure."""
 
 import random
+import threading
 from datetime import timedelta
 
 import pytest
@@ -12,10 +13,12 @@ from gramwatt.service.rollups.filling import fill_parts
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion, Score
 from gramwatt.service.usecases.advice.suggest import calibration_rows, device_rows
+from gramwatt.service.usecases.changes import deletion
 from gramwatt.service.usecases.changes.corrections import correct_job
 from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.errors import StillSummingError
 from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.jobs import scoring
 from gramwatt.service.usecases.jobs.documents import rescore
 from gramwatt.service.usecases.months.report import month_report
 from tests.journals import T0, Writer, journal, lines
@@ -208,3 +211,33 @@ def test_filling_goes_on_where_it_was_interrupted(light, monkeypatch):
     assert fill_parts(light, iter([True, True, False]).__next__) == 2
     assert fill_parts(light) == 1
     assert month_report(light, "2026-05") == whole
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(scoring, "keep_parts"), (deletion, "forget_parts")], ids=["first", "last"]
+)
+def test_a_job_scored_while_the_only_other_is_deleted_keeps_its_month(
+    service, monkeypatch, module, name
+):
+    """Whichever comes first waits with its changes made and not committed."""
+    ingest(service, "job-1", lines(journal("job-1")))
+    changed, goes_on = threading.Event(), threading.Event()
+    change = getattr(module, name)
+
+    def changed_and_waiting(*arguments):
+        change(*arguments)
+        changed.set()
+        assert goes_on.wait(10)
+
+    monkeypatch.setattr(module, name, changed_and_waiting)
+    score = threading.Thread(target=ingest, args=(service, "job-2", lines(journal("job-2"))))
+    delete = threading.Thread(target=delete_job, args=(service, "job-1"), kwargs={"by": "ada"})
+    both = [score, delete] if module is scoring else [delete, score]
+    both[0].start()
+    assert changed.wait(10)
+    both[1].start()
+    both[1].join(0.5)
+    goes_on.set()
+    for thread in both:
+        thread.join()
+    assert month_report(service, "2026-05")["totals"]["jobs"] == 1
