@@ -384,7 +384,7 @@ class IntensitySeries(Base):
 
 
 class IntensityDay(Base):
-    """One UTC day of a series in equal steps; rows are only ever added.
+    """One UTC day of a series in equal steps; rows are added, and those of old forecasts joined.
 
     `day` is its proleptic ordinal, `points` one double a step [gCO2e/kWh], NaN where not known.
     `issued_us` is when a forecast was made.
