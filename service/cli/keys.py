@@ -51,7 +51,7 @@ def key_create(
     from gramwatt.service.usecases.errors import KeyNameError
 
     if scope not in SCOPES:
-        stop(2, f"--scope {scope!r}: write ingest, read or admin")
+        stop(2, f"--scope: {scope!r} is not one of ingest, read and admin")
     span = _span(expires)
     with _admin(database_url) as service:
         try:
