@@ -30,6 +30,14 @@ _Y_ROOM = 58
 """Room for the labels of the axis at the left, the same in every panel [px]."""
 
 
+def bar(
+    name: str, start: float, end: float, size: float, words: list[str], *, estimated: bool
+) -> dict[str, object]:
+    """A bar of a waterfall from start to end, in units of `size`; a pointer on it shows `words`."""
+    ends = {"x": start / size, "x2": end / size}
+    return {"name": name, **ends, "tip": words, "estimated": estimated}
+
+
 def waterfall(bars: Rows, totals: Rows) -> dict[str, Any]:
     """Bars that start where the one above ends, with ranges, and a figure beside each row.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gramwatt.reports.charts import data_table, tip
-from gramwatt.reports.charts_job import waterfall
+from gramwatt.reports.charts_job import bar, waterfall
 from gramwatt.reports.model import (
     Block,
     Cell,
@@ -74,17 +74,17 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
     size, unit = prefix(max(before["value"], after["value"]), per)
     light = is_estimate(before) or is_estimate(after)
     rows = [_row(BEFORE, before["low"], before["high"], size, text(before))]
-    bars = [_bar(BEFORE, 0.0, before["value"], size, tip(BEFORE, before), estimated=light)]
+    bars = [bar(BEFORE, 0.0, before["value"], size, tip(BEFORE, before), estimated=light)]
     at = at_least = before["value"]
     for term, effect in document["effects_g_per_unit"].items():
         ends = sorted((at, at + effect))
         label = f"{'+' if effect > 0 else ''}{number(effect / size, 2)}"
         words = [TERMS[term], f"{label} {unit}"]
-        bars.append(_bar(TERMS[term], ends[0], ends[1], size, words, estimated=light))
+        bars.append(bar(TERMS[term], ends[0], ends[1], size, words, estimated=light))
         rows.append(_row(TERMS[term], ends[1], ends[1], size, label))
         at += effect
         at_least = min(at_least, at)
-    bars.append(_bar(AFTER, 0.0, after["value"], size, tip(AFTER, after), estimated=light))
+    bars.append(bar(AFTER, 0.0, after["value"], size, tip(AFTER, after), estimated=light))
     rows.append(_row(AFTER, after["low"], after["high"], size, text(after)))
     striped = ", striped: estimated" if light else ""
     caption = f"From before to after, in {unit}; lines are ranges{striped}"
@@ -95,13 +95,6 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
         return [table]
     alt = "; ".join(f"{row['name']} {row['label']}" for row in rows)
     return [Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), table)]
-
-
-def _bar(
-    name: str, start: float, end: float, size: float, words: list[str], *, estimated: bool
-) -> dict[str, object]:
-    ends = {"x": start / size, "x2": end / size}
-    return {"name": name, **ends, "tip": words, "estimated": estimated}
 
 
 def _row(name: str, low: float, high: float, size: float, label: str) -> dict[str, float | str]:

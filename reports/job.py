@@ -76,7 +76,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
         *why_blocks(document),
         *advice_blocks(document, found),
         *waited_blocks(advice),
-        *uncertain_blocks(document),
+        *uncertain_blocks(document, full=full),
         Heading("Where the energy went"),
         *timeseries_blocks(document["series"], document["windows"]),
         *energy_blocks(document["devices"]),

@@ -43,10 +43,18 @@ from gramwatt.reports.sections.month.disclosures import disclosure_section, stat
 from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.base.document import JobHead, MonthDoc, ProjectRow
-from gramwatt.sci.base.formatting import count_text, duration, number, percent, text, value_text
+from gramwatt.sci.base.formatting import (
+    count_text,
+    duration,
+    number,
+    percent,
+    shown,
+    text,
+    value_text,
+)
 from gramwatt.sci.base.month_rows import BudgetUse, ModelRow
 from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 from gramwatt.sci.base.units import g_from_kg
 
 STATES = ("completed", "failed", "killed", "lost", "running")
@@ -303,7 +311,9 @@ def _unfinished(row: ModelRow) -> Cell:
     if not row["unfinished"]:
         return "no run"
     runs = f"{row['unfinished']} {'run' if row['unfinished'] == 1 else 'runs'}"
-    return Pair(value_text(row["unfinished_g"]), runs)
+    figure = row["unfinished_g"]
+    span = shown(figure).span if figure else ""
+    return Pair(value_text(figure), ", ".join(filter(None, (span, runs))), is_estimate(figure))
 
 
 def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:

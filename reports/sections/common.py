@@ -242,6 +242,6 @@ def source_table(rows: Iterable[tuple[str, QuantityDoc]]) -> Table:
     )
     lines = []
     for what, figure in rows:
-        value = Pair(value_text(figure), shown(figure).span or "exact")
+        value = Pair(value_text(figure), shown(figure).span or "exact", is_estimate(figure))
         lines.append((what, value, figure["kind"], figure["source"]))
     return Table("Inputs of the score", columns, tuple(lines))

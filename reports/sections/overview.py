@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from gramwatt.reports.charts import data_table, tip
-from gramwatt.reports.charts_job import waterfall
+from gramwatt.reports.charts_job import bar, waterfall
 from gramwatt.reports.model import (
     Block,
     Cell,
@@ -113,10 +113,10 @@ def why_blocks(document: JobDoc) -> list[Block]:
     tips = [tip(name, figure) for name, figure in known]
     read = [*tips[0], f"{percent(metered)} of the energy metered"]
     bars = [
-        _bar(operational_name, 0.0, read_g, size, read, estimated=False),
-        _bar(operational_name, read_g, ends[0], size, read, estimated=True),
-        _bar(embodied_name, *ends, size, tips[1], estimated=is_estimate(embodied)),
-        _bar(total_name, 0.0, ends[1], size, tips[2], estimated=is_estimate(whole)),
+        bar(operational_name, 0.0, read_g, size, read, estimated=False),
+        bar(operational_name, read_g, ends[0], size, read, estimated=True),
+        bar(embodied_name, *ends, size, tips[1], estimated=is_estimate(embodied)),
+        bar(total_name, 0.0, ends[1], size, tips[2], estimated=is_estimate(whole)),
     ]
     rows = [
         _total(operational_name, operational, 0.0, size),
@@ -127,18 +127,14 @@ def why_blocks(document: JobDoc) -> list[Block]:
         f"From electricity and hardware to the total, in {unit}. Lines are ranges; striped bars "
         "are estimated, not metered."
     )
-    lines = [(name, value_text(doc), shown(doc).span, doc["kind"]) for name, doc in known]
+    lines = [
+        (name, Pair(value_text(doc), "", is_estimate(doc)), shown(doc).span, doc["kind"])
+        for name, doc in known
+    ]
     table = data_table(caption, ("Term", "Value", "Range", "Kind"), lines)
     alt = "; ".join(f"{name} {row['label']}" for (name, _), row in zip(known, rows, strict=True))
-    bars = [bar for bar in bars if bar["x"] != bar["x2"]]
+    bars = [part for part in bars if part["x"] != part["x2"]]
     return [Heading("Why"), Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), table)]
-
-
-def _bar(
-    name: str, start: float, end: float, size: float, words: list[str], *, estimated: bool
-) -> dict[str, object]:
-    ends = {"x": start / size, "x2": end / size}
-    return {"name": name, **ends, "tip": words, "estimated": estimated}
 
 
 def _total(name: str, figure: QuantityDoc, before_g: float, size: float) -> dict[str, object]:
@@ -150,8 +146,11 @@ def _total(name: str, figure: QuantityDoc, before_g: float, size: float) -> dict
     return {"name": name, "low": low, "high": high, "end": high, "label": label}
 
 
-def uncertain_blocks(document: JobDoc) -> list[Block]:
-    """What limits the score: grade, widest uncertainty, conformance, deviations, warnings."""
+def uncertain_blocks(document: JobDoc, *, full: bool) -> list[Block]:
+    """What limits the score: grade, widest uncertainty, conformance, deviations, warnings.
+
+    The `full` report has all notices further below.
+    """
     grade = document["data_quality"]["grade"]
     facts = [
         ("Data quality", f"grade {grade} of A to D: {GRADES.get(grade, 'no description')}"),
@@ -166,7 +165,7 @@ def uncertain_blocks(document: JobDoc) -> list[Block]:
         blocks += [Heading("Deviations", 2), Listing(tuple(document["deviations"]))]
     warnings = [n for n in document["notices"] if n["code"] in WARNING_CODES]
     blocks += notice_blocks(warnings[:MAX_NOTICES])
-    left = len(document["notices"]) - len(warnings[:MAX_NOTICES])
+    left = 0 if full else len(document["notices"]) - len(warnings[:MAX_NOTICES])
     return [*blocks, *([Text(f"{left} more notices are in the full report.")] if left else [])]
 
 

@@ -318,3 +318,21 @@ def test_estimated_terms_of_the_score_are_marked_and_metered_ones_are_not(light,
     rows = dict(re.findall(r'<th scope="row">(.*?)</th>.*?class="right">(.*?)</td>', table))
     assert "≈" not in rows["E"]
     assert all("≈" in rows[term] for term in ("M", "C", "SCI")), rows
+
+
+def test_the_full_report_does_not_send_its_reader_to_the_full_report(light, client):
+    add(light, "job-1", zone=None)
+    short, full = (
+        page(client, f"/v1/jobs/job-1/report.html?full={full}") for full in ("false", "true")
+    )
+    assert "in the full report." in short
+    assert "in the full report." not in full
+
+
+def test_what_runs_of_a_model_did_not_finish_has_its_range_and_mark(light, client):
+    add(light, "job-1", model_id="org/digits", end_state="failed")
+    text = page(client, f"/v1/reports/monthly/{MAY}.html")
+    table = text[text.index("<caption>Runs by model") :].partition("</table>")[0]
+    cell = re.findall(r'<td class="right">(.*?)</td>', table)[-1]
+    assert "≈" in cell
+    assert re.search(r"<small>[\d.]+ to [\d.]+, 1 run</small>", cell), cell
