@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import Job
+from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.usecases.answers import JobsAnswer
 from gramwatt.service.usecases.errors import CursorError
 from gramwatt.service.usecases.jobs.documents import JobSummary
@@ -49,6 +49,10 @@ def jobs_page(service: Service, limit: int, cursor: str | None, **only: Any) -> 
     return answer
 
 
+FEW = 1_000
+"""Up to so many jobs with the wanted labels are looked up one by one."""
+
+
 def _position(cursor: str, chosen: JobFilter) -> tuple[Any, int]:
     kind = MAYBE_INT if chosen.column.type.python_type is int else MAYBE_FLOAT
     sort, value, key = decode_cursor(cursor, str, kind, int)
@@ -66,6 +70,9 @@ def _rows(
     """
     column, found = chosen.column, list[Job]()
     wanted = sa.select(Job).where(*chosen.conditions())
+    few = _few_labelled(session, list(chosen.labels()))
+    if few is not None:
+        wanted = wanted.where(Job.id.in_(few))
     value, key = after or (None, None)
     if after is None or value is not None:
         known = wanted.where(column.is_not(None)).order_by(*_order(chosen, column, Job.id))
@@ -79,6 +86,23 @@ def _rows(
             unknown = unknown.where(_beyond(chosen, Job.id, key))
         found += session.scalars(unknown.limit(most - len(found)))
     return found
+
+
+def _few_labelled(session: Session, labels: Sequence[str]) -> list[int] | None:
+    """The jobs that have all these labels; None where many have, or no label is wanted.
+
+    Of many, a walk through the jobs in order soon has a page. Of few it would read most jobs, and
+    a database that guesses how many share labels, as if one said nothing of another, walks.
+    """
+    if not labels:
+        return None
+    each = [aliased(JobLabel) for _ in labels]
+    wanted = sa.select(each[0].job).limit(FEW + 1)
+    for other in each[1:]:
+        wanted = wanted.join(other, other.job == each[0].job)
+    wanted = wanted.where(*(one.label == text for one, text in zip(each, labels, strict=True)))
+    found = list(session.scalars(wanted))
+    return found if len(found) <= FEW else None
 
 
 def _order(chosen: JobFilter, *columns: Any) -> list[Any]:

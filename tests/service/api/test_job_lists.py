@@ -6,6 +6,7 @@ import pytest
 
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.lists import job_list
 from tests.journals import START, journal, lines
 
 A100 = {"gpu": "NVIDIA A100-SXM4-80GB"}
@@ -38,7 +39,10 @@ def ids(client, **query):
     return "".join(job["job_id"] for job in answer.json["jobs"])
 
 
-def test_each_filter_and_several_at_once(listed):
+@pytest.mark.parametrize("few", [0, job_list.FEW])
+def test_each_filter_and_several_at_once(listed, few, monkeypatch):
+    """Also where so many have the labels that the list is read in order."""
+    monkeypatch.setattr(job_list, "FEW", few)
     expected = [
         ({"kind": "inference"}, "b"),
         ({"state": "running"}, "d"),
