@@ -26,9 +26,14 @@ def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "")
     middles = {name: figure.value for name, figure in inputs.items()}
     middle = formula(middles)
     down = up = 0.0
+    moved = dict(middles)
     for name, figure in inputs.items():
-        ends = (formula({**middles, name: end}) for end in (figure.low, figure.high))
-        moves = [math.log(end / middle) for end in ends]
+        if figure.low == figure.high:
+            continue
+        moves = []
+        for moved[name] in (figure.low, figure.high):
+            moves.append(math.log(formula(moved) / middle))
+        moved[name] = figure.value
         down += min(0.0, *moves) ** 2
         up += max(0.0, *moves) ** 2
     low, high = (middle * math.exp(-math.sqrt(down)), middle * math.exp(math.sqrt(up)))
