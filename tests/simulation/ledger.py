@@ -88,7 +88,10 @@ class Ledger:
         for number in sorted(refused):
             self.fails(f"line {number} refused: {answer['rejected'][0]} {sent[number - 1][:200]!r}")
         new = [identity for identity, _ in whole_lines(body)]
-        for identity in new:
+        # Another upload may have been stored and not answered: the server says how far it has all.
+        up_to = {(job_id, a.get("node"), a["writer"]): a["seq"] for a in answer["acknowledged"]}
+        had = [known for known in self.lines if known[3] <= up_to.get(known[:3], 0)]
+        for identity in (*new, *had):
             self.acknowledged.add(identity)
             if identity in self.lines:
                 self.lines[identity].certain = True
