@@ -94,6 +94,8 @@ class Client:
     saved_uj: dict[str, int] = field(default_factory=dict)
     """Counters up to which the journal has the energy, by device."""
     saved_count: float = 0.0
+    writing: tuple[dict[str, int], dict[str, int]] | None = None
+    """First and last counters of a write in which a meter died: any part of it may be there."""
     saves: list[tuple[int, dict[str, int]]] = field(default_factory=list)
     """When open files were replaced [ns], and the counters in them."""
     cut_ns: int | None = None
@@ -111,6 +113,14 @@ class Client:
         last_ns = self.cut_ns - round(lost_most_s * NS_PER_S)
         early = [counters[name] for at_ns, counters in self.saves if at_ns <= last_ns]
         return max(early, default=self.first_uj[name])
+
+    def most_uj(self, name: str) -> int:
+        """The energy of a device that may be in the journal [uJ]."""
+        first_uj, last_uj = self.first_uj[name], self.saved_uj[name]
+        if self.writing and name in self.writing[0]:
+            first_uj = min(first_uj, self.writing[0][name])
+            last_uj = max(last_uj, self.writing[1].get(name, 0))
+        return last_uj - first_uj
 
     def begin(self) -> None:
         """Start, with a meter."""
@@ -298,7 +308,7 @@ class Meter:
             self._takes_lines = False
             self._save_at_ns = now_ns + NS_PER_S
             return
-        self._takes_lines = self.journal.flush()
+        self._takes_lines = self._flush()
         if self._takes_lines:
             self.counts.saved()
 
@@ -316,11 +326,18 @@ class Meter:
             exit_code=client.exit_code,
         )
         self._write_open()
-        if self.journal.flush():
+        if self._flush():
             self._saved(False)
             self._write_open()
         else:
             self.unwritten = True
+
+    def _flush(self) -> bool:
+        before = self.client.writing
+        self.client.writing = dict(self.client.first_uj), self._saving[0]
+        written = self.journal.flush()
+        self.client.writing = before  # an earlier meter may have died in its write
+        return written
 
     def _write_open(self) -> bool:
         opened = [(name, ledger.open) for name, ledger in self._ledgers.items()]
