@@ -86,7 +86,7 @@ def _plain(text: str) -> str:
 
 def job_times(service: Service) -> dict[str, float]:
     """Seconds for the report of one job, as HTML and as PDF, after a first one."""
-    document = job_document(service, "J000000001").document
+    document = job_document(service, "T000000001").document
 
     def render() -> None:
         built = job.build(document)
