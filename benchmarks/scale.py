@@ -245,7 +245,7 @@ def pages(service: Service, times: int) -> Measured:
         "first page of a project": lambda n: ask(f"/?month={MONTH}&project=project-{n % 20}"),
         "first page, jobs just scored": changed,
         "page of jobs": lambda n: ask("/jobs"),
-        "page of jobs, searched": lambda n: ask(f"/jobs?search=J{n:07d}"),
+        "page of jobs, searched": lambda n: ask(f"/jobs?q=J{n:07d}"),
         "page of jobs, sorted": lambda n: ask("/jobs?sort=-total"),
         "page of projects": lambda n: ask("/projects"),
         "page of models": lambda n: ask("/models"),
