@@ -408,6 +408,9 @@ class Meter:
             if name in known:
                 self._uj[name], self._at_ns[name] = known[name][0], known[name][1]
                 ledger.open = Interval.restored(known[name][2])
+                # The last meter may have been that of a client before this one.
+                self.client.first_uj.setdefault(name, self._uj[name])
+                self.client.saved_uj.setdefault(name, self._uj[name])
             else:
                 self._at_ns[name] = self.timeline.now_ns()
                 self._uj[name] = gpu.counter_uj(self.world.now_ns)
