@@ -22,8 +22,6 @@ from gramwatt.service.store.database import Store
 
 TABLES = ("Job", "JobLabel", "Writer", "Statement", "Device", "Interval", "Count", "Score")
 """What a scored job has rows in, parents first, beside its months."""
-OWNERS = ("jobs", "writers", "devices")
-"""Tables whose rows others belong to: a job to copy has one row in each."""
 NAMED = ("head", "line", "doc")
 """Texts that the id of their job stands in."""
 PORTION = 20_000

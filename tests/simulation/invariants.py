@@ -314,11 +314,6 @@ def _wrote(job: Job, writer: str, lines: dict[Any, Line]) -> bool:
     )
 
 
-def trace_of(story: Story, most: int = 60) -> str:
-    """The end of a story's trace."""
-    return "\n".join(story.world.trace[-most:])
-
-
 def described(document: Any) -> str:
     """A document in a line."""
     return json.dumps(document)[:300]
