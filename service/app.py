@@ -32,6 +32,7 @@ from gramwatt.service.api.conditional import tagged
 from gramwatt.service.api.routing import Routes, json_response
 from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
+from gramwatt.service.memory import return_large_blocks
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.proxies import TrustedProxies
@@ -78,6 +79,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
         oidc.require_packages()
     if is_server:
         logs.set_up(service.config.log)
+        return_large_blocks()
     upgrade(service.store)
     if is_server:
         render_in_child()

@@ -22,6 +22,7 @@ from gramwatt.service.config import ServiceConfig
 from gramwatt.service.connections import SETTINGS, keep_deadlines
 from gramwatt.service.container import Service
 from gramwatt.service.logs import set_up
+from gramwatt.service.memory import return_large_blocks
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
@@ -51,6 +52,7 @@ class Listen:
 def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
     set_up(config.log)
+    return_large_blocks()
     service = Service.open(config)
     address = _address(service, listen)
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))

@@ -41,6 +41,7 @@ class Scheduler:
         self._leader = leader_of(service.store, self._host)
         self._tasks = tasks
         self._background: BackgroundScheduler | None = None
+        self._pools = {"default": ThreadPoolExecutor(len(tasks)), _LEAD: ThreadPoolExecutor(1)}
         self._leads = False
 
     def run(self, name: str) -> bool:
@@ -78,10 +79,7 @@ class Scheduler:
         """Run the tasks in the background while this process leads, each when it is due."""
         self._background = BackgroundScheduler(
             timezone=UTC,
-            executors={
-                "default": ThreadPoolExecutor(len(self._tasks)),
-                _LEAD: ThreadPoolExecutor(1),
-            },
+            executors=self._pools,
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
         self._background.start()
@@ -143,7 +141,9 @@ class Scheduler:
         finished = True
         background, self._background = self._background, None
         if background is not None:
-            waiting = Thread(target=background.shutdown, daemon=True)
+            # Waiting itself, it would hold a lock that a task needs to plan its next run.
+            background.shutdown(wait=False)
+            waiting = Thread(target=self._finish, daemon=True)
             waiting.start()
             waiting.join(within_s)
             finished = not waiting.is_alive()
@@ -151,6 +151,10 @@ class Scheduler:
                 _log.warning("a task still runs and is left; the next leader does it again")
         self._leader.resign()
         return finished
+
+    def _finish(self) -> None:
+        for pool in self._pools.values():
+            pool.shutdown(wait=True)
 
 
 def _report(name: str, error: SQLAlchemyError) -> None:

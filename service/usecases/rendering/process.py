@@ -24,7 +24,7 @@ MAX_WAITING = 32
 """Reports in work and in wait; one more is refused."""
 TIMEOUT_S = 60.0
 """How long a report may wait, and then be rendered [s]."""
-MAX_CHILD_B = 150 * 2**20
+MAX_CHILD_B = 120 * 2**20
 """A child that is larger after a report is ended [bytes]."""
 
 

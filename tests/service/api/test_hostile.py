@@ -9,6 +9,7 @@ import re
 import socket
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from urllib.parse import urlsplit
 
 import pytest
@@ -78,6 +79,7 @@ class Server:
 
     def __init__(self, process, port, key):
         self.process, self.port, self.key = process, port, key
+        self.together_b = 0
 
     def ask(self, method, path, sent=None, media=JSON, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -98,12 +100,39 @@ class Server:
             connection.close()
 
     def peak_b(self):
-        """The sum of the highest memory of the server and of the processes that render for it."""
-        pid = self.process.pid
-        threads = Path(f"/proc/{pid}/task").iterdir()
-        children = {child for one in threads for child in (one / "children").read_text().split()}
-        statuses = [Path(f"/proc/{one}/status").read_text() for one in (pid, *children)]
-        return sum(int(re.search(r"VmHWM:\s+(\d+) kB", text)[1]) * 1024 for text in statuses)
+        """The highest memory of the server, alone or with the processes that render for it."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return max(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024, self.together_b)
+
+
+class Watch(Thread):
+    """Watches the memory of a server with that of the processes that render for it."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server = server
+        self.ended = Event()
+
+    def run(self):
+        while not self.ended.wait(0.02):
+            pid = self.server.process.pid
+            now = sum(map(own_b, (pid, *children(pid))))
+            self.server.together_b = max(self.server.together_b, now)
+
+
+def children(pid):
+    """The processes that any thread of a process has started."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return {child for one in threads for child in (one / "children").read_text().split()}
+
+
+def own_b(pid):
+    """The proportional set size of a process: what it shares counts in parts [bytes]."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:  # it has ended
+        return 0
+    return int(re.search(r"Pss:\s+(\d+) kB", text)[1]) * 1024
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +141,11 @@ def server(tmp_path_factory):
         made = Server(process.popen, urlsplit(url).port, KEYS[url])
         status, _, answer = made.ask("POST", "/v1/jobs/job-1/records", body(journal()), NDJSON)
         assert status == 200, answer
+        watch = Watch(made)
+        watch.start()
         yield made
+        watch.ended.set()
+        watch.join()
         assert process.popen.poll() is None
 
 

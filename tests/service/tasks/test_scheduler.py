@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
 import sqlalchemy as sa
@@ -183,3 +184,19 @@ def test_started_it_runs_every_task_at_once_and_stops_cleanly(light):
         time.sleep(0.01)
     scheduler.stop()
     assert sorted(ran) == sorted(TASKS)
+
+
+def test_a_process_that_just_takes_the_lead_stops_at_once(light, monkeypatch):
+    begun, stopping = Event(), Event()
+
+    def expect(_):
+        begun.set()
+        stopping.wait()
+        time.sleep(0.3)  # until the scheduler waits for what runs
+
+    monkeypatch.setattr("gramwatt.service.tasks.scheduler.expect", expect)
+    scheduler = Scheduler(Service(replace(light.config, clock=utc_now), light.store))
+    scheduler.start()
+    assert begun.wait(30)
+    stopping.set()
+    assert scheduler.stop(30)
