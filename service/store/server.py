@@ -44,6 +44,7 @@ class Availability:
     def __init__(self) -> None:
         self._mutex = Lock()
         self._away_since: float | None = None
+        self._found_at = 0.0
         self._next_test = 0.0
 
     @property
@@ -60,10 +61,15 @@ class Availability:
             self._next_test = now + RETRY_S
             return True
 
-    def lost(self, reason: str) -> None:
-        """The server did not answer."""
+    def lost(self, reason: str, asked: float) -> None:
+        """The server did not answer what it was asked at `asked` [s, monotonic].
+
+        That is old news when it has answered somebody since.
+        """
         with self._mutex:
             known, now = self._away_since, time.monotonic()
+            if known is None and self._found_at > asked:
+                return
             self._away_since = known or now
             self._next_test = now + RETRY_S
         if known is None:
@@ -80,7 +86,7 @@ class Availability:
             since = self._away_since
             if since is None or asked < since:
                 return
-            self._away_since = None
+            self._away_since, self._found_at = None, time.monotonic()
         _log.warning("the database answers again, after %.0f s", time.monotonic() - since)
 
 
@@ -114,7 +120,7 @@ def watch(engine: Engine) -> Availability:
         try:
             connection: psycopg.Connection[Any] = watched.connect(*args, **named)
         except psycopg.OperationalError as error:
-            availability.lost(_line(error))
+            availability.lost(_line(error), asked)
             raise
         availability.found(asked)
         connection.arguments = named  # type: ignore[attr-defined]  # of Watched
@@ -160,7 +166,7 @@ def _test(availability: Availability, waiting: Any) -> None:
         try:
             psycopg.connect(**waiting.arguments).close()
         except psycopg.OperationalError as error:
-            availability.lost(_line(error))
+            availability.lost(_line(error), asked)
         else:
             availability.found(asked)
     if availability.is_away:

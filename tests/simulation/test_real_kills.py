@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -102,7 +103,8 @@ def check(address: str, job_id: str) -> None:
         if isinstance(record, IntervalRecord)
     ]
     assert len(written) == MINUTES
-    shown = get(f"{address}/v1/jobs/{job_id}/intervals?limit=500")["intervals"]
+    found = eventually(lambda: answer(f"{address}/v1/jobs/{job_id}/intervals?limit=500"), 60)
+    shown = found["intervals"]
     assert [row["energy_j"] for row in shown] == [record.energy_j for record in written]
     head = eventually(lambda: ended(address, job_id), 60)
     joules = fsum(record.energy_j for record in written)
@@ -112,5 +114,15 @@ def check(address: str, job_id: str) -> None:
 
 def ended(address: str, job_id: str) -> Any:
     """The head of a job that has its score, else nothing."""
-    head = get(f"{address}/v1/jobs/{job_id}")
-    return head if head["revision"] else None
+    head = answer(f"{address}/v1/jobs/{job_id}")
+    return head if head and head["revision"] else None
+
+
+def answer(address: str) -> Any:
+    """What the server answers, nothing when it asks to come again later."""
+    try:
+        return get(address)
+    except HTTPError as error:
+        error.close()
+        assert (error.code, int(error.headers["Retry-After"]) > 0) == (503, True)
+        return None

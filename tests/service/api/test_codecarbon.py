@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
-from werkzeug.serving import make_server
 
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.service.app import create_app
@@ -27,6 +25,7 @@ from gramwatt.service.usecases.compat.client import boards
 from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import intervals_page
 from gramwatt.service.usecases.operation.upkeep import close_silent
+from tests.service.listening import listening
 
 KWH = 3.6e6
 BASE = "/v1/compat/codecarbon"
@@ -85,16 +84,10 @@ def served(folder):
         return inner({**environ, "wsgi.input": io.BytesIO(body)}, start_response)
 
     app.wsgi_app = record
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    recorded.url = f"http://127.0.0.1:{server.port}"
     try:
-        yield recorded
+        with listening(app) as recorded.url:
+            yield recorded
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
         service.store.close()
 
 

@@ -3,10 +3,8 @@
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
-from werkzeug.serving import make_server
 
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
@@ -17,16 +15,13 @@ from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.jobs.documents import job_document
 from tests.journals import journal, lines
+from tests.service.listening import listening
 
 
 @pytest.fixture
 def address(light):
-    server = make_server("127.0.0.1", 0, create_app(service=light), threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.shutdown()
-    thread.join()
+    with listening(create_app(service=light)) as found:
+        yield found
 
 
 def spool(home, name, extra=()):

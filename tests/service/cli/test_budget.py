@@ -5,11 +5,9 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from werkzeug.serving import make_server
 
 from gramwatt.service.app import create_app
 from gramwatt.service.cli.common import open_service
@@ -18,6 +16,7 @@ from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.listening import listening
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -100,17 +99,8 @@ def test_a_server_that_does_not_answer_costs_a_second(home):
 
 def test_a_server_refuses_for_a_spent_budget(spent_kg, home):
     gramwatt("budget", "set", "vision", str(spent_kg))
-    with open_service() as service:
-        server = make_server("127.0.0.1", 0, create_app(service=service), threaded=True)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        url = f"http://127.0.0.1:{server.port}"
-        try:
-            options = ("--budget", "--server", url, "--project", "vision")
-            key = create_key(service, "jobs", "ingest", ["vision"])["key"]
-            code, out, err = run(*options, home=home / "elsewhere", GRAMWATT_API_KEY=key)
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+    with open_service() as service, listening(create_app(service=service)) as url:
+        options = ("--budget", "--server", url, "--project", "vision")
+        key = create_key(service, "jobs", "ingest", ["vision"])["key"]
+        code, out, err = run(*options, home=home / "elsewhere", GRAMWATT_API_KEY=key)
     assert (code, out, "100%; the command is not started" in err) == (1, "", True)

@@ -5,19 +5,18 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 from datetime import timedelta
 
 import pytest
 import typer
 from typer.testing import CliRunner
-from werkzeug.serving import make_server
 
 from gramwatt.collectors.cli.top import top as command
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import START, journal, lines
+from tests.service.listening import listening
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -30,12 +29,8 @@ def address(light, clock, monkeypatch):
         ingest(light, name, lines(records))
     ingest(light, "ended", lines(journal("ended", pue=1.5)))
     monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read", ["vision"])["key"])
-    server = make_server("127.0.0.1", 0, create_app(service=light))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
+    with listening(create_app(service=light)) as found:
+        yield found
 
 
 def top(*arguments):
@@ -73,20 +68,14 @@ def test_a_server_that_refuses_or_is_away_is_one_line(address, monkeypatch):
 
 def test_a_server_that_goes_away_is_said_after_the_screen_is_given_back(light, monkeypatch):
     monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read")["key"])
-    server = make_server("127.0.0.1", 0, create_app(service=light))
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "gramwatt", "top", "--interval", "1", "--server", address]
-    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while b"No job runs" not in shown:
-        shown += os.read(ours, 65536)
-    server.shutdown()
-    serving.join()
-    server.server_close()
+    with listening(create_app(service=light)) as address:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "gramwatt", "top", "--interval", "1", "--server", address]
+        child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        while b"No job runs" not in shown:
+            shown += os.read(ours, 65536)
     try:
         while data := os.read(ours, 65536):
             shown += data
