@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import fsum
 from http import HTTPStatus
+from math import fsum
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
