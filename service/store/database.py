@@ -289,47 +289,56 @@ def upsert(
     go in the order of their keys, so that transactions that meet wait for each other, and do not
     block each other.
     """
-    if not rows:
-        return
+    if rows:
+        columns = tuple(rows[0])
+        values = [tuple(row.values()) for row in rows]
+        upsert_rows(session, model, columns, values, newer=newer)
+
+
+def upsert_rows(
+    session: Session,
+    model: type[DeclarativeBase],
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Any, ...]],
+    *,
+    newer: tuple[str, ...] = (),
+) -> None:
+    """As `upsert`, of rows that have the columns in this order."""
     connection = session.connection()
-    columns, dialect = tuple(rows[0]), connection.dialect.name
+    dialect = connection.dialect.name
     statement, keys = _upsert_text(dialect, model, columns, newer)
     if set(keys) <= set(columns):
-        rows = _each_key_once(rows, keys, newer)
+        rows = _each_key_once(columns, rows, keys, newer)
     if dialect == "sqlite":
-        values = [tuple(row.values()) for row in rows]
-        whole = len(values) - len(values) % ROWS_AT_ONCE
+        whole = len(rows) - len(rows) % ROWS_AT_ONCE
         if whole:
             many, _ = _upsert_text(dialect, model, columns, newer, ROWS_AT_ONCE)
             starts = range(0, whole, ROWS_AT_ONCE)
-            together = [tuple(chain(*values[at : at + ROWS_AT_ONCE])) for at in starts]
+            together = [tuple(chain(*rows[at : at + ROWS_AT_ONCE])) for at in starts]
             connection.exec_driver_sql(many, together)
-        if whole < len(values):
-            connection.exec_driver_sql(statement, values[whole:])
+        if whole < len(rows):
+            connection.exec_driver_sql(statement, list(rows[whole:]))
     else:
         # One statement that reads the rows from JSON: twice as fast as one statement a row.
-        connection.exec_driver_sql(statement, (msgspec.json.encode(_as_texts(rows)).decode(),))
+        named = [dict(zip(columns, map(_as_text, row), strict=True)) for row in rows]
+        connection.exec_driver_sql(statement, (msgspec.json.encode(named).decode(),))
 
 
-def _as_texts(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows with bytes as PostgreSQL reads them: JSON would have them in base 64."""
-    if not any(isinstance(value, bytes) for value in rows[0].values()):
-        return rows
-    return [
-        {
-            name: rf"\x{value.hex()}" if isinstance(value, bytes) else value
-            for name, value in of.items()
-        }
-        for of in rows
-    ]
+def _as_text(value: Any) -> Any:
+    """The value, or bytes as PostgreSQL reads them: JSON would have them in base 64."""
+    return rf"\x{value.hex()}" if isinstance(value, bytes) else value
 
 
 def _each_key_once(
-    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], newer: Sequence[str]
-) -> list[Mapping[str, Any]]:
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Any, ...]],
+    keys: Sequence[str],
+    newer: Sequence[str],
+) -> list[tuple[Any, ...]]:
     """The rows by their keys; of several of one key the first, or the newest."""
-    key, version = itemgetter(*keys), itemgetter(*newer) if newer else None
-    found: dict[Any, Mapping[str, Any]] = {}
+    key = itemgetter(*map(columns.index, keys))
+    version = itemgetter(*map(columns.index, newer)) if newer else None
+    found: dict[Any, tuple[Any, ...]] = {}
     for row in rows:
         known = found.setdefault(key(row), row)
         if version is not None and known is not row and version(row) > version(known):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -21,13 +22,14 @@ from gramwatt.sci.journal.records import (
     encode,
 )
 from gramwatt.service.container import Service
-from gramwatt.service.store.database import upsert
+from gramwatt.service.store.database import upsert, upsert_rows
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.access.projects import first_project, require_own, require_visible
 from gramwatt.service.usecases.answers import Acknowledged, IngestAnswer
-from gramwatt.service.usecases.intake.lines import checked
+from gramwatt.service.usecases.intake.intervals import Intervals
+from gramwatt.service.usecases.intake.lines import Batch, checked
 from gramwatt.service.usecases.intake.sequences import Arrived
 from gramwatt.service.usecases.intake.tally import Tally
 from gramwatt.service.usecases.jobs.deleted import require_not_deleted
@@ -42,6 +44,11 @@ _ARRIVED = (
     .where(Writer.__table__.c.id == sa.bindparam("key"))
     .values(contiguous=sa.bindparam("to"), beyond=sa.bindparam("spans"))
 )
+_INTERVAL = (
+    *("device", "start_us", "end_us", "seq", "writer", "energy_j", "kind"),
+    *("utilisation_mean", "utilisation_max", "memory_peak_b", "power_max_w", "profile", "extra"),
+)
+"""Columns of the intervals' table."""
 _WriterName = tuple[str, str]
 _Row = sa.Row[int, str, str, int, str]
 _Keys = dict[_WriterName, int]
@@ -104,44 +111,42 @@ def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> N
     check_energy(record.energy_j, length_s, classes[record.device_id])
 
 
-def _store_batch(
-    service: Service, job_id: str, records: Sequence[AnyRecord], session: Session
-) -> _Stored:
+def _store_batch(service: Service, job_id: str, batch: Batch, session: Session) -> _Stored:
     """Store the records that are new, in the transaction of `session`."""
-    job = _locked_job(service, session, job_id, records[0])
-    new, keys, acknowledged = _arrivals(session, job, records)
-    if new:
+    job = _locked_job(service, session, job_id, batch)
+    new, keys, acknowledged = _arrivals(session, job, batch)
+    if len(new):
         require_intervals(job, "what comes later cannot be added")
         _store(session, job, keys, new)
         job.version += 1
         job.heard_us = service.now_us()
         resumed = job.silent_us is not None
         job.silent_us = None
-        if resumed or any(r.TYPE in _HEADS for r in new):
+        if resumed or any(r.TYPE in _HEADS for r in new.records):
             refresh_head(session, job)
     require_own(service, job.project)
     return _Stored(job.id, job.state != "running", len(new), acknowledged)
 
 
-def _locked_job(service: Service, session: Session, job_id: str, first: AnyRecord) -> Job:
+def _locked_job(service: Service, session: Session, job_id: str, batch: Batch) -> Job:
     """The job's row, created if missing, locked so that uploads of one job wait for each other."""
     known = session.scalars(sa.select(Job).where(Job.job_id == job_id).with_for_update())
     job = known.one_or_none()
     if job is None:
-        job = _new_job(service, session, job_id, first)
+        job = _new_job(service, session, job_id, batch)
     require_visible(service, job)
     if not job.head:
         refresh_head(session, job)
     return job
 
 
-def _new_job(service: Service, session: Session, job_id: str, first: AnyRecord) -> Job:
+def _new_job(service: Service, session: Session, job_id: str, batch: Batch) -> Job:
     now_us = service.now_us()
     row = {
         "job_id": job_id,
         "project": first_project(service),
         "state": "running",
-        "started_us": _time_us(first, now_us),
+        "started_us": _first_us(batch, now_us),
         "heard_us": now_us,
         "version": 0,
         "scored_version": 0,
@@ -156,21 +161,22 @@ def _new_job(service: Service, session: Session, job_id: str, first: AnyRecord) 
     return job
 
 
-def _time_us(record: AnyRecord, otherwise_us: int) -> int:
-    for name in ("started_at", "start", "at", "ended_at"):
-        if hasattr(record, name):
-            return to_us(getattr(record, name))
-    return otherwise_us
+def _first_us(batch: Batch, otherwise_us: int) -> int:
+    """A time in the batch [us since 1970]: where a job that has not said it yet may have begun."""
+    for record in batch.records:
+        for name in ("started_at", "at", "ended_at"):
+            if hasattr(record, name):
+                return to_us(getattr(record, name))
+    return min(batch.intervals.start_us, default=otherwise_us)
 
 
-def _arrivals(
-    session: Session, job: Job, records: Sequence[AnyRecord]
-) -> tuple[list[AnyRecord], _Keys, list[Acknowledged]]:
-    """The records that are new, the keys of their writers, and how far each writer has arrived."""
-    writers = _writers(session, job, {(r.node, r.writer) for r in records})
+def _arrivals(session: Session, job: Job, batch: Batch) -> tuple[Batch, _Keys, list[Acknowledged]]:
+    """What is new of a batch, the keys of its writers, and how far each writer has arrived."""
+    numbers = _numbers(batch)
+    writers = _writers(session, job, set(numbers))
     arrived = {name: Arrived.from_row(row.contiguous, row.beyond) for name, row in writers.items()}
-    new = [record for record in records if arrived[record.node, record.writer].add(record.seq)]
-    if new:
+    new = {name: arrived[name].add_all(sorted(seqs)) for name, seqs in numbers.items()}
+    if any(new.values()):
         rows = [
             {"key": row.id, "to": arrived[name].contiguous, "spans": arrived[name].to_text()}
             for name, row in sorted(writers.items())
@@ -180,24 +186,52 @@ def _arrivals(
         {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
         for node, writer in sorted(arrived)
     ]
-    return new, {name: row.id for name, row in writers.items()}, acknowledged
+    keys = {name: row.id for name, row in writers.items()}
+    return _new_of(batch, new), keys, acknowledged
 
 
-def _store(session: Session, job: Job, keys: _Keys, new: Sequence[AnyRecord]) -> None:
+def _numbers(batch: Batch) -> dict[_WriterName, list[int]]:
+    """The sequence numbers of each writer."""
+    found: dict[_WriterName, list[int]] = defaultdict(list)
+    for record in batch.records:
+        found[record.node, record.writer].append(record.seq)
+    of = batch.intervals
+    for name, seq in zip(zip(of.node, of.writer, strict=True), of.seq, strict=True):
+        found[name].append(seq)
+    return found
+
+
+def _new_of(batch: Batch, new: dict[_WriterName, set[int]]) -> Batch:
+    """The records whose numbers are new, each number once."""
+    if sum(map(len, new.values())) == len(batch):
+        return batch
+
+    def is_new(node: str, writer: str, seq: int) -> bool:
+        of_writer = new[node, writer]
+        known = seq not in of_writer
+        of_writer.discard(seq)
+        return not known
+
+    records = [record for record in batch.records if is_new(record.node, record.writer, record.seq)]
+    of = batch.intervals
+    chosen = list(map(is_new, of.node, of.writer, of.seq))
+    intervals = Intervals()
+    intervals.extend([list(compress(column, chosen)) for column in of.columns()])
+    return Batch(records, intervals)
+
+
+def _store(session: Session, job: Job, keys: _Keys, new: Batch) -> None:
     """Store new records of a job by type. What is summed from them is kept up to date after it."""
-    intervals: list[IntervalRecord] = []
     counts: list[CountRecord] = []
     statements: list[AnyRecord] = []
-    for record in new:
-        if isinstance(record, IntervalRecord):
-            intervals.append(record)
-        elif isinstance(record, CountRecord) and not record.since:
+    for record in new.records:
+        if isinstance(record, CountRecord) and not record.since:
             counts.append(record)
         else:
             statements.append(record)
     _store_statements(session, keys, statements)
     _store_counts(session, keys, counts)
-    _store_intervals(session, job, intervals)
+    _store_intervals(session, job, new.intervals)
 
 
 def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_WriterName, _Row]:
@@ -255,26 +289,11 @@ def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) 
     upsert(session, Count, rows)
 
 
-def _store_intervals(session: Session, job: Job, intervals: Sequence[IntervalRecord]) -> None:
-    if not intervals:
+def _store_intervals(session: Session, job: Job, intervals: Intervals) -> None:
+    if not len(intervals):
         return
-    ids = _devices(session, job, {(one.node, one.device_id) for one in intervals})
-    rows = [
-        {
-            "device": ids[interval.node, interval.device_id],
-            "start_us": to_us(interval.start),
-            "end_us": to_us(interval.end),
-            "seq": interval.seq,
-            "writer": interval.writer,
-            "energy_j": interval.energy_j,
-            "kind": interval.kind,
-            "utilisation_mean": interval.utilisation_mean,
-            "utilisation_max": interval.utilisation_max,
-            "memory_peak_b": interval.memory_peak_b,
-            "power_max_w": interval.power_max_w,
-            "profile": msgspec.json.encode(interval.profile).decode() if interval.profile else None,
-            "extra": to_text(interval.extra) if interval.extra else None,
-        }
-        for interval in intervals
-    ]
-    upsert(session, Interval, rows, newer=("end_us", "seq", "writer"))
+    names = list(zip(intervals.node, intervals.device_id, strict=True))
+    ids = _devices(session, job, set(names))
+    device = [ids[name] for name in names]
+    rows = list(zip(device, *(getattr(intervals, name) for name in _INTERVAL[1:]), strict=True))
+    upsert_rows(session, Interval, _INTERVAL, rows, newer=("end_us", "seq", "writer"))

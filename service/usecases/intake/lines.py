@@ -1,91 +1,128 @@
-"""Journal lines to records: by a compiled parser, with the journal's own rules and verdicts."""
+"""Journal lines to records, in batches: by compiled parsers, with the journal's own verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.base.quantity import Kind
-from gramwatt.sci.journal.bounds import LEAST_W, MOST, PROFILE_MOST
 from gramwatt.sci.journal.records import (
-    ID_MOST,
     LINE_MAX_B,
-    LONGEST_S,
     AnyRecord,
     IntervalRecord,
-    check_meaning,
-    is_identifier,
     parse_line,
-    profile_name,
     to_record,
 )
-from gramwatt.sci.journal.telemetry import NAMES
-from gramwatt.service.usecases.intake.tally import REFUSED_MOST, Tally
+from gramwatt.service.usecases.intake.intervals import (
+    BEGINS,
+    Intervals,
+    has_plain_names,
+    read_intervals,
+)
+from gramwatt.service.usecases.intake.tally import Tally
 
 BATCH_LINES = 5_000
 """Records of one transaction: they bound the memory of an upload and the wait of other writers."""
+PORTION_LINES, PORTION_B = 1_000, 2**19
+"""How many lines are read together, at most, and from which size on [B]."""
 
 _UNREAD = RecordError("not read: too many lines before it were refused", code="too-many-refused")
 _parse = msgspec.json.Decoder(dict[str, Any]).decode
-_BEGINS = b'{"v":1,"type":"interval",'
-"""How `encode` begins the line of an interval; others are read as any line is."""
-_NAMED = 11
-"""Fields that every interval has."""
-_TELEMETRY = frozenset(NAMES)
-_Identifier = Annotated[str, Meta(max_length=ID_MOST)]
-_Share = Annotated[float, Meta(ge=0, le=MOST["utilisation_mean"])]
-_Memory = Annotated[float, Meta(ge=0, le=MOST["memory_peak_b"])]
-_Power = Annotated[float, Meta(ge=0, le=MOST["power_max_w"])]
-_ProfileFigure = Annotated[float, Meta(ge=-PROFILE_MOST, le=PROFILE_MOST)]
+Check = Callable[[AnyRecord], None]
 
 
-class _Interval(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An interval's line, with the bounds that `sci/journal/records.py` sets."""
+@dataclass(slots=True)
+class Batch:
+    """Records of one job that are stored together, the intervals among them in columns."""
 
-    v: Literal[1]
-    type: Literal["interval"]
-    job_id: _Identifier
-    node: _Identifier
-    writer: _Identifier
-    seq: Any
-    device_id: _Identifier
-    start: str
-    end: str
-    energy_j: Annotated[float, Meta(ge=0)]
-    kind: Kind
-    utilisation_mean: _Share | None = None
-    utilisation_max: _Share | None = None
-    memory_peak_b: _Memory | None = None
-    power_max_w: _Power | None = None
-    profile: Annotated[dict[str, _ProfileFigure], Meta(max_length=64)] | None = None
+    records: list[AnyRecord] = field(default_factory=list)
+    intervals: Intervals = field(default_factory=Intervals)
+
+    def __len__(self) -> int:
+        return len(self.records) + len(self.intervals)
+
+    def append(self, record: AnyRecord) -> None:
+        """Add a record of any type."""
+        if isinstance(record, IntervalRecord):
+            self.intervals.append(record)
+        else:
+            self.records.append(record)
 
 
-_parse_interval = msgspec.json.Decoder(_Interval).decode
-
-
-def checked(
-    job_id: str, lines: Iterable[bytes], check: Callable[[AnyRecord], None], tally: Tally
-) -> Iterator[list[AnyRecord]]:
+def checked(job_id: str, lines: Iterable[bytes], check: Check, tally: Tally) -> Iterator[Batch]:
     """The records of the job in batches; what may not be stored is counted in `tally`.
 
-    `check` raises RecordError for a record that this store refuses.
+    `check` raises RecordError for a record that this store refuses. The caller adds each batch to
+    `tally` before it asks for the next.
     """
-    batch: list[AnyRecord] = []
-    kept, rest_of = 0, iter(lines)
-    for number, line in enumerate(rest_of, start=1):
+    batch, first, rest = Batch(), 1, iter(lines)
+    while portion := _portion(rest):
+        others = _add_usual(batch, job_id, portion, first)
+        hopeless = _add_each(batch, job_id, others, check, tally)
+        if hopeless is not None:
+            unread = chain((line for _, line in others), rest)
+            tally.refuse(hopeless, _UNREAD, 1 + sum(1 for line in unread if line.strip()))
+            break
+        first += len(portion)
+        if len(batch) >= BATCH_LINES:
+            yield batch
+            batch = Batch()
+    if len(batch):
+        yield batch
+
+
+def _portion(lines: Iterator[bytes]) -> list[bytes]:
+    """The next lines, as many as are read together."""
+    found: list[bytes] = []
+    size_b = 0
+    for line in lines:
+        found.append(line)
+        size_b += len(line)
+        if len(found) == PORTION_LINES or size_b >= PORTION_B:
+            break
+    return found
+
+
+def _add_usual(
+    batch: Batch, job_id: str, portion: Sequence[bytes], first: int
+) -> Iterator[tuple[int, bytes]]:
+    """Add the intervals in lines that can be read together; the other lines, with their numbers.
+
+    `first` is the number of the portion's first line.
+    """
+    numbered = enumerate(portion, first)
+    usual = [line for line in portion if line.startswith(BEGINS)]
+    columns = read_intervals(job_id, usual) if usual else None
+    if columns is None:
+        return numbered
+    batch.intervals.extend(columns)
+    if len(usual) == len(portion):
+        return iter(())
+    return ((number, line) for number, line in numbered if not line.startswith(BEGINS))
+
+
+def _add_each(
+    batch: Batch,
+    job_id: str,
+    lines: Iterable[tuple[int, bytes]],
+    check: Check,
+    tally: Tally,
+) -> int | None:
+    """Add the records in numbered lines and count those that are refused.
+
+    The number of the line at which so many were refused that this is no journal, else None.
+    """
+    for number, line in lines:
         if not line or line.isspace():
             continue
-        if tally.rejected >= max(REFUSED_MOST, kept):
-            tally.refuse(number, _UNREAD, 1 + sum(1 for rest in rest_of if rest.strip()))
-            break
+        if tally.is_hopeless(len(batch)):
+            return number
         try:
-            record = record_of(line)
+            record = to_record(parsed(line))
             if record.job_id != job_id:
                 text = f"the line is of job {record.job_id!r}, the address of {job_id!r}"
                 raise RecordError(text, code="wrong-job")
@@ -94,81 +131,7 @@ def checked(
             tally.refuse(number, error)
         else:
             batch.append(record)
-            kept += 1
-        if len(batch) >= BATCH_LINES:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def record_of(line: bytes) -> AnyRecord:
-    """As `decode`: intervals, of which there are millions, by a parser made for them."""
-    return (_interval(line) if line.startswith(_BEGINS) else None) or to_record(parsed(line))
-
-
-def _interval(line: bytes) -> IntervalRecord | None:
-    """The record of an interval's line; None for one that `decode` has to judge."""
-    if not _has_plain_names(line):
-        return None
-    try:
-        found = _parse_interval(line)
-        start, end = datetime.fromisoformat(found.start), datetime.fromisoformat(found.end)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-        return None
-    if not (start.tzinfo is UTC is end.tzinfo and 2000 <= start.year <= end.year < 2200):
-        return None
-    seq, profile = found.seq, found.profile
-    if type(seq) is not int or not 1 <= seq < 2**53:
-        return None
-    if not _are_identifiers(found.job_id, found.node, found.writer, found.device_id):
-        return None
-    more = found.utilisation_mean, found.utilisation_max, found.memory_peak_b, found.power_max_w
-    named = _NAMED + len(more) - more.count(None)
-    if profile is not None:
-        named += 1 + len(profile)
-        if not profile.keys() <= _TELEMETRY:
-            tuple(map(profile_name, profile))  # raises for a name that is none
-    if line.count(b'":') != named:
-        return None
-    record = IntervalRecord(
-        job_id=found.job_id,
-        node=found.node,
-        writer=found.writer,
-        seq=seq,
-        device_id=found.device_id,
-        start=start,
-        end=end,
-        energy_j=found.energy_j,
-        kind=found.kind,
-        utilisation_mean=more[0],
-        utilisation_max=more[1],
-        memory_peak_b=more[2],
-        power_max_w=more[3],
-        profile=profile or {},
-    )
-    length_s = (end - start).total_seconds()
-    if not (0 < length_s <= LONGEST_S and record.energy_j <= LEAST_W * length_s):
-        check_meaning(record)
-    return record
-
-
-@lru_cache(4096)
-def _are_identifiers(*texts: str) -> bool:
-    """Whether all may identify something; remembered, because journals repeat theirs."""
-    return all(map(is_identifier, texts))
-
-
-def _has_plain_names(line: bytes) -> bool:
-    """Whether every name in the line is followed by `":`, and so can be counted."""
-    if len(line) > LINE_MAX_B:
-        return False
-    # Meters write no blanks, and one byte is found ten times as fast as two.
-    return not (
-        (b" " in line and b" :" in line)
-        or (b"\t" in line and b"\t:" in line)
-        or (b"\r" in line and b"\r:" in line)
-    )
+    return None
 
 
 def parsed(line: bytes) -> dict[str, Any]:
@@ -177,7 +140,7 @@ def parsed(line: bytes) -> dict[str, Any]:
     What the compiled parser refuses, and what may name a field twice, `parse_line` decides: as
     many `":` as fields are no more names than fields.
     """
-    if not _has_plain_names(line):
+    if len(line) > LINE_MAX_B or not has_plain_names(line):
         return parse_line(line)
     try:
         doc = _parse(line)

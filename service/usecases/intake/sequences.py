@@ -45,6 +45,18 @@ class Arrived:
             del self.beyond[0]
         return True
 
+    def add_all(self, numbers: list[int]) -> set[int]:
+        """Add numbers in rising order; those that had not arrived before."""
+        first, last = numbers[0], numbers[-1]
+        if (
+            not self.beyond
+            and first == self.contiguous + 1
+            and numbers == [*range(first, last + 1)]
+        ):
+            self.contiguous = last
+            return set(numbers)
+        return {number for number in numbers if self.add(number)}
+
     def _join(self, at: int) -> None:
         for left in (at, at - 1):
             if 0 <= left < len(self.beyond) - 1:

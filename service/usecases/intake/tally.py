@@ -28,6 +28,14 @@ class Tally:
     codes: Counter[str] = field(default_factory=Counter)
     arrived: dict[tuple[str, str], int] = field(default_factory=dict)
 
+    def is_hopeless(self, waiting: int) -> bool:
+        """Whether so many were refused that the rest is not worth reading.
+
+        `waiting` good lines are not counted yet.
+        """
+        good = self.accepted + self.duplicate + waiting
+        return self.rejected >= max(REFUSED_MOST, good)
+
     def refuse(self, line: int, error: RecordError, count: int = 1) -> None:
         """Count a refused line, or several, and list the first while there is room."""
         self.rejected += count

@@ -6,14 +6,17 @@ import json
 import tracemalloc
 from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import decode, encode, parse_line
-from gramwatt.service.usecases.intake.lines import _interval, parsed, record_of
+from gramwatt.sci.journal.records import LINE_MAX_B, IntervalRecord, decode, encode, parse_line
+from gramwatt.service.usecases.intake.intervals import BEGINS, Intervals, read_intervals
+from gramwatt.service.usecases.intake.lines import checked, parsed
+from gramwatt.service.usecases.intake.tally import Tally
 from tests.journals import Writer
 
 NAMES = st.sampled_from(["v", "seq", "start", "profile", "a", 'q":', "x :", "ä", "\ud800", "\0"])
@@ -67,12 +70,29 @@ def test_both_parsers_agree(line: bytes) -> None:
 LINE = {**json.loads(encode(Writer().interval(0, 60, 6000.0, profile={"memory_busy": 0.5})))}
 
 
-def record_outcome(read: Any, line: bytes) -> Any:
-    """The record as text, or the code and words of its refusal."""
-    try:
-        return repr(read(line))
-    except RecordError as error:
-        return error.code, error.message
+def each_by_itself(lines: list[bytes]) -> tuple[Any, list[Any]]:
+    """The intervals in lines, as the journal's own parser reads them, and what it refuses."""
+    found, refused = Intervals(), []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = decode(line)
+        except RecordError as error:
+            refused.append((number, error.code, error.message[:300]))
+        else:
+            if isinstance(record, IntervalRecord) and record.job_id == "job-1":
+                found.append(record)
+            else:
+                refused.append((number, "wrong-job", ANY))
+    return repr(found), refused
+
+
+def all_at_once(lines: list[bytes]) -> tuple[Any, list[Any]]:
+    """The same as uploads are read."""
+    tally = Tally()
+    batches = list(checked("job-1", lines, lambda record: None, tally))
+    assert len(batches) <= 1
+    found = batches[0].intervals if batches else Intervals()
+    return repr(found), [(row["line"], row["code"], row["message"]) for row in tally.listed]
 
 
 TEXTS = st.sampled_from(
@@ -111,13 +131,28 @@ def interval_line(draw: st.DrawFn) -> bytes:
     return ("{" + ",".join(members) + "}").encode()
 
 
-@given(interval_line())
+def line_of(**changed: Any) -> bytes:
+    return json.dumps({**LINE, **changed}, separators=(",", ":")).encode()
+
+
+@given(
+    st.lists(interval_line() | st.builds(line_of, seq=st.integers(1, 9)), min_size=1, max_size=4)
+)
 @settings(max_examples=250, deadline=None)
-@example(json.dumps({**LINE, "v": 1.0}, separators=(",", ":")).encode())
-@example(json.dumps({**LINE, "seq": 1.0}, separators=(",", ":")).encode())
-@example(json.dumps({**LINE, "seq": True}, separators=(",", ":")).encode())
-def test_an_interval_is_read_as_any_line_is(line: bytes) -> None:
-    assert record_outcome(record_of, line) == record_outcome(decode, line)
+@example([line_of(v=1.0)])
+@example([line_of(seq=1.0)])
+@example([line_of(seq=True)])
+@example([line_of() + line_of(), line_of()])
+@example([line_of() + b"1", line_of()])
+@example([line_of()[:-1], line_of()])
+@example([line_of(profile={})[:-2], line_of()])
+@example([line_of(job_id="job-2"), line_of()])
+@example([line_of(energy_j=1e300), line_of()])
+@example([line_of(profile={}), line_of(profile=None), line_of()])
+@example([line_of(), line_of() + b" " * LINE_MAX_B])
+@example([line_of(profile={"a\n b": 0.5, '"': 1, "\\": 2}), line_of()])
+def test_intervals_are_read_together_as_each_would_be(lines: list[bytes]) -> None:
+    assert all_at_once(lines) == each_by_itself(lines)
 
 
 def test_what_meters_write_of_intervals_takes_the_fast_way() -> None:
@@ -128,7 +163,27 @@ def test_what_meters_write_of_intervals_takes_the_fast_way() -> None:
         meter.interval(60, 120, 0.0, "cpu", kind="estimated", utilisation_mean=0.5),
         meter.interval(0, 60, 6e3, "ram", memory_peak_b=1e9, power_max_w=100.0, profile=profile),
     ]
-    assert [_interval(encode(record).encode()) for record in records] == records
+    lines = [encode(record).encode() for record in records]
+    assert all(line.startswith(BEGINS) for line in lines)
+    columns = read_intervals("job-1", lines)
+    assert columns is not None
+    start_us = 1_777_622_400_000_000  # date -u -d 2026-05-01T08:00:00Z +%s
+    assert dict(zip(Intervals.__slots__, map(list, columns), strict=True)) == {
+        "node": ["n-1"] * 3,
+        "writer": ["w1"] * 3,
+        "seq": [1, 2, 3],
+        "device_id": ["GPU-1", "cpu", "ram"],
+        "start_us": [start_us, start_us + 60_000_000, start_us],
+        "end_us": [start_us + 60_000_000, start_us + 120_000_000, start_us + 60_000_000],
+        "energy_j": [6000.0, 0.0, 6000.0],
+        "kind": ["measured", "estimated", "measured"],
+        "utilisation_mean": [None, 0.5, None],
+        "utilisation_max": [None] * 3,
+        "memory_peak_b": [None, None, 1e9],
+        "power_max_w": [None, None, 100.0],
+        "profile": [None, None, '{"memory_busy":0.5}'],
+        "extra": [None] * 3,
+    }
 
 
 @pytest.mark.parametrize(
@@ -169,7 +224,8 @@ def test_names_that_are_too_long_are_refused_and_not_remembered() -> None:
     tracemalloc.start()
     for line in [*lines, *fast]:
         with pytest.raises(RecordError, match="identifier"):
-            record_of(line)
+            decode(line)
+        assert read_intervals("job-1", [line]) is None
     kept_b, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept_b < 1_000_000
