@@ -33,7 +33,7 @@ FOREIGN_QUIET_S = 900.0
 """On storage shared by nodes a lock may be invisible from here; a folder of another node that was
 written within three 5-minute intervals counts as live."""
 NEWBORN_S = 60.0
-"""A file without a line and without a lock may belong to a meter that is just starting."""
+"""A folder without a line that nobody holds may belong to a meter that is just starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,9 @@ class SpoolFolder:
         if any(_held(path) for path in journals):
             return True
         now = time.time()
+        if not journals:  # a meter that is just starting, or whose disk takes no file
+            lock = self.path / LOCK
+            return _held(lock) or now - _mtime(lock) < NEWBORN_S
         if any(_size(path) == 0 and now - _mtime(path) < NEWBORN_S for path in journals):
             return True
         return self._is_recent() and not self._is_of_this_machine(journals)

@@ -122,7 +122,7 @@ def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
     """
     closed = [f for f in spool.folders(home, job_id) if not f.is_live() and not f.unclosed()]
     found = [*spool.abandoned(home, job_id), *closed]
-    return [folder for folder in found if folder.server() is None and folder.writers()]
+    return [folder for folder in found if folder.server() is None]
 
 
 def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import spool, uploader
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire
+from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire, set_aside
 from gramwatt.collectors.meter.log import Log
 from tests.collectors.rig import Rig, gpu
 
@@ -85,6 +86,18 @@ def test_a_file_without_a_line_may_be_a_meter_just_starting(tmp_path: Path) -> N
     age(found.path / "w.jsonl", 100)
     assert not found.is_live()
     assert found.unclosed() == []
+
+
+def test_a_meter_that_holds_the_lock_is_live_without_a_journal(tmp_path: Path) -> None:
+    found = folder(tmp_path, node_id(), server_json='{"server": "http://server"}')
+    (found.path / "lock").touch()
+    assert found.is_live()  # it may be just starting
+    age(found.path / "lock", 100)
+    with (found.path / "lock").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert found.is_live()
+        assert set_aside(tmp_path, found) is None
+    assert not found.is_live()
 
 
 def test_an_ended_or_resumed_writer_is_closed(tmp_path: Path) -> None:

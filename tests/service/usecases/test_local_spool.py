@@ -162,6 +162,28 @@ def test_what_a_crash_left_on_the_way_out_is_taken_in(home):
     assert list((home / "taken").iterdir()) == []
 
 
+@pytest.mark.parametrize("place", ["spool", "taken/abc"])
+def test_a_folder_without_a_journal_is_removed_once_no_meter_holds_it(home, place):
+    """A meter that died while its disk took no file leaves a lock and nothing else."""
+    folder = home / place / "job-1" / "node-1"
+    folder.mkdir(parents=True)
+    lock = folder / "lock"
+    lock.touch()
+    minutes_ago = time.time() - 120
+    os.utime(folder.parent, (minutes_ago, minutes_ago))
+    assert ingest_home(home) == []
+    assert lock.exists()  # its meter may have just begun
+    os.utime(lock, (minutes_ago, minutes_ago))
+    os.utime(folder.parent, (minutes_ago, minutes_ago))
+    with lock.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert ingest_home(home) == []
+        assert lock.exists()  # it waits for room on its disk
+    assert ingest_home(home) == []
+    assert list((home / "spool").glob("*")) == list((home / "taken").glob("*")) == []
+    assert document(home, "job-1") is None
+
+
 def test_several_processes_ingest_the_same_spools_once(home):
     for number in range(6):
         spooled(home, f"job-{number}")
