@@ -20,6 +20,16 @@ from gramwatt.service.store.database import read_plain, upsert
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion
 from gramwatt.service.store.timestamps import to_us
 
+_PARTS = (
+    sa.select(sa.inspect(JobMonth).local_table)
+    .where(sa.inspect(JobMonth).local_table.c.job == sa.bindparam("key"))
+    .order_by(sa.inspect(JobMonth).local_table.c.month)
+)
+_MONTHS = sa.select(JobMonth.month, JobMonth.project).where(JobMonth.job == sa.bindparam("key"))
+_VERSIONS = sa.select(MonthVersion.month, MonthVersion.version).where(
+    MonthVersion.month.in_(sa.bindparam("months", expanding=True)),
+    MonthVersion.project == sa.bindparam("project"),
+)
 ALL = ""
 """How the store writes "every project"."""
 
@@ -57,9 +67,7 @@ def keep_parts(session: Session, job: Job, document: JobDoc, parts: dict[str, St
 
 def _stored(session: Session, key: int) -> list[dict[str, Any]]:
     """The parts of a job, by month."""
-    table = sa.inspect(JobMonth).local_table
-    wanted = sa.select(table).where(table.c.job == key).order_by(table.c.month)
-    return [dict(row) for row in session.execute(wanted).mappings()]
+    return [dict(row) for row in session.execute(_PARTS, {"key": key}).mappings()]
 
 
 def forget_parts(session: Session, key: int) -> None:
@@ -87,16 +95,13 @@ def read_rows(
 
 def versions(session: Session, months: Sequence[str], project: str | None) -> dict[str, int]:
     """The version of each of these months that has one."""
-    wanted = sa.select(MonthVersion.month, MonthVersion.version).where(
-        MonthVersion.month.in_(months), MonthVersion.project == (project or ALL)
-    )
-    return {month: version for month, version in session.execute(wanted)}
+    wanted = {"months": list(months), "project": project or ALL}
+    return {month: version for month, version in session.execute(_VERSIONS, wanted)}
 
 
 def _remove(session: Session, key: int) -> set[tuple[str, str]]:
     """Remove the parts of a job; the months and projects that they were in."""
-    wanted = sa.select(JobMonth.month, JobMonth.project).where(JobMonth.job == key)
-    found = {(month, project) for month, project in session.execute(wanted)}
+    found = {(month, project) for month, project in session.execute(_MONTHS, {"key": key})}
     if found:
         session.execute(sa.delete(JobMonth).where(JobMonth.job == key))
     return found

@@ -68,6 +68,7 @@ class Store:
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
+        self._writing = self.engine.execution_options(**{_WRITE: True})
         self._group = GroupCommit(self.write)
 
     def of_projects(self, projects: frozenset[str] | None) -> Store:
@@ -96,8 +97,7 @@ class Store:
     def write(self) -> Iterator[Session]:
         """A session in one transaction: committed at the end, rolled back on an exception."""
         self._require_whole()
-        engine = self.engine.execution_options(**{_WRITE: True})
-        with Session(engine, expire_on_commit=False) as session, session.begin():
+        with Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
 
     def transact(self, work: Callable[[Session], Result]) -> Result:
@@ -128,7 +128,7 @@ class Store:
         SQLite changes a table by copying it and dropping the old one, and dropping an enforced
         parent would delete its children.
         """
-        with self.engine.execution_options(**{_WRITE: True}).connect() as connection:
+        with self._writing.connect() as connection:
             if self.is_sqlite:
                 _enforce_keys(connection, on=False)
             try:

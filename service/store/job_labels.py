@@ -19,6 +19,7 @@ from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
 
+_KNOWN = sa.select(JobLabel.label).where(JobLabel.job == sa.bindparam("job"))
 TAG, HARDWARE, ZONE = "tag", "hardware", "zone"
 DIGEST = "sha256:"
 """Before the digest of a text that is too long."""
@@ -57,7 +58,7 @@ def show(session: Session, job: Job, head: JobHead, document: JobDoc | None = No
 
 def _replace(session: Session, key: int, wanted: set[str], kinds: Collection[str]) -> None:
     """Make `wanted` the job's labels of these kinds."""
-    known = set(session.scalars(sa.select(JobLabel.label).where(JobLabel.job == key)))
+    known = set(session.scalars(_KNOWN, {"job": key}))
     stale = {label for label in known - wanted if label.partition(":")[0] in kinds}
     if stale:
         session.execute(

@@ -110,6 +110,29 @@ def keep(
     return len(rows)
 
 
+_DAYS = (
+    sa.select(
+        IntensitySeries.id,
+        *(getattr(IntensitySeries, name) for name in SeriesName._fields),
+        IntensityDay.day,
+        IntensityDay.step_s,
+        IntensityDay.quality,
+        IntensityDay.points,
+    )
+    .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
+    .where(
+        IntensitySeries.zone.in_(sa.bindparam("zones", expanding=True)),
+        IntensitySeries.signal == sa.bindparam("signal"),
+        IntensitySeries.basis == sa.bindparam("basis"),
+        IntensitySeries.provider != OWN,
+        IntensityDay.day.between(sa.bindparam("first"), sa.bindparam("last")),
+        IntensityDay.quality.in_(sa.bindparam("qualities", expanding=True)),
+    )
+    .order_by(IntensityDay.fetched_us)
+)
+"""Made once: each score asks it, and to put it together takes longer than to run it."""
+
+
 def days_of(
     service: Service,
     zone: str,
@@ -133,28 +156,10 @@ def days_of_zones(
     qualities: Collection[Quality] = QUALITIES,
 ) -> dict[str, list[DayOfPoints]]:
     """As `days_of` for each of several zones, in one question to the store."""
-    wanted = (
-        sa.select(
-            IntensitySeries.id,
-            *(getattr(IntensitySeries, name) for name in SeriesName._fields),
-            IntensityDay.day,
-            IntensityDay.step_s,
-            IntensityDay.quality,
-            IntensityDay.points,
-        )
-        .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
-        .where(
-            IntensitySeries.zone.in_(zones),
-            IntensitySeries.signal == signal,
-            IntensitySeries.basis == basis,
-            IntensitySeries.provider != OWN,
-            IntensityDay.day.between(*_day_numbers(start, end)),
-            IntensityDay.quality.in_(sorted(qualities)),
-        )
-        .order_by(IntensityDay.fetched_us)
-    )
+    first, last = _day_numbers(start, end)
+    values = {"zones": list(zones), "signal": signal, "basis": basis, "first": first, "last": last}
     with service.store.read() as session:
-        rows = session.execute(wanted).all()
+        rows = session.execute(_DAYS, {**values, "qualities": sorted(qualities)}).all()
     names = {row[0]: SeriesName(*row[1:7]) for row in rows}
     found: dict[str, list[DayOfPoints]] = {zone: [] for zone in zones}
     for row in rows:

@@ -25,6 +25,10 @@ from gramwatt.service.usecases.errors import (
 from gramwatt.service.usecases.jobs.deleted import require_not_deleted
 from gramwatt.service.usecases.jobs.scoring import score_job, score_provisionally
 
+_NAMED = sa.select(Job).where(Job.job_id == sa.bindparam("job_id"))
+# Made once: to put a statement together takes as long as to run it.
+_NAMED_LOCKED = _NAMED.with_for_update()
+
 POLL_S = 0.5
 """How often a waiting request looks at its job [s]."""
 
@@ -84,8 +88,8 @@ class StoredDocument:
 
 def find_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
     """The job's row, locked on request; raises UnknownJobError or DeletedJobError."""
-    wanted = sa.select(Job).where(Job.job_id == job_id)
-    job = session.scalars(wanted.with_for_update() if lock else wanted).one_or_none()
+    wanted = _NAMED_LOCKED if lock else _NAMED
+    job = session.scalars(wanted, {"job_id": job_id}).one_or_none()
     if job is None:
         require_not_deleted(session, job_id)
         raise UnknownJobError(job_id, _close_ids(session, job_id))
@@ -184,14 +188,17 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
 
 
 def _scored_job(service: Service, job_id: str) -> Job:
-    service = own_job(service, job_id)
+    """The job's row, once its score is up to date."""
     with service.store.read() as session:
         job = find_job(session, job_id)
+    whole = service.for_every_project()
     if job.state == "running":
-        score_provisionally(service, job.id)
+        score_provisionally(whole, job.id)
     elif job.scored_version != job.version:
-        score_job(service, job.id, "late-records" if job.revision else "ended")
-    with service.store.read() as session:
+        score_job(whole, job.id, "late-records" if job.revision else "ended")
+    else:
+        return job
+    with whole.store.read() as session:
         return find_job(session, job_id)
 
 

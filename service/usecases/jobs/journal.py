@@ -41,6 +41,30 @@ from gramwatt.service.store.models import (
 )
 from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
+_OF_JOB = sa.bindparam("job")
+# Made once: to put a statement together takes as long as to run it.
+_CORRECTIONS = (
+    sa.select(models.Correction)
+    .where(models.Correction.job == _OF_JOB)
+    .order_by(models.Correction.id)
+)
+_LINES = sa.select(Statement.line).join(Writer).where(Writer.job == _OF_JOB).order_by(Writer.id)
+_COUNTS = (
+    sa.select(Writer.node, Writer.writer, Count.seq, Count.at_us)
+    .add_columns(Count.unit, Count.amount, Count.phase)
+    .join(Writer, Writer.id == Count.writer)
+    .where(Writer.job == _OF_JOB)
+)
+_INTERVALS = (
+    sa.select(Device.node, Device.device_id, Interval.writer, Interval.seq)
+    .add_columns(Interval.start_us, Interval.end_us, Interval.energy_j, Interval.kind)
+    .add_columns(Interval.utilisation_mean, Interval.utilisation_max)
+    .add_columns(Interval.memory_peak_b, Interval.power_max_w, Interval.profile)
+    .join(Device, Device.id == Interval.device)
+    .where(Device.job == _OF_JOB)
+    .order_by(Interval.device, Interval.start_us)
+)
+
 SILENCE_WRITER = "server-silence"
 """Prefix of the writers under which the server closes a job that fell silent."""
 
@@ -84,10 +108,7 @@ def _statements(session: Session, job: Job) -> list[AnyRecord]:
 
 def _journaled(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
     """The job, device and end records, and windows; and how many lines are refused."""
-    lines = session.scalars(
-        sa.select(Statement.line).join(Writer).where(Writer.job == job.id).order_by(Writer.id)
-    )
-    stored = lines.all()
+    stored = session.scalars(_LINES, {"job": job.id}).all()
     records = list(readable(stored))
     return records, len(stored) - len(records)
 
@@ -119,7 +140,6 @@ def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecor
 
 def corrections_of(session: Session, job: Job) -> list[Correction]:
     """What was declared after the job, oldest first."""
-    wanted = sa.select(models.Correction).where(models.Correction.job == job.id)
     return [
         Correction(
             row.field,
@@ -129,7 +149,7 @@ def corrections_of(session: Session, job: Job) -> list[Correction]:
             from_us(row.made_us),
             row.reason,
         )
-        for row in session.scalars(wanted.order_by(models.Correction.id))
+        for row in session.scalars(_CORRECTIONS, {"job": job.id})
     ]
 
 
@@ -243,36 +263,22 @@ def _no_figures() -> JobHead:
 
 
 def _counts(session: Session, job: Job) -> Iterator[CountRecord]:
-    rows = session.execute(
-        sa.select(Count, Writer.node, Writer.writer)
-        .join(Writer, Writer.id == Count.writer)
-        .where(Writer.job == job.id)
-    )
-    for count, node, writer in rows:
+    rows = session.execute(_COUNTS, {"job": job.id})
+    for node, writer, seq, at_us, unit, amount, phase in rows:
         yield CountRecord(
             job_id=job.job_id,
             node=node,
             writer=writer,
-            seq=count.seq,
-            at=from_us(count.at_us),
-            unit=count.unit,
-            amount=count.amount,
-            phase=count.phase,
+            seq=seq,
+            at=from_us(at_us),
+            unit=unit,
+            amount=amount,
+            phase=phase,
         )
 
 
 def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
-    of = Interval
-    rows = session.execute(
-        sa.select(
-            *(Device.node, Device.device_id, of.writer, of.seq, of.start_us, of.end_us),
-            *(of.energy_j, of.kind, of.utilisation_mean, of.utilisation_max),
-            *(of.memory_peak_b, of.power_max_w, of.profile),
-        )
-        .join(Device, Device.id == Interval.device)
-        .where(Device.job == job.id)
-        .order_by(Interval.device, Interval.start_us)
-    )
+    rows = session.execute(_INTERVALS, {"job": job.id})
     for node, device_id, writer, seq, start_us, end_us, *read, profile in rows:
         energy_j, kind, utilisation_mean, utilisation_max, memory_peak_b, power_max_w = read
         yield IntervalRecord(

@@ -32,6 +32,15 @@ from gramwatt.service.usecases.jobs.journal import (
 
 _log = logging.getLogger("gramwatt.service")
 
+# Made once: to put a statement together takes as long as to run it.
+_OF_KEY = sa.select(Job).where(Job.id == sa.bindparam("key")).with_for_update()
+_OF_REVISION = sa.select(Score).where(
+    Score.job == sa.bindparam("key"), Score.revision == sa.bindparam("revision")
+)
+_LEFT_BY_RUNNING = [
+    sa.delete(table).where(table.job == sa.bindparam("key")) for table in (Provisional, OpenJournal)
+]
+
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
@@ -158,8 +167,8 @@ def _snapshot(session: Session, job: Job) -> _Snapshot:
 
 def _newest(session: Session, job: Job) -> Score | None:
     """The newest revision of a job; None before its first."""
-    wanted = sa.select(Score).where(Score.job == job.id, Score.revision == job.revision)
-    return session.scalars(wanted).one_or_none()
+    wanted = {"key": job.id, "revision": job.revision}
+    return session.scalars(_OF_REVISION, wanted).one_or_none()
 
 
 def _score(service: Service, seen: _Snapshot) -> JobDoc:
@@ -168,7 +177,7 @@ def _score(service: Service, seen: _Snapshot) -> JobDoc:
 
 def _locked(session: Session, key: int) -> Job | None:
     """The job's row, locked; None when it was deleted meanwhile."""
-    return session.scalars(sa.select(Job).where(Job.id == key).with_for_update()).one_or_none()
+    return session.scalars(_OF_KEY, {"key": key}).one_or_none()
 
 
 def _store_revision(
@@ -189,15 +198,17 @@ def _store_revision(
         scored = _stored_alike(session, job, document) or document
         if scored is document:
             session.add(_revision(key, document, reason, service.now_us()))
+        if job.scored_version != seen.version:  # it ran since its last revision
+            for left in _LEFT_BY_RUNNING:
+                session.execute(left, {"key": key})
         job.revision = scored["revision"]
         job.scored_version = seen.version
         if job.rescore_us == seen.rescore_us:  # else points arrived after those of this score
             job.rescore_us = due_us
-        if scored is document or job.head != head_text(scored):
-            _store_head(session, job, scored)
-        for table in (Provisional, OpenJournal):
-            session.execute(sa.delete(table).where(table.job == key))
-        keep_parts(session, job, scored, parts)
+        with session.no_autoflush:  # the columns of the job's row in one statement
+            if scored is document or job.head != head_text(scored):
+                _store_head(session, job, scored)
+            keep_parts(session, job, scored, parts)
         return True
 
     return service.store.transact(store)
@@ -254,6 +265,6 @@ def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:
 
 def _store_head(session: Session, job: Job, document: JobDoc) -> None:
     job.head = head_text(document)
-    show(session, job, document, document)
     job.grade = document["data_quality"]["grade"]
     job.notices = len(document["notices"])
+    show(session, job, document, document)
