@@ -36,6 +36,7 @@ from gramwatt.service.memory import return_large_blocks
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.proxies import TrustedProxies
+from gramwatt.service.stopping import announce
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scoring import ScoringWorker
@@ -82,6 +83,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
         return_large_blocks()
     upgrade(service.store)
     if is_server:
+        announce(service.stopping)
         render_in_child()
         Heartbeat(service).start()
         worker = ScoringWorker(service)

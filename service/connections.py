@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from waitress.channel import HTTPChannel
-from waitress.task import ErrorTask
+from waitress.task import ErrorTask, WSGITask
 
 CONNECTIONS_MOST = 800
 """Open connections; the usual limit of a process is 1024 files."""
@@ -60,9 +60,21 @@ class Refusal(ErrorTask):  # type: ignore[misc]
         self.write(body)
 
 
+class Answer(WSGITask):  # type: ignore[misc]
+    """An answer of the app; when the server stops it is the last one of its connection."""
+
+    def build_response_header(self) -> bytes:
+        """The answer's first lines."""
+        if self.channel.server.stopping:
+            self.set_close_on_finish()
+        lines: bytes = super().build_response_header()
+        return lines
+
+
 class Channel(HTTPChannel):  # type: ignore[misc]
     """A connection that knows since when, and how much, of its next request has come."""
 
+    task_class = Answer
     error_task_class = Refusal
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -99,5 +111,6 @@ def keep_deadlines(server: Any) -> None:
             if channel.is_late(time.monotonic(), patience_s):
                 channel.will_close = True
 
+    server.stopping = False
     server.channel_class = Channel
     server.maintenance = maintenance

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from threading import Event
 from typing import TYPE_CHECKING
 
 from gramwatt.collectors.common.catalogs import read_catalog
@@ -47,13 +48,15 @@ class Service:
     """What every use case needs: settings, the store as far as the caller sees it, the caller.
 
     A serving process has `score_later`: it takes the key of a job to score soon. Without it, jobs
-    are scored where they end.
+    are scored where they end. `stopping` is set when its process was asked to end: who waits for
+    something answers at once.
     """
 
     config: ServiceConfig
     store: Store
     caller: Caller = THIS_MACHINE
     score_later: Callable[[int], None] | None = None
+    stopping: Event = field(default_factory=Event)
 
     def for_caller(self, caller: Caller) -> Service:
         """The service as the caller sees it: other projects do not exist."""

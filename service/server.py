@@ -71,7 +71,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     # Requests that wait for a thread are no news: it would be a line for each.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     keep_deadlines(server)
-    stop = Stop()
+    stop = Stop(service.stopping)
     stop.wake(server.pull_trigger)
     render_in_child()
     take_in(service)
@@ -118,6 +118,7 @@ def _finish(server: Any, stop: Stop) -> None:
     waitress itself would end its loop first, and with it answers that are not sent yet.
     """
     server.asyncore.dispatcher.close(server)
+    server.stopping = True  # the next answer of each kept connection is its last
     while stop.left_s > 0 and any(map(_is_busy, list(server.active_channels.values()))):
         _turn(server, 0.05)
     server.task_dispatcher.shutdown(timeout=max(0.1, stop.left_s))

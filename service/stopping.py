@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from threading import Event
@@ -16,11 +17,24 @@ LIMIT_S = 20.0
 """How long a stopping process waits for requests and tasks [s]; Kubernetes kills after 30 s."""
 
 
+def announce(asked: Event) -> None:
+    """Set the event at SIGTERM, before what the program around the app does then."""
+    usual = signal.getsignal(signal.SIGTERM)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.set()
+        if callable(usual):
+            usual(number, frame)
+
+    if callable(usual) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, ask)
+
+
 class Stop:
     """Whether this process was asked to stop, and how long it may still take."""
 
-    def __init__(self) -> None:
-        self._asked = Event()
+    def __init__(self, asked: Event | None = None) -> None:
+        self._asked = asked or Event()
         self._until_s = 0.0
         self._wake: Callable[[], None] | None = None
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
@@ -97,7 +98,12 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgr
         eventually(lambda: process.text.count("Booting worker") == 3, 30)
         for job_id in jobs:
             check(address, job_id)
+        send(address, "runs", body(journal("runs", end_state=None)))
+        waiting = threads.submit(get, f"{address}/v1/jobs/runs?wait=scored&timeout_s=60")
+        get(f"{address}/healthz")  # accepted after the one that waits
+        time.sleep(1)
         assert process.end() == 0
+        assert waiting.result(60)["state"] == "running"
 
 
 class taken_away:  # noqa: N801  # reads as a word

@@ -1,5 +1,6 @@
 """A serving process: how it stops, what it logs, and how it renders."""
 
+import http.client
 import io
 import json
 import logging
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -25,7 +27,10 @@ from tests.service.processes import DIRECT, KEYS, get, send, serving
 
 
 def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
-    """The request's second half is sent after SIGTERM; a new connection is refused meanwhile."""
+    """The request's second half is sent after SIGTERM; a new connection is refused meanwhile.
+
+    A request that waits for the end of a job is answered, and a kept connection closed.
+    """
     content = body(journal())
     with serving(tmp_path, GRAMWATT_LOG="json") as (process, address):
         host, port = address.removeprefix("http://").split(":")
@@ -34,11 +39,25 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
             f"Content-Type: application/x-ndjson\r\nContent-Length: {len(content)}\r\n"
             f"Authorization: {KEYS[address]['Authorization']}\r\n\r\n"
         )
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
+        send(address, "job-2", body(journal("job-2", end_state=None)))
+        with (
+            closing(http.client.HTTPConnection(host, int(port), timeout=30)) as kept,
+            closing(http.client.HTTPConnection(host, int(port), timeout=30)) as waiting,
+            socket.create_connection((host, int(port)), timeout=30) as connection,
+        ):
+            wait = "/v1/jobs/job-2?wait=scored&timeout_s=60"
+            waiting.request("GET", wait, headers=KEYS[address])
             connection.sendall(head.encode() + content[:100])
-            get(f"{address}/healthz")
+            kept.request("GET", "/healthz")
+            assert kept.getresponse().read()
             process.popen.terminate()
             time.sleep(1)
+            with waiting.getresponse() as answer:
+                assert (answer.status, json.load(answer)["state"]) == (200, "running")
+                assert answer.headers["Retry-After"]
+            kept.request("GET", "/healthz")
+            with kept.getresponse() as answer:
+                assert answer.headers["Connection"] == "close"
             with pytest.raises(OSError, match="refused"):
                 socket.create_connection((host, int(port)), timeout=5)
             connection.sendall(content[100:])

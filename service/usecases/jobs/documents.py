@@ -158,6 +158,8 @@ def _document_row(
 def wait_until_ended(service: Service, job_id: str, timeout_s: float) -> bool:
     """Wait until the job has ended, `timeout_s` at most [s]; whether it has.
 
+    A process that was asked to end waits no longer.
+
     Raises UnknownJobError or DeletedJobError.
     """
     deadline = time.monotonic() + timeout_s
@@ -165,9 +167,8 @@ def wait_until_ended(service: Service, job_id: str, timeout_s: float) -> bool:
         with service.store.read() as session:
             running = find_job(session, job_id).state == "running"
         left_s = deadline - time.monotonic()
-        if not running or left_s <= 0:
+        if not running or left_s <= 0 or service.stopping.wait(min(POLL_S, left_s)):
             return not running
-        time.sleep(min(POLL_S, left_s))
 
 
 def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, bool]:
