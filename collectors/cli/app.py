@@ -22,6 +22,7 @@ from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, describe, plain_address, resolve
+from gramwatt.collectors.common.files import whole_file
 from gramwatt.collectors.common.identity import job_id
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.once import first_today
@@ -348,9 +349,8 @@ def _report_unscored(
 
 def _replace(path: Path, text: str) -> None:
     """Write a file in one step, so that no reader finds half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, path)
+    with whole_file(path) as stream:
+        stream.write(text.encode())
 
 
 def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:

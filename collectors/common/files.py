@@ -5,8 +5,10 @@ only.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 
 def folder(path: Path) -> None:
@@ -36,6 +38,37 @@ def write_text(path: Path, text: str) -> None:
     """As `Path.write_text` in UTF-8; a file that is made gets mode 0600. Raises OSError."""
     with open(path, "w", encoding="utf-8", opener=opener) as stream:
         stream.write(text)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A stream to write and read, which becomes the file when the block ends without an error.
+
+    Until then, and on an error, what was there stays as it is. A link is followed, and a file keeps
+    its mode; what is no file, such as a pipe, is written to at the end. Raises OSError.
+    """
+    import shutil  # the client imports this module
+    from tempfile import TemporaryFile
+
+    if path.exists() and not path.is_file():
+        with TemporaryFile() as stream:
+            yield stream
+            stream.seek(0)
+            with path.open("wb") as target:
+                shutil.copyfileobj(stream, target)
+        return
+    path = path.resolve()
+    part = path.with_name(f".gramwatt-{os.urandom(8).hex()}.part")
+    try:
+        with part.open("x+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if path.exists():
+            shutil.copymode(path, part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def text_of(path: Path) -> str | None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from gramwatt.collectors.common.files import whole_file
+
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
     from gramwatt.service.config import ServiceConfig
@@ -38,9 +40,10 @@ def print_json(document: object) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file and print its name; exits with 1 when it cannot be written."""
+    """Write a file and print its name; exits with 1, and changes nothing, when it cannot be."""
     try:
-        path.write_bytes(content)
+        with whole_file(path) as stream:
+            stream.write(content)
     except OSError as error:
         stop(1, f"cannot write {path}: {error.strerror or error}")
     print(path)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.common.files import whole_file
 from gramwatt.collectors.common.progress import each
 from gramwatt.service.cli.common import (
     AsJson,
@@ -53,31 +51,20 @@ def export_pack(
         name = job_id(service, text) if kind == JOB else text
         parts = [file_name(text) for text in (name, project) if text]
         path = output or Path(f"{'-'.join(parts)}.zip")
-        with job_errors(text), _written(path) as stream:
-            try:
+        try:
+            with job_errors(text), whole_file(path) as stream:
                 make_pack(service, stream, kind, name, project, folder=path.parent, each=_packed)
-            except (UseCaseError, KeyFileError) as error:
-                stop(1, str(error))
-            except ImportError:
-                stop(1, NEEDS)
+        except (UseCaseError, KeyFileError) as error:
+            stop(1, str(error))
+        except ImportError:
+            stop(1, NEEDS)
+        except OSError as error:
+            stop(1, f"cannot write {path}: {error.strerror or error}")
     print(path)
 
 
 def _packed(job_ids: Sequence[str]) -> Iterable[str]:
     return each(job_ids, "packing")
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[BinaryIO]:
-    """A stream that is written to a file once it is whole; exits with 1 where it cannot be."""
-    try:
-        with TemporaryFile(dir=path.parent) as stream:
-            yield stream
-            stream.seek(0)
-            with path.open("wb") as target:
-                copyfileobj(stream, target)
-    except OSError as error:
-        stop(1, f"cannot write {path}: {error.strerror or error}")
 
 
 def key_signing() -> None:

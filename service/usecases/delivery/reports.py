@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors.common.files import whole_file
 from gramwatt.reports.printable import clean, file_name
 from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
@@ -98,9 +98,8 @@ def write_files(folder: Path, made: list[ReportFile]) -> None:
     """Write files whole, or not at all; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in made:
-        part = folder / f".{one.name}.{os.getpid()}"
-        part.write_bytes(one.content)
-        part.replace(folder / one.name)
+        with whole_file(folder / one.name) as stream:
+            stream.write(one.content)
 
 
 def letter(document: MonthDoc) -> tuple[str, str]:

@@ -3,8 +3,11 @@
 import csv
 import io
 import json
+import resource
+import stat
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -98,3 +101,56 @@ def test_the_whole_command_offers_it(job):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("name: ")
+
+
+@contextmanager
+def largest_file(size_b):
+    """A system on which no file can become larger, like a full disk; writing fails part way."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_b, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_card_that_cannot_be_written_whole_stays_as_it_was(job, tmp_path):
+    before = "---\nlicense: mit\n---\n" + "# Model\n" * 40_000
+    (tmp_path / "README.md").write_text(before, "utf-8")
+    with largest_file(100_000):
+        code, out, err = gramwatt("export", "modelcard", "job-1", "-o", "README.md")
+    assert (code, out) == (1, "")
+    assert err.startswith("gramwatt: cannot write README.md: ")
+    assert (tmp_path / "README.md").read_text("utf-8") == before
+    assert not list(tmp_path.glob(".gramwatt-*"))
+
+
+def test_a_report_that_cannot_be_written_whole_is_not_there(job, tmp_path):
+    assert gramwatt("report", "job", "job-1", "-o", "out")[0] == 0
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "out").iterdir()}
+    (tmp_path / "out/job-1.html").write_text("of yesterday")
+    (tmp_path / "out/job-1.pdf").unlink()
+    with largest_file(min(sizes.values()) - 1):
+        for form in ("html", "pdf"):
+            code, out, err = gramwatt("report", "job", "job-1", "--format", form, "-o", "out")
+            assert (code, out, err.count("\n")) == (1, "", 1)
+            assert err.startswith(f"gramwatt: cannot write out/job-1.{form}: ")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["job-1.html"]
+    assert (tmp_path / "out/job-1.html").read_text() == "of yesterday"
+
+
+def test_a_file_in_the_place_of_another_keeps_its_mode_and_a_link_stays_one(job, tmp_path):
+    (tmp_path / "card.md").write_text("---\nlicense: mit\n---\n")
+    (tmp_path / "card.md").chmod(0o640)
+    (tmp_path / "README.md").symlink_to("card.md")
+    assert gramwatt("export", "modelcard", "job-1", "-o", "README.md")[0] == 0
+    assert (tmp_path / "README.md").is_symlink()
+    assert "co2_eq_emissions" in (tmp_path / "card.md").read_text("utf-8")
+    assert stat.S_IMODE((tmp_path / "card.md").stat().st_mode) == 0o640
+
+
+def test_what_is_no_file_is_written_to(job):
+    assert gramwatt("export", "csv", "job-1", "-o", "/dev/null") == (0, "/dev/null\n", "")
+    code, out, err = gramwatt("export", "csv", "job-1", "-o", "/dev/full")
+    assert (code, out) == (1, "")
+    assert err == "gramwatt: cannot write /dev/full: No space left on device\n"

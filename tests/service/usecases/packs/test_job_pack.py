@@ -220,6 +220,18 @@ def test_a_score_of_an_earlier_release_is_packed_in_todays_shape(
     assert verify(content).wrong == []
 
 
+def test_a_pack_takes_the_place_of_an_older_one_in_one_step(
+    world: Path, tmp_path: Path, pack: bytes
+) -> None:
+    """Whoever has the older one open reads it to its end, and a full disk leaves it whole."""
+    (tmp_path / "job.zip").write_bytes(b"of yesterday")
+    (tmp_path / "open.zip").hardlink_to(tmp_path / "job.zip")
+    assert gramwatt("export", "pack", "job-1", "-o", str(tmp_path / "job.zip"))[0] == 0
+    assert (tmp_path / "job.zip").read_bytes() == pack
+    assert (tmp_path / "open.zip").read_bytes() == b"of yesterday"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.zip", "open.zip"]
+
+
 def test_differences_are_found_wherever_they_are() -> None:
     one = {"a": [1, {"b": 2.0}], "c": None, "d": True}
     assert list(differences(one, {"a": [1.0, {"b": 2}], "c": None, "d": True})) == []
