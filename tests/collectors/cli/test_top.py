@@ -124,6 +124,6 @@ def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed)
                     shown += data
             except OSError:  # the child has closed the terminal
                 pass
-    assert child.wait(20) == 0
+    assert child.wait(60) == 0
     assert b"\x1b[?1049l" in shown  # back from the alternate screen
     assert b"Traceback" not in shown

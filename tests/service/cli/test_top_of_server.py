@@ -83,6 +83,6 @@ def test_a_server_that_goes_away_is_said_after_the_screen_is_given_back(light, m
         pass
     finally:
         os.close(ours)
-    assert child.wait(10) == 1
+    assert child.wait(60) == 1
     leave_screen = b"\x1b[?1049l"
     assert f"{address} does not answer".encode() in shown.partition(leave_screen)[2]

@@ -411,11 +411,11 @@ def test_a_packed_answer_is_bounded_as_unpacked(local, monkeypatch):
 
 def test_a_slow_answer_is_given_up(local, monkeypatch):
     monkeypatch.setattr(http, "READ_S", 0.2)
-    local.answer = lambda *_: (time.sleep(0.6), (200, {}, b"{}"))[1]
+    local.answer = lambda *_: (time.sleep(5), (200, {}, b"{}"))[1]
     began = time.monotonic()
     with pytest.raises(ProviderError, match="cannot be asked"):
         ask(local, "uk")
-    assert time.monotonic() - began < 0.6
+    assert time.monotonic() - began < 4
 
 
 def test_a_host_that_fails_is_left_alone_and_asked_again_later(local):
