@@ -143,8 +143,8 @@ def _action(row: AdviceRow | FollowedRow) -> str:
 
 
 def _pending(document: MonthDoc) -> Iterable[Row]:
-    """Whether the month is complete, and the jobs that it lacks."""
-    month = document["month"]
+    """Whether the month is complete, the jobs that it lacks, and those that are provisional."""
+    month, provisional = document["month"], document["provisional"]
     yield "total", month, "complete", float(document["complete"])
     for section, jobs in (
         ("running", document["jobs_running"]),
@@ -153,6 +153,8 @@ def _pending(document: MonthDoc) -> Iterable[Row]:
         yield "total", month, f"jobs_{section}", float(jobs["jobs"])
         for row in jobs["named"]:
             yield section, row["job_id"], "energy_kwh", row["energy_kwh"]
+    if provisional and provisional["jobs"]:
+        yield from _totals("provisional", month, provisional)
 
 
 def _totals(section: str, name: str, totals: MonthTotals) -> Iterable[Row]:

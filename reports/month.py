@@ -193,16 +193,31 @@ def _figures(document: MonthDoc) -> tuple[Figure, ...]:
 
 
 def _provisional(document: MonthDoc) -> str:
-    """The share of the month's energy that is in no sum yet."""
+    """The share of the month's energy that is in no sum yet, or whose carbon may change."""
+    early = _not_final(document)
     waiting = [document[name]["energy_kwh"] for name in ("jobs_running", "jobs_unscored")]
     jobs = document["jobs_running"]["jobs"] + document["jobs_unscored"]["jobs"]
     if not jobs:
-        return "nothing provisional" if document["complete"] else "the month is not over"
+        nothing = "nothing provisional" if document["complete"] else "the month is not over"
+        return early or nothing
     energy = document["totals"]["energy_kwh"]
     known = sum(figure["value"] for figure in waiting if figure)
     whole = known + (energy["value"] if energy else 0.0)
     share = f"{percent(known / whole)} of energy" if whole else f"{jobs} jobs"
-    return f"{share} provisional, in no sum"
+    return "; ".join(filter(None, (f"{share} provisional, in no sum", early)))
+
+
+def _not_final(document: MonthDoc) -> str:
+    """The share of the energy in the sums whose grid intensity is not final; empty for none."""
+    found, whole = document["provisional"], document["totals"]["energy_kwh"]
+    if not found or not found["jobs"]:
+        return ""
+    part = found["energy_kwh"]
+    known = part and whole and whole["value"] > 0
+    share = (
+        f"{percent(part['value'] / whole['value'])} of energy" if known else f"{found['jobs']} jobs"
+    )
+    return f"{share} provisional: its grid intensity is not final"
 
 
 def _change(document: MonthDoc) -> list[Block]:

@@ -110,6 +110,7 @@ def month_document(
         "complete": ended and not running and not unscored,
         "jobs_running": _pending(running),
         "jobs_unscored": _pending(unscored),
+        "provisional": _provisional(members),
         "totals": _totals(members, sums),
         "previous": _totals(before, sums_before) if before else None,
         "changes": _changes(sums, sums_before),
@@ -255,6 +256,12 @@ def _totals(members: Sequence[_Member], sums: _Sums) -> MonthTotals:
         "embodied_g": doc(sums.embodied_g),
         "total_g": doc(sums.total_g),
     }
+
+
+def _provisional(members: Iterable[_Member]) -> MonthTotals:
+    """Totals of the jobs whose intensity is not final."""
+    group = [member for member in members if member.job["provisional"]]
+    return _totals(group, _Sums.of(group))
 
 
 def _by_state(members: Iterable[_Member]) -> dict[str, MonthTotals]:

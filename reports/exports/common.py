@@ -17,6 +17,8 @@ CATEGORIES = {
 }
 """Category in the GSF form by kind of job; any other kind is `other`."""
 
+PROVISIONAL = "The score is provisional: the grid intensity of its hours is not final."
+
 
 class ExportError(GramwattError, ValueError):
     """The job cannot be written in this format; the message names what is missing."""

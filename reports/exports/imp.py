@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 
-from gramwatt.reports.exports.common import category, kebab, scored_unit
+from gramwatt.reports.exports.common import PROVISIONAL, category, kebab, scored_unit
 from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
 from gramwatt.reports.exports.yaml import Data, to_yaml
 from gramwatt.sci.analysis.audit import AuditDoc, self_audit
@@ -363,6 +363,8 @@ def _limitations(document: JobDoc) -> list[Data]:
         {"limitation": text, "severity": "medium", "mitigation": None}
         for text in document["deviations"]
     ]
+    if document["provisional"]:
+        rows.append({"limitation": PROVISIONAL, "severity": "medium", "mitigation": None})
     rows += [
         {"limitation": f"{notice['code']}: {notice['message']}", "severity": "low"}
         for notice in document["notices"]

@@ -14,6 +14,7 @@ from math import fsum
 from typing import Any
 
 from gramwatt.reports.exports.certification import ATTESTATION, SUPPORTING
+from gramwatt.reports.exports.common import PROVISIONAL
 from gramwatt.reports.exports.completeness import YEAR
 from gramwatt.reports.exports.imp import EMBODIED_METHOD
 from gramwatt.sci.analysis.divisions import hardware_of
@@ -122,7 +123,7 @@ class _Runs:
             ("intensity", method["intensity_g_per_kwh"]["source"].split("; ")),
             ("pue", [method["pue"]["source"]]),
             ("life", [method["lifetime_years"]["source"]]),
-            ("deviations", job["deviations"]),
+            ("deviations", [*job["deviations"], *([PROVISIONAL] if job["provisional"] else [])]),
             ("notices", [f"{row['code']}: {row['message']}" for row in job["notices"]]),
             ("sources", [row["figure"]["source"] for row in method["inputs"]]),
         ):

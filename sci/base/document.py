@@ -427,7 +427,9 @@ class MonthDoc(TypedDict):
     It is `complete` once the month is over and no job of it runs or lacks a score; it is then kept,
     and has a `revision`, which late lines and new scores raise. The figures and R of `top_jobs` are
     of their part in the month. `components`, `ledger`, `chargeback` and `by_project` sum to the
-    totals. `examined_jobs` are those that `advice` and `suggestions` come from.
+    totals, in which `provisional` are the jobs whose grid intensity is not final; None where an
+    earlier release did not say. `examined_jobs` are those that `advice` and `suggestions` come
+    from.
     """
 
     month: str
@@ -437,6 +439,7 @@ class MonthDoc(TypedDict):
     complete: bool
     jobs_running: PendingDoc
     jobs_unscored: PendingDoc
+    provisional: MonthTotals | None
     totals: MonthTotals
     previous: MonthTotals | None
     changes: dict[str, QuantityDoc | None]

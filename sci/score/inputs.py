@@ -50,7 +50,7 @@ class ScoreInputs:
     """The inputs of one revision of a job's score; `records` as journaled, not yet corrected.
 
     `lifetime_years` is the configured EL [years], None for the catalog's, `zone` the time zone
-    whose days the job is divided into.
+    whose days the job is divided into. `provisional` says that better intensity is expected.
     """
 
     records: tuple[AnyRecord, ...]
@@ -59,6 +59,7 @@ class ScoreInputs:
     lifetime_years: float | None = None
     intensity: tuple[Asked, ...] = ()
     zone: tzinfo = UTC
+    provisional: bool = False
 
     def score(self, catalog: Catalog) -> JobDoc:
         """The job's document out of these inputs; raises ScoreError."""
@@ -70,7 +71,8 @@ class ScoreInputs:
         context = replace(
             context, intensity=intensity, zone=self.zone, corrections=self.corrections
         )
-        return score(merge(corrected(self.records, self.corrections)), context)
+        document = score(merge(corrected(self.records, self.corrections)), context)
+        return {**document, "provisional": document["provisional"] or self.provisional}
 
     def journal(self) -> str:
         """The records as journal lines."""
@@ -82,6 +84,7 @@ class ScoreInputs:
             "revision": self.revision,
             "lifetime_years": self.lifetime_years,
             "time_zone": str(self.zone),
+            "provisional": self.provisional,
             "corrections": [correction.to_doc() for correction in self.corrections],
             "intensity": [_asked_doc(asked) for asked in self.intensity],
         }
@@ -102,6 +105,7 @@ class ScoreInputs:
                 lifetime_years=doc["lifetime_years"],
                 intensity=tuple(map(_asked, doc["intensity"])),
                 zone=UTC if doc["time_zone"] == str(UTC) else time_zone(doc["time_zone"]),
+                provisional=doc.get("provisional", False) is True,
             )
         except GramwattError as error:
             raise InputsError(error.message) from None

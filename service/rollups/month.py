@@ -65,6 +65,7 @@ class MonthSums:
         changes = {term: self._change(before, term) for term in TERMS}
         return {
             "totals": self.totals(),
+            "provisional": self._provisional(),
             "previous": before.totals,
             "changes": changes,
             "change_parts": self._change_parts(before),
@@ -145,6 +146,11 @@ class MonthSums:
         states, jobs, cell = grouped(self._parts, lambda trait: trait["state"])
         totals = by_job(self._parts, jobs, cell, len(states))
         return {s: self._totals(totals, n, jobs[cell == n]) for n, s in enumerate(states)}
+
+    def _provisional(self) -> MonthTotals:
+        """Totals of the jobs whose grid intensity is not final."""
+        _, jobs, cell = grouped(self._parts, lambda trait: trait.get("provisional") or None)
+        return self._totals(by_job(self._parts, jobs, cell, 1), 0, jobs)
 
     def _models(self) -> list[ModelRow]:
         """Every model's runs; those that make it and those that use it are separate rows."""

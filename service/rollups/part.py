@@ -191,6 +191,7 @@ class _Writer:
             "hardware": hardware_of(job),
             "work": class_of(job) or job["kind"],
             "sweep": SWEEP in job["tags"],
+            "provisional": job["provisional"],
             "method": method_of(job),
             "scored": [row["unit"] for row in job["sci"]],
             "units": list(self._units.found),

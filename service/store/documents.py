@@ -55,6 +55,7 @@ _MONTH_LISTS = (
 _MONTH_UNKNOWN = (
     "revision",
     "revised",
+    "provisional",
     "change_parts",
     "boundary",
     "market_based",

@@ -39,13 +39,20 @@ def keep_instead(service: Service, month: str, project: str | None, text: str) -
 def still_said(reported: str, text: str) -> str | None:
     """The report that is kept, with fields that its release lacked; None where it says otherwise.
 
-    Figures that differ by rounding are those that were reported.
+    Figures that differ by rounding are those that were reported. That fewer jobs are provisional
+    is no other report, unless none is any more: they become final one after another.
     """
     before, now = json.loads(reported), json.loads(text)
     both = before.keys() & now.keys()
+    if "provisional" in both:
+        both -= {"provisional"} if _is_provisional(before) == _is_provisional(now) else set()
     if not all(_same(before[name], now[name]) for name in both):
         return None
     return reported if before.keys() >= now.keys() else to_text({**now, **before})
+
+
+def _is_provisional(document: Any) -> bool:
+    return document["provisional"] is not None and document["provisional"]["jobs"] > 0
 
 
 def _same(one: Any, other: Any) -> bool:

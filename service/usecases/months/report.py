@@ -339,6 +339,15 @@ def _made_of_month(
     )
 
 
+def month_made_of(service: Service, month: str, project: str | None) -> str:
+    """A text that changes with whatever the sums of a month, and of the one before, are made of."""
+    months = (month, previous_month(month))
+    with service.for_every_project().store.read() as session:
+        left_out = left_out_jobs(session, months, list(pending_keys(session)))
+        known = versions(session, months, project)
+    return _made_of_month(service, month, known, left_out)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredMonth:
     """What is kept of a month: `brief`, as JSON, "" where nothing is, and whether it holds now.

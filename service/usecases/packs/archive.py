@@ -114,6 +114,11 @@ class Collected(Files):
         self._places[name] = start, self._stream.tell() - start
         self.digests[name] = found.hexdigest()
 
+    def remove(self, folder: str) -> None:
+        """Remove the files of a folder."""
+        for name in [name for name in self.digests if name.startswith(f"{folder}/")]:
+            del self.digests[name], self._places[name]
+
     def __getitem__(self, name: str) -> bytes:
         return b"".join(self.chunks(name))
 

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import sqlalchemy as sa
 
 from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.document import JobDoc, MethodDoc
+from gramwatt.sci.base.document import JobDoc, MethodDoc, MonthDoc
 from gramwatt.sci.score.inputs import Recorder, ScoreInputs
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import read_rows
 from gramwatt.service.rollups.part import SUMMED, PartRow
 from gramwatt.service.store.models import Job, JobMonth, is_pending
-from gramwatt.service.usecases.errors import BusyError, StillRunsError, TooManyJobsError
+from gramwatt.service.usecases.errors import (
+    BusyError,
+    DeletedJobError,
+    StillRunsError,
+    TooManyJobsError,
+    UnknownJobError,
+)
 from gramwatt.service.usecases.intensity.lookup import StoredIntensity
 from gramwatt.service.usecases.jobs.documents import find_job, job_document, rescore
 from gramwatt.service.usecases.jobs.journal import corrections_of, journal_of
 from gramwatt.service.usecases.months.report import MONTH as MONTH_PATTERN
-from gramwatt.service.usecases.months.report import month_report
+from gramwatt.service.usecases.months.report import month_made_of, month_report
 from gramwatt.service.usecases.packs import contents
 from gramwatt.service.usecases.packs.archive import (
     CHECKSUMS,
@@ -45,6 +52,7 @@ from gramwatt.service.usecases.packs.wholes import (
 Each = Callable[[Sequence[str]], Iterable[str]]
 REASON = "packed"
 TRIES = 3
+MONTH_TRIES = 10
 JOBS_MOST = {MODEL: 5_000, MONTH: (FILES_MOST - 100) // len(contents.OF_JOB)}
 """Jobs of a pack: the sums over a model have its scores in memory, those of a month do not."""
 
@@ -64,37 +72,76 @@ def make_pack(
     Its parts are put together in a temporary file in `folder`, whose size is that of the pack
     unpacked. It is signed where the home has a key to sign with. `each` passes on the jobs' ids, to
     show how far the work is. Raises UnknownJobError, StillRunsError, ScoreError, NoDataError,
-    TooManyJobsError, or KeyFileError.
+    TooManyJobsError, BusyError, or KeyFileError.
     """
-    ids = [name] if kind == JOB else _job_ids(service, kind, name, project)
+    whole: Any = None
     with Collected(folder) as files:
-        bare = [job_id for job_id in each(ids) if not _add_job(service, files, job_id, kind)]
-        documents = contents.Documents(files, ids)
-        whole: Any = None
+        if kind == MONTH:
+            jobs, whole = _add_month(service, files, name, project, each)
+        else:
+            ids = [name] if kind == JOB else _model_runs(service, name)
+            jobs = {job_id: _add_job(service, files, job_id, kind) for job_id in each(ids)}
+        documents = contents.Documents(files, list(jobs))
         if kind == MODEL:
-            whole = model_totals(name, documents, unscored=_runs(service, name) - len(ids))
-        elif kind == MONTH:
-            whole = month_report(service, name, project)
-            files.add(BEFORE, parts_text(_parts_before(service, name, project)))
+            whole = model_totals(name, documents, unscored=_runs(service, name) - len(jobs))
         if whole is not None:
             files.add(file_of(kind), contents.as_json(whole))
         for file, content in contents.derived(kind, documents, whole):
             files.add(file, content)
         about = contents.about(kind, name, project, documents, service.catalog)
-        about["without_journal"] = bare
+        about["without_journal"] = [job_id for job_id, packed in jobs.items() if packed.bare]
         _finish(service, about, documents, files)
         write(files, stream)
 
 
-def _add_job(service: Service, files: Collected, job_id: str, kind: str) -> bool:
-    """Add the score of a job and its inputs; False where those are gone, of a job among others."""
+class _Packed(NamedTuple):
+    """A job in a pack: its revision, and whether it is bare, without the inputs of its score."""
+
+    revision: int
+    bare: bool
+
+
+def _add_month(
+    service: Service, files: Collected, month: str, project: str | None, each: Each
+) -> tuple[dict[str, _Packed], MonthDoc]:
+    """Add the jobs of a month, and those of the month before as parts; the jobs and the report.
+
+    Jobs are scored and deleted meanwhile. Those are added again, until the report has the sums of
+    what was added. Raises BusyError where that never is.
+    """
+    packed: dict[str, _Packed] = {}
+    for _ in range(MONTH_TRIES):
+        month_report(service, month, project)  # adds jobs of an earlier release; or NoDataError
+        made_of = month_made_of(service, month, project)
+        revisions = _month_jobs(service, month, project)
+        for job_id in packed.keys() - revisions.keys():
+            files.remove(contents.folder(job_id))
+            del packed[job_id]
+        changed = [
+            job_id
+            for job_id, revision in revisions.items()
+            if job_id not in packed or packed[job_id].revision != revision
+        ]
+        for job_id in each(changed):
+            with suppress(UnknownJobError, DeletedJobError, StillRunsError):
+                packed[job_id] = _add_job(service, files, job_id, MONTH)
+        document = month_report(service, month, project)
+        files.add(BEFORE, parts_text(_parts_before(service, month, project)))
+        if month_made_of(service, month, project) == made_of:
+            return {job_id: packed[job_id] for job_id in revisions}, document
+    raise BusyError(f"the jobs of {month} change all the time; try again later")
+
+
+def _add_job(service: Service, files: Collected, job_id: str, kind: str) -> _Packed:
+    """Add the score of a job and its inputs, unless those are gone, of a job among others."""
     if kind != JOB and has_no_intervals(service, job_id):
         document = job_document(service, job_id).document
         files.add(contents.score_file(job_id), contents.as_json(document))
-        return False
-    for name, content in contents.job_files(*scored_inputs(service, job_id)).items():
+        return _Packed(document["revision"], bare=True)
+    inputs, document = scored_inputs(service, job_id)
+    for name, content in contents.job_files(inputs, document).items():
         files.add(name, content)
-    return True
+    return _Packed(document["revision"], bare=False)
 
 
 def kind_of(service: Service, text: str) -> str:
@@ -107,21 +154,31 @@ def kind_of(service: Service, text: str) -> str:
     return MONTH if re.fullmatch(MONTH_PATTERN, text) else JOB
 
 
-def _job_ids(service: Service, kind: str, name: str, project: str | None) -> list[str]:
-    """The ids of the jobs that are summed, in order."""
-    if kind == MODEL:
-        wanted = sa.select(Job.job_id).where(Job.model_id == name, Job.state != "running")
-        wanted = wanted.where(Job.revision > 0)
-    else:
-        month_report(service, name, project)  # adds jobs of an earlier release; or NoDataError
-        wanted = sa.select(Job.job_id).join(JobMonth, JobMonth.job == Job.id)
-        wanted = wanted.where(JobMonth.month == name, JobMonth.use == SUMMED, ~is_pending())
-        wanted = wanted.where(JobMonth.project == project) if project is not None else wanted
+def _model_runs(service: Service, model_id: str) -> list[str]:
+    """The ids of the scored runs of a model, in the order of their start."""
+    wanted = sa.select(Job.job_id).where(Job.model_id == model_id, Job.state != "running")
+    wanted = wanted.where(Job.revision > 0).order_by(Job.started_us, Job.job_id)
     with service.store.read() as session:
-        found = list(session.scalars(wanted.order_by(Job.started_us, Job.job_id)))
-    if len(found) > (most := JOBS_MOST[kind]):
-        raise TooManyJobsError(f"{kind} {name} has {len(found)} jobs; a pack holds {most}")
+        found = list(session.scalars(wanted))
+    _require_few(MODEL, model_id, len(found))
     return found
+
+
+def _month_jobs(service: Service, month: str, project: str | None) -> dict[str, int]:
+    """The revision of each job that is summed, in the order of their start."""
+    wanted = sa.select(Job.job_id, Job.revision).join(JobMonth, JobMonth.job == Job.id)
+    wanted = wanted.where(JobMonth.month == month, JobMonth.use == SUMMED, ~is_pending())
+    wanted = wanted.where(JobMonth.project == project) if project is not None else wanted
+    with service.store.read() as session:
+        rows = session.execute(wanted.order_by(Job.started_us, Job.job_id))
+        found = {job_id: revision for job_id, revision in rows}
+    _require_few(MONTH, month, len(found))
+    return found
+
+
+def _require_few(kind: str, name: str, jobs: int) -> None:
+    if jobs > (most := JOBS_MOST[kind]):
+        raise TooManyJobsError(f"{kind} {name} has {jobs} jobs; a pack holds {most}")
 
 
 def _runs(service: Service, model_id: str) -> int:
@@ -155,9 +212,9 @@ def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
     """
     for _ in range(TRIES):
         stored = job_document(service, job_id).document
-        if stored["provisional"]:
+        if stored["state"] == "running":
             raise StillRunsError(f"job {job_id!r} still runs; it can be packed when it has ended")
-        inputs, made = _computed(service, job_id, stored["revision"])
+        inputs, made = _computed(service, stored)
         if contents.normal(made) == contents.normal(stored):
             return inputs, stored
         _, changed = rescore(service, job_id, REASON)
@@ -174,14 +231,19 @@ def _in_todays_shape(made: JobDoc, stored: JobDoc) -> JobDoc:
     return {**made, "method": cast(MethodDoc, own)}
 
 
-def _computed(service: Service, job_id: str, revision: int) -> tuple[ScoreInputs, JobDoc]:
-    """The job's inputs as they are now, and their score."""
+def _computed(service: Service, stored: JobDoc) -> tuple[ScoreInputs, JobDoc]:
+    """The inputs of a job as they are now, and their score."""
     with service.store.read() as session:
-        job = find_job(session, job_id)
+        job = find_job(session, stored["job_id"])
         records, corrections = journal_of(session, job), corrections_of(session, job)
     config = service.config
     given = ScoreInputs(
-        tuple(records), revision, tuple(corrections), config.lifetime_years, zone=config.zone
+        tuple(records),
+        stored["revision"],
+        tuple(corrections),
+        config.lifetime_years,
+        zone=config.zone,
+        provisional=stored["provisional"],
     )
     recorder = Recorder(StoredIntensity(service))
     document = given.score_with(service.catalog, recorder)

@@ -12,6 +12,7 @@ from gramwatt.service.store.models import MonthSum
 from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.months.beside import followed
+from gramwatt.service.usecases.months.kept import still_said
 from gramwatt.service.usecases.months.report import month_report
 from tests.journals import Writer, journal, lines
 
@@ -115,3 +116,14 @@ def test_what_leaves_no_trace_in_the_jobs_is_not_guessed():
     (row,) = followed(fields({"old": 5}, [advice]), fields({"old": 5}))
     assert row["outcome"] is None
     assert followed(None, fields({"old": 5})) == []
+
+
+def test_jobs_that_become_final_make_a_revision_once_none_is_provisional():
+    def report(jobs, total_g=1.0):
+        provisional = None if jobs is None else {"jobs": jobs, "energy_kwh": {"value": 0.1 * jobs}}
+        return json.dumps({"totals": {"total_g": total_g}, "provisional": provisional})
+
+    assert still_said(report(9), report(4)) == report(9)
+    assert still_said(report(9), report(0)) is None
+    assert still_said(report(9), report(4, total_g=2.0)) is None
+    assert still_said(report(None), report(0)) == report(None)

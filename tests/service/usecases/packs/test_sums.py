@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.local_spool import open_store
 from gramwatt.service.usecases.packs import collect
 from gramwatt.service.usecases.packs.archive import PackError
+from gramwatt.service.usecases.packs.collect import make_pack
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.usecases.packs.conftest import at_home
 from tests.service.usecases.packs.forge import light, members, sealed, verify, with_json
 
 
@@ -259,3 +262,93 @@ def test_more_jobs_than_a_pack_holds_are_one_line(
     monkeypatch.setitem(collect.JOBS_MOST, "model", 2)
     code, _, err = gramwatt("export", "pack", "org/net")
     assert (code, err) == (1, "gramwatt: model org/net has 3 jobs; a pack holds 2\n")
+
+
+def test_a_months_pack_holds_though_its_jobs_change_while_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process adds, corrects, excludes and deletes jobs between those that are packed."""
+    at_home(monkeypatch, tmp_path)
+    service = open_store(tmp_path / "home")
+    for n in range(5):
+        records = journal(f"job-{n}", start=START + timedelta(hours=n), minutes=10)
+        ingest(service, f"job-{n}", lines(records))
+    before = journal("earlier", start=START - timedelta(days=30), minutes=10)
+    ingest(service, "earlier", lines(before))
+    packed: list[str] = []
+
+    def meanwhile(ids: Sequence[str]) -> Iterator[str]:
+        first = not packed
+        for job_id in ids:
+            yield job_id
+            packed.append(job_id)
+            if first and job_id == "job-2":
+                late = journal("late", start=START + timedelta(hours=9), minutes=20)
+                ingest(service, "late", lines(late))
+                assert gramwatt("job", "job-0", "--set", "pue=2")[0] == 0
+                assert (
+                    gramwatt("job", "job-1", "--set", "excluded=true", "--set", "reason=twice")[0]
+                    == 0
+                )
+                assert gramwatt("job", "earlier", "--set", "pue=2")[0] == 0
+                assert gramwatt("rm", "job-3", "--yes")[0] == 0
+
+    stream = BytesIO()
+    make_pack(service, stream, "month", "2026-05", each=meanwhile)
+    service.store.close()
+    # What did not change is packed once: job-0 again, and the late one.
+    assert packed == ["job-0", "job-1", "job-2", "job-3", "job-4", "job-0", "late"]
+    files = members(stream.getvalue())
+    assert list(json.loads(files["pack.json"])["revisions"]) == ["job-0", "job-2", "job-4", "late"]
+    assert not [name for name in files if name.startswith(("jobs/job-1/", "jobs/job-3/"))]
+    month = json.loads(files["month.json"])
+    # 600 W for 10, 10, 10 and 20 minutes are 0.1, 0.1, 0.1 and 0.2 kWh, those of job-0 at PUE 2.
+    assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.5, rel=1e-12)
+    found = verify(stream.getvalue())
+    assert (found.wrong, found.scores_equal) == ([], 4)
+
+
+def test_a_month_whose_jobs_never_rest_is_refused(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = iter(range(100))
+    monkeypatch.setattr(collect, "month_made_of", lambda *_: str(next(numbers)))
+    code, out, err = gramwatt("export", "pack", "2026-05", "-o", "busy.zip")
+    assert (code, out) == (1, "")
+    assert err == "gramwatt: the jobs of 2026-05 change all the time; try again later\n"
+    assert not (world / "busy.zip").exists()
+
+
+def test_provisional_scores_are_packed_and_the_month_says_which_share_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two jobs of equal energy one is in GB, whose hours a provider is still to give."""
+    at_home(monkeypatch, tmp_path)
+    monkeypatch.setenv("GRAMWATT_INTENSITY", "GB=uk; FR=off")
+    monkeypatch.setenv("GRAMWATT_UK_URL", "http://127.0.0.1:9")  # nobody answers there
+    service = open_store(tmp_path / "home")
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=20)
+    month = f"{start:%Y-%m}"
+    for zone in ("GB", "FR"):
+        ingest(service, zone, lines(journal(zone, start=start, zone=zone)))
+    service.store.close()
+    assert gramwatt("export", "pack", "GB", "-o", "job.zip")[0] == 0
+    files = members((tmp_path / "job.zip").read_bytes())
+    assert json.loads(files["jobs/GB/score.json"])["provisional"] is True
+    assert "The score is provisional" in files["forms/imp.yml"].decode()
+    assert verify((tmp_path / "job.zip").read_bytes()).wrong == []
+
+    assert gramwatt("export", "pack", month, "-o", "month.zip")[0] == 0
+    content = (tmp_path / "month.zip").read_bytes()
+    files = members(content)
+    found = json.loads(files["month.json"])["provisional"]
+    # 600 W for three minutes: 0.03 kWh.
+    assert (found["jobs"], found["energy_kwh"]["value"]) == (1, pytest.approx(0.03, rel=1e-12))
+    assert "The score is provisional" in files["forms/sci-certification.md"].decode()
+    assert verify(content).wrong == []
+    final = with_json(content, "jobs/GB/score.json", lambda d: d.update(provisional=False))
+    named = "jobs/GB/score.json: provisional is false, computed again true"
+    assert named in verify(final).wrong
+    assert gramwatt("report", "month", month, "--format", "html")[0] == 0
+    page = (tmp_path / f"{month}.html").read_text("utf-8")
+    assert "50\u202f% of energy provisional: its grid intensity is not final" in page
