@@ -59,6 +59,7 @@ def build(document: RunsComparisonDoc, date: str) -> Document:
             _runs(document),
         ),
         reference(document, f"comparison in {document['unit']}"),
+        names=(document["unit"],),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -150,29 +150,28 @@ TERMS = (
     ),
 )
 """Every word, in the order of the formula; then how a figure is known."""
-_ANY = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(f'(?P<t{n}>{t.pattern})' for n, t in enumerate(TERMS))})(?![\w-])"
-)
+_ALL = "|".join(f"(?P<t{n}>{term.pattern})" for n, term in enumerate(TERMS))
 
 
-def used(texts: str) -> list[Term]:
-    """The words that texts use, in the order of `TERMS`."""
-    found = {_key(match) for match in _ANY.finditer(texts)}
+def used(texts: str, names: Iterable[str] = ()) -> list[Term]:
+    """The words that texts use outside users' names, in the order of `TERMS`."""
+    found = {match.lastgroup and _key(match) for match in _pattern(names).finditer(texts)}
     return [term for term in TERMS if term.key in found]
 
 
-def linker(address: str) -> Callable[[str], Markup]:
+def linker(address: str, names: Iterable[str] = ()) -> Callable[[str], Markup]:
     """A function that escapes texts one after another, and links each word once.
 
-    `address` comes before the word's key in the link.
+    `address` comes before the word's key in the link. What users named, such as a unit "SCI run",
+    is not linked.
     """
-    seen: set[str] = set()
+    pattern, seen = _pattern(names), set[str]()
 
     def linked(text: str) -> Markup:
         parts, end = [], 0
-        for match in _ANY.finditer(text):
-            key = _key(match)
-            if key in seen:
+        for match in pattern.finditer(text):
+            key = match.lastgroup and _key(match)
+            if not key or key in seen:
                 continue
             seen.add(key)
             parts.append(escape(text[end : match.start()]))
@@ -182,6 +181,13 @@ def linker(address: str) -> Callable[[str], Markup]:
         return Markup("").join((*parts, escape(text[end:])))
 
     return linked
+
+
+def _pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Matches names, in no group, and words, each in a group of its own."""
+    longest = sorted(filter(str.strip, names), key=len, reverse=True)
+    either = "|".join([*map(re.escape, longest), _ALL])
+    return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])")
 
 
 def _key(match: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ def render(document: Document, *, interactive: bool = False) -> str:
     """
     printable: Document = cleaned(document)
     anchors = list(_anchors(printable.blocks))
-    words = glossary.used(" ".join(texts(printable)))
+    words = glossary.used(" ".join(texts(printable)), printable.names)
     sections = [(a, b.text) for a, b in anchors if isinstance(b, Heading) and b.level == 1]
     return _template().render(
         document=printable,
@@ -38,7 +38,7 @@ def render(document: Document, *, interactive: bool = False) -> str:
         sections=[*sections, *([("words", glossary.TITLE)] if words else [])],
         words=words,
         words_title=glossary.TITLE,
-        linked=glossary.linker("#word-"),
+        linked=glossary.linker("#word-", printable.names),
         blocks=[(type(block).__name__, anchor, block) for anchor, block in anchors],
         draw=_picture,
         legend=MARK_LEGEND,

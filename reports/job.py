@@ -91,6 +91,13 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
         tuple(blocks),
         reference(data, f"job {document['job_id']}, revision {document['revision']}"),
         glossary=full,
+        names=tuple(
+            {
+                *(row["unit"] for row in document["sci"]),
+                *(device["node"] for device in document["devices"]),
+                *(window["name"] for window in document["windows"]),
+            }
+        ),
     )
 
 

@@ -160,7 +160,8 @@ class Document:
     """A report: title, subtitle, date (YYYY-MM-DD) and blocks.
 
     `reference` identifies the data of the report; it is printed on every page. With `glossary` the
-    PDF explains its words at its end, as the HTML always does.
+    PDF explains its words at its end, as the HTML always does, but none within `names`, which users
+    gave to units, nodes and windows.
     """
 
     title: str
@@ -170,6 +171,7 @@ class Document:
     reference: str = ""
     lang: str = "en"
     glossary: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def has_estimates(self) -> bool:

@@ -213,10 +213,9 @@ def _not_final(document: MonthDoc) -> str:
     if not found or not found["jobs"]:
         return ""
     part = found["energy_kwh"]
-    known = part and whole and whole["value"] > 0
-    share = (
-        f"{percent(part['value'] / whole['value'])} of energy" if known else f"{found['jobs']} jobs"
-    )
+    share = f"{found['jobs']} jobs"
+    if part and whole and whole["value"] > 0:
+        share = f"{percent(part['value'] / whole['value'])} of energy"
     return f"{share} provisional: its grid intensity is not final"
 
 

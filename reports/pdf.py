@@ -113,7 +113,8 @@ def _fonts(system: bool) -> typst.Fonts:
 
 
 def _plain(document: Document) -> dict[str, Any]:
-    words = glossary.used(" ".join(texts(document))) if document.glossary else []
+    found = glossary.used(" ".join(texts(document)), document.names)
+    words = found if document.glossary else []
     legend = f"{ESTIMATED_MARK} estimated" if document.has_estimates else ""
     return {
         "title": document.title,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO, cast
 
 
 def folder(path: Path) -> None:
@@ -41,7 +41,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A stream to write and read, which becomes the file when the block ends without an error.
 
     Until then, and on an error, what was there stays as it is. A link is followed, and a file keeps
@@ -52,7 +52,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
     if path.exists() and not path.is_file():
         with TemporaryFile() as stream:
-            yield stream
+            yield cast(BinaryIO, stream)
             stream.seek(0)
             with path.open("wb") as target:
                 shutil.copyfileobj(stream, target)

@@ -35,3 +35,13 @@ def test_texts_are_escaped_whole_whatever_they_hold(texts):
     for text in texts:
         assert linked(text).striptags().strip() == escape(text).striptags().strip()
         assert linked(text) == escape(text)  # every word was linked the first time
+
+
+def test_a_users_word_is_neither_linked_nor_explained():
+    names = ("SCI", "measured PUE", "node (range)", " ")
+    linked = linker("#word-", names)
+    assert (
+        linked("SCI per measured PUE, of node (range)") == "SCI per measured PUE, of node (range)"
+    )
+    assert linked("a PUE") == 'a <a class="term" href="#word-pue">PUE</a>'
+    assert [term.key for term in used("SCI of node (range), provisional", names)] == ["provisional"]

@@ -14,7 +14,7 @@ import yaml
 
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.local_spool import open_store
-from tests.journals import journal, lines
+from tests.journals import Writer, journal, lines
 from tests.service.cli.command import gramwatt
 
 
@@ -154,3 +154,17 @@ def test_what_is_no_file_is_written_to(job):
     code, out, err = gramwatt("export", "csv", "job-1", "-o", "/dev/full")
     assert (code, out) == (1, "")
     assert err == "gramwatt: cannot write /dev/full: No space left on device\n"
+
+
+def test_a_unit_that_is_a_word_of_the_glossary_is_the_users_in_a_report(home, tmp_path):
+    service = open_store(home)
+    meter = Writer("w1", "n1", "job-1")
+    about = {"project": "p", "units": ("measured PUE",), "zone": "FR", "role": "command"}
+    records = [meter.job(**about), meter.count(7, "measured PUE"), meter.end(60, "completed")]
+    ingest(service, "job-1", lines(records))
+    service.store.close()
+    assert gramwatt("report", "job", "job-1", "--format", "html")[0] == 0
+    page = (tmp_path / "job-1.html").read_text("utf-8")
+    label = next(line for line in page.splitlines() if " per measured PUE" in line)
+    assert label == "<dt>Carbon per measured PUE</dt>"
+    assert '(<a class="term" href="#word-pue">PUE</a>)' in page  # ours is still explained
