@@ -8,7 +8,6 @@ from sqlalchemy.exc import IntegrityError
 
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import Project
-from gramwatt.service.store.models import Job
 from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.answers import ProjectSummary
@@ -28,10 +27,10 @@ def only_project(service: Service, otherwise: str) -> str:
     return min(projects) if projects is not None and len(projects) == 1 else otherwise
 
 
-def require_visible(service: Service, job: Job) -> None:
+def require_visible(service: Service, job_id: str, project: str) -> None:
     """Raise UnknownJobError for a job of a project that the caller does not see."""
-    if service.caller.projects is not None and job.project not in service.caller.projects:
-        raise UnknownJobError(job.job_id, [])
+    if service.caller.projects is not None and project not in service.caller.projects:
+        raise UnknownJobError(job_id, [])
 
 
 def require_own(service: Service, project: str) -> None:

@@ -44,6 +44,25 @@ _ARRIVED = (
     .where(Writer.__table__.c.id == sa.bindparam("key"))
     .values(contiguous=sa.bindparam("to"), beyond=sa.bindparam("spans"))
 )
+_JOB = (
+    sa.select(
+        *(Job.id, Job.project, Job.state, Job.silent_us, Job.intervals_deleted_us),
+        (Job.head == "").label("is_fresh"),
+    )
+    .where(Job.job_id == sa.bindparam("job_id"))
+    .with_for_update()
+)
+_HEARD = (
+    sa.update(Job.__table__)  # type: ignore[arg-type]  # a plain table
+    .where(Job.id == sa.bindparam("key"))
+    .values(version=Job.version + 1, heard_us=sa.bindparam("now_us"), silent_us=None)
+)
+_WRITERS = sa.select(
+    *(Writer.id, Writer.node, Writer.writer, Writer.contiguous, Writer.beyond)
+).where(Writer.job == sa.bindparam("job"), Writer.node == sa.bindparam("node"))
+_DEVICES = sa.select(Device.node, Device.device_id, Device.id).where(
+    Device.job == sa.bindparam("job"), Device.node == sa.bindparam("node")
+)
 _INTERVAL = (
     *("device", "start_us", "end_us", "seq", "writer", "energy_j", "kind"),
     *("utilisation_mean", "utilisation_max", "memory_peak_b", "power_max_w", "profile", "extra"),
@@ -51,6 +70,7 @@ _INTERVAL = (
 """Columns of the intervals' table."""
 _WriterName = tuple[str, str]
 _Row = sa.Row[int, str, str, int, str]
+_JobRow = sa.Row[int, str, str, int | None, int | None, bool]
 _Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
 
@@ -114,33 +134,35 @@ def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> N
 def _store_batch(service: Service, job_id: str, batch: Batch, session: Session) -> _Stored:
     """Store the records that are new, in the transaction of `session`."""
     job = _locked_job(service, session, job_id, batch)
-    new, keys, acknowledged = _arrivals(session, job, batch)
+    new, keys, acknowledged = _arrivals(session, job.id, batch)
+    state, project = job.state, job.project
     if len(new):
-        require_intervals(job, "what comes later cannot be added")
-        _store(session, job, keys, new)
-        job.version += 1
-        job.heard_us = service.now_us()
+        if job.intervals_deleted_us is not None:
+            require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
+        _store(session, job.id, keys, new)
+        heard = {"key": job.id, "now_us": service.now_us()}
+        session.connection().execute(_HEARD, heard)
         resumed = job.silent_us is not None
-        job.silent_us = None
-        if resumed or any(r.TYPE in _HEADS for r in new.records):
-            refresh_head(session, job)
-    require_own(service, job.project)
-    return _Stored(job.id, job.state != "running", len(new), acknowledged)
+        if resumed or job.is_fresh or any(r.TYPE in _HEADS for r in new.records):
+            whole = session.get_one(Job, job.id, populate_existing=True)
+            refresh_head(session, whole)
+            state, project = whole.state, whole.project
+    require_own(service, project)
+    return _Stored(job.id, state != "running", len(new), acknowledged)
 
 
-def _locked_job(service: Service, session: Session, job_id: str, batch: Batch) -> Job:
+def _locked_job(service: Service, session: Session, job_id: str, batch: Batch) -> _JobRow:
     """The job's row, created if missing, locked so that uploads of one job wait for each other."""
-    known = session.scalars(sa.select(Job).where(Job.job_id == job_id).with_for_update())
-    job = known.one_or_none()
+    connection, wanted = session.connection(), {"job_id": job_id}
+    job = connection.execute(_JOB, wanted).one_or_none()
     if job is None:
-        job = _new_job(service, session, job_id, batch)
-    require_visible(service, job)
-    if not job.head:
-        refresh_head(session, job)
+        _make_job(service, session, job_id, batch)
+        job = connection.execute(_JOB, wanted).one()
+    require_visible(service, job_id, job.project)
     return job
 
 
-def _new_job(service: Service, session: Session, job_id: str, batch: Batch) -> Job:
+def _make_job(service: Service, session: Session, job_id: str, batch: Batch) -> None:
     now_us = service.now_us()
     row = {
         "job_id": job_id,
@@ -156,9 +178,8 @@ def _new_job(service: Service, session: Session, job_id: str, batch: Batch) -> J
     }
     upsert(session, Job, [row])
     # Only now: a deletion of the job has either finished, or waits for this lock.
-    job = find_job(session, job_id, lock=True)
+    find_job(session, job_id, lock=True)
     require_not_deleted(session, job_id, service.caller.projects)
-    return job
 
 
 def _first_us(batch: Batch, otherwise_us: int) -> int:
@@ -170,7 +191,7 @@ def _first_us(batch: Batch, otherwise_us: int) -> int:
     return min(batch.intervals.start_us, default=otherwise_us)
 
 
-def _arrivals(session: Session, job: Job, batch: Batch) -> tuple[Batch, _Keys, list[Acknowledged]]:
+def _arrivals(session: Session, job: int, batch: Batch) -> tuple[Batch, _Keys, list[Acknowledged]]:
     """What is new of a batch, the keys of its writers, and how far each writer has arrived."""
     numbers = _numbers(batch)
     writers = _writers(session, job, set(numbers))
@@ -220,7 +241,7 @@ def _new_of(batch: Batch, new: dict[_WriterName, set[int]]) -> Batch:
     return Batch(records, intervals)
 
 
-def _store(session: Session, job: Job, keys: _Keys, new: Batch) -> None:
+def _store(session: Session, job: int, keys: _Keys, new: Batch) -> None:
     """Store new records of a job by type. What is summed from them is kept up to date after it."""
     counts: list[CountRecord] = []
     statements: list[AnyRecord] = []
@@ -234,29 +255,32 @@ def _store(session: Session, job: Job, keys: _Keys, new: Batch) -> None:
     _store_intervals(session, job, new.intervals)
 
 
-def _writers(session: Session, job: Job, names: set[_WriterName]) -> dict[_WriterName, _Row]:
+def _writers(session: Session, job: int, names: set[_WriterName]) -> dict[_WriterName, _Row]:
     """Key, `contiguous` and `beyond` of the writers, by name; those that are missing are made."""
-    columns = Writer.id, Writer.node, Writer.writer, Writer.contiguous, Writer.beyond
-    of_nodes = Writer.job == job.id, Writer.node.in_({node for node, _ in names})
-    known = session.execute(sa.select(*columns).where(*of_nodes))
-    found = {name: row for row in known if (name := (row.node, row.writer)) in names}
+    connection = session.connection()
+    found = {}
+    for node in {node for node, _ in names}:
+        for row in connection.execute(_WRITERS, {"job": job, "node": node}):
+            if (name := (row.node, row.writer)) in names:
+                found[name] = row
     if missing := sorted(names - found.keys()):
-        empty = {"job": job.id, "contiguous": 0, "beyond": "[]"}
+        empty = {"job": job, "contiguous": 0, "beyond": "[]"}
         rows = [{**empty, "node": node, "writer": writer} for node, writer in missing]
-        session.execute(sa.insert(Writer), rows)
+        connection.execute(sa.insert(Writer), rows)
         return _writers(session, job, names)
     return found
 
 
-def _devices(session: Session, job: Job, names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+def _devices(session: Session, job: int, names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Keys of the devices by node and id; those that are missing are made."""
-    columns = Device.id, Device.node, Device.device_id
-    of_nodes = Device.job == job.id, Device.node.in_({node for node, _ in names})
-    known = session.execute(sa.select(*columns).where(*of_nodes))
-    found = {(node, device_id): key for key, node, device_id in known}
+    connection = session.connection()
+    found: dict[tuple[str, str], int] = {}
+    for node in {node for node, _ in names}:
+        known = connection.execute(_DEVICES, {"job": job, "node": node})
+        found |= {(row.node, row.device_id): row.id for row in known}
     if missing := sorted(names - found.keys()):
-        rows = [{"job": job.id, "node": node, "device_id": one} for node, one in missing]
-        session.execute(sa.insert(Device), rows)
+        rows = [{"job": job, "node": node, "device_id": one} for node, one in missing]
+        connection.execute(sa.insert(Device), rows)
         return _devices(session, job, names)
     return found
 
@@ -289,7 +313,7 @@ def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) 
     upsert(session, Count, rows)
 
 
-def _store_intervals(session: Session, job: Job, intervals: Intervals) -> None:
+def _store_intervals(session: Session, job: int, intervals: Intervals) -> None:
     if not len(intervals):
         return
     names = list(zip(intervals.node, intervals.device_id, strict=True))
