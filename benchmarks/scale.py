@@ -260,7 +260,7 @@ def made_anew(url: str, home: Path, *, trend: bool) -> Measured:
     """
     command = [sys.executable, "-m", "benchmarks.scale", "--database", url, "--cold", str(home)]
     command += ["--cold-trend"] if trend else []
-    cold = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    cold = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     name = f"month of {cold['jobs']:,} jobs made anew"
     if trend:
         name = f"the same and {cold['others']:,} jobs of its trend"

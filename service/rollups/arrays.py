@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,7 +87,7 @@ class Parts:
     `totals` are sums that were made (`totals.by_job`).
     """
 
-    keys: list[int]
+    keys: Ints
     ids: list[str]
     traits: list[dict[str, Any]]
     trait: Ints
@@ -143,17 +144,16 @@ class _Texts:
         self.labels, self.units, self.keys = Numbering(), Numbering(), Numbering()
         self._maps: list[tuple[Ints, Ints, Ints]] = []
 
-    def of(self, packed: bytes) -> int:
-        """The number of a part's texts."""
-        found = self.number.get(packed)
-        if found is None:
-            found = self.number[packed] = len(self.traits)
-            trait = unpack_texts(packed)
+    def of(self, packed: Sequence[bytes]) -> Iterator[int]:
+        """The number of each part's texts."""
+        for new in [one for one in dict.fromkeys(packed) if one not in self.number]:
+            self.number[new] = len(self.traits)
+            trait = unpack_texts(new)
             self.traits.append(trait)
             labels, keys = (map(tuple, trait[name]) for name in ("labels", "quality"))
             maps = self.labels.of(labels), self.units.of(trait["units"]), self.keys.of(keys)
             self._maps.append(maps)
-        return found
+        return map(self.number.__getitem__, packed)
 
     def mapped(self, which: int, trait: Ints, local: NDArray[np.int32]) -> NDArray[np.int32]:
         """Numbers of labels (0), units (1) or keys (2) for all, of those in the parts' texts."""
@@ -171,10 +171,10 @@ class _Texts:
 class _Who:
     """Start, id, key and number of the texts of each job, as they were read."""
 
-    starts_us: list[int]
+    starts_us: array[int]
     ids: list[str]
-    keys: list[int]
-    traits: list[int]
+    keys: array[int]
+    traits: array[int]
 
     def add(self, portion: Sequence[PartRow], texts: _Texts) -> list[bytes]:
         """Add the jobs of a portion; their numbers."""
@@ -182,7 +182,7 @@ class _Who:
         self.keys.extend(keys)
         self.ids.extend(ids)
         self.starts_us.extend(starts_us)
-        self.traits.extend(map(texts.of, packed))
+        self.traits.extend(texts.of(packed))
         return list(numbers)
 
     def order(self) -> Ints:
@@ -200,7 +200,7 @@ class _Who:
 def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
     """The parts of `portions` as arrays."""
     texts = _Texts()
-    who = _Who([], [], [], [])
+    who = _Who(array("q"), [], array("q"), array("q"))
     empty = _tables([], 0, 0, 0)
     # Buffers grow in place; many small arrays, joined in the end, would take twice the memory.
     buffers = {name: bytearray() for name in empty}
@@ -228,7 +228,7 @@ def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> di
     from `uncertain`, those of the names of inputs from `names`.
     """
     whole = np.frombuffer(b"".join(blobs), dtype=np.float64)
-    lengths = np.array([len(blob) // 8 for blob in blobs], np.int64)
+    lengths = np.fromiter(map(len, blobs), np.int64) // 8
     at = np.cumsum(lengths) - lengths
     head = whole[at[:, None] + np.arange(HEAD)]
     sizes = head[:, : len(_TABLES)].astype(np.int64)
@@ -306,8 +306,8 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
     sizes = sizes[kept]
     flags = head[:, [_ENDED, _KNOWN, _DAYS]].astype(np.int64)
     return Parts(
-        keys=[who.keys[n] for n in order],
-        ids=[who.ids[n] for n in order],
+        keys=np.array(who.keys, np.int64)[order],
+        ids=[who.ids[n] for n in order.tolist()],
         traits=texts.traits,
         trait=trait,
         ended=flags[:, 0],

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.service.rollups.part import PORTION, SUMMED, PartRow, StoredPart
+from gramwatt.service.rollups.part import EXCLUDED, PORTION, REFUSED, SUMMED, PartRow, StoredPart
 from gramwatt.service.store.database import read_plain, upsert
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion
 from gramwatt.service.store.timestamps import to_us
@@ -83,9 +83,13 @@ def read_rows(
     """The parts of a month's jobs in portions, but of excluded jobs and those of `without`."""
     table = sa.inspect(JobMonth).local_table.c
     columns = (table.job, table.job_id, table.started_us, table.texts, table.numbers)
-    wanted = sa.select(*columns).where(table.month == month, table.use == SUMMED)
+    wanted = sa.select(*columns).where(table.month == month)
     if project is not None:
-        wanted = wanted.where(table.project == project)
+        wanted = wanted.where(table.use == SUMMED, table.project == project)
+    else:
+        # Not `use == SUMMED`: SQLite would go by the index with the project, from page to page,
+        # rather than by the key, in whose order the rows lie. That takes twice as long.
+        wanted = wanted.where(table.use != EXCLUDED, table.use != REFUSED)
     left_out = set(without)
     for portion in read_plain(session, wanted, PORTION):
         # Rows are tuples like parts; making them parts would take as long as reading them.

@@ -49,7 +49,7 @@ class MonthSums:
         self._month, self._parts = month, read_parts(portions)
         parts = self._parts
         self._jobs = np.arange(len(parts.keys))
-        self._whole = by_job(parts, self._jobs, np.zeros_like(self._jobs), 1)
+        self._whole = by_job(parts, self._jobs, np.zeros_like(self._jobs), 1, with_inputs=True)
 
     def earlier(self) -> Earlier:
         """What the document of the month after needs of this one."""
@@ -91,7 +91,7 @@ class MonthSums:
         """Keys of the jobs with the most carbon in the month, most first."""
         operational, embodied = values(self._parts, 1), values(self._parts, 2)
         grams = np.nan_to_num(operational + embodied)
-        return [self._parts.keys[n] for n in np.argsort(-grams, kind="stable")[:TOP]]
+        return list(map(int, self._parts.keys[np.argsort(-grams, kind="stable")[:TOP]]))
 
     def largest(self, most: int) -> list[int]:
         """Keys of so many jobs to examine (`sci.advice.jobs`), none of a synthetic meter."""
@@ -105,7 +105,7 @@ class MonthSums:
         rank = np.arange(len(order)) - np.searchsorted(work[order], work[order])
         jobs = jobs[order[rank < most]]
         rows = [(float(parts.grams[n]), parts.ids[n], groups[parts.trait[n]]) for n in jobs]
-        return [parts.keys[jobs[place]] for place in examined(rows, most)]
+        return [int(parts.keys[jobs[place]]) for place in examined(rows, most)]
 
     def methods(self) -> list[list[str]]:
         """The methods that the jobs are scored by."""
@@ -113,7 +113,7 @@ class MonthSums:
 
     def last(self) -> list[int]:
         """The key of the job that started last; none where there is no job."""
-        return self._parts.keys[-1:]
+        return list(map(int, self._parts.keys[-1:]))
 
     def _change_parts(self, before: Earlier) -> ChangeDoc | None:
         """None where the total of either month is not known: unknown is not zero."""

@@ -45,7 +45,8 @@ def side(parts: Parts) -> Side:
     number = {work: n for n, work in enumerate(works)}
     of_trait = np.array([number[_work(trait)] for trait in parts.traits], np.int64)
     jobs = np.arange(len(parts.keys))
-    totals = by_job(parts, jobs, of_trait[parts.trait] if len(jobs) else jobs, len(works))
+    cell = of_trait[parts.trait] if len(jobs) else jobs
+    totals = by_job(parts, jobs, cell, len(works), with_inputs=True)
     amounts = [
         _counted(parts, of_trait, works),
         *(np.nan_to_num(t.figures.value) for t in totals.terms),
@@ -189,7 +190,7 @@ def _inputs(
         cells = np.array([number[work] for work in side.works], np.int64)
         hours = (names.names != names.bases) & np.isin(names.bases, shared)
         for place, sums in enumerate(side.terms):
-            known = sums.uncertain
+            known = sums.inputs
             at = spans(known.firsts, known.sizes)
             kept = ~hours[known.names[at]]
             cell, at = np.repeat(cells, known.sizes)[kept], at[kept]

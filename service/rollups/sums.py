@@ -192,7 +192,10 @@ def numbered(keys: Ints, most: int) -> tuple[Ints, Ints]:
         return found, place
     met = np.zeros(most, dtype=bool)  # a table of all keys is faster than sorting
     met[keys] = True
-    return np.flatnonzero(met), np.cumsum(met)[keys] - 1
+    found = np.flatnonzero(met)
+    number = np.empty(most, dtype=np.int32)  # memory is taken only where a key was met
+    number[found] = np.arange(len(found), dtype=np.int32)
+    return found, number[keys].astype(np.int64)
 
 
 def _groups(cell: Ints, lone: NDArray[np.bool_], part: Ints, place: Ints, names: int) -> Ints:
@@ -216,8 +219,7 @@ def _groups(cell: Ints, lone: NDArray[np.bool_], part: Ints, place: Ints, names:
         if np.array_equal(found, label):
             break
         label = found
-    numbers: Ints = np.unique(label, return_inverse=True)[1]
-    return numbers
+    return numbered(label, len(cell))[1]
 
 
 def _interplay(at: Ints, share: Floats, cumulants: Floats, cells: int) -> Floats:

@@ -33,13 +33,23 @@ _ENERGY, _OPERATIONAL, _EMBODIED = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """One term summed by cell, with kind and source of each sum; None where nothing is known."""
+    """One term summed by cell, with kind and source of each sum; None where nothing is known.
+
+    `uncertain` is None once nothing asks for it any more: it is long where jobs have own inputs.
+    """
 
     unit: str
     figures: Figures
-    uncertain: Uncertainties
+    uncertain: Uncertainties | None
     labels: Sequence[tuple[Kind, str] | None]
     names: Names
+
+    @property
+    def inputs(self) -> Uncertainties:
+        """What moves the sums; raises ValueError where that was let go."""
+        if self.uncertain is None:
+            raise ValueError("ask for sums with their inputs")
+        return self.uncertain
 
     def quantity(self, cell: int) -> Quantity | None:
         """The sum of a cell; None where nothing is known."""
@@ -58,10 +68,13 @@ class Sums:
 
 
 class Totals:
-    """E, O and M by cell, and C = O + M; each is summed when it is first asked for."""
+    """E, O and M by cell, and C = O + M; each is summed when it is first asked for.
 
-    def __init__(self, term: Callable[[int], Sums]) -> None:
-        self._term = term
+    Without `with_inputs`, what moves a sum is let go when no other of these sums needs it.
+    """
+
+    def __init__(self, term: Callable[[int], Sums], *, with_inputs: bool = False) -> None:
+        self._term, self.with_inputs = term, with_inputs
 
     @property
     def terms(self) -> tuple[Sums, Sums, Sums]:
@@ -71,7 +84,7 @@ class Totals:
     @cached_property
     def energy_kwh(self) -> Sums:
         """E [kWh]."""
-        return self._term(_ENERGY)
+        return self._let_go(self._term(_ENERGY))
 
     @cached_property
     def operational_g(self) -> Sums:
@@ -90,23 +103,27 @@ class Totals:
         cells = len(both[0].labels)
         known = [all(one.labels[n] is not None for one in both) for n in range(cells)]
         cell = np.flatnonzero(np.array(known, dtype=bool))
-        figures, uncertain = _stacked([(one.figures.taken(cell), one.uncertain) for one in both])
+        figures, uncertain = _stacked([(one.figures.taken(cell), one.inputs) for one in both])
         summed, own = total(np.concatenate((cell, cell)), figures, uncertain, cells)
         labels = [
             _joined(one.labels[n] for one in both) if known[n] else None for n in range(cells)
         ]
-        return Sums("gCO2e", summed, own, labels, both[0].names)
+        self.operational_g, self.embodied_g = map(self._let_go, both)
+        return self._let_go(Sums("gCO2e", summed, own, labels, both[0].names))
+
+    def _let_go(self, sums: Sums) -> Sums:
+        return sums if self.with_inputs else replace(sums, uncertain=None)
 
 
-def by_job(parts: Parts, job: Ints, cell: Ints, cells: int) -> Totals:
+def by_job(parts: Parts, job: Ints, cell: Ints, cells: int, *, with_inputs: bool = False) -> Totals:
     """The sums of jobs' parts of the month; `job` and `cell` pair jobs with their cells.
 
-    Several tables of a month often divide its jobs alike, such as by project and by owner: the
-    sums of one division are made once.
+    `with_inputs` is for sums whose `Sums.inputs` will be asked for. Several tables of a month often
+    divide its jobs alike, such as by project and by owner: the sums of one division are made once.
     """
     mark = blake2b(np.concatenate((job, cell)).tobytes(), digest_size=16).digest()
     known = parts.totals.get((mark, cells))
-    if known is not None:
+    if known is not None and known.with_inputs >= with_inputs:
         return cast(Totals, known)
 
     def term(number: int) -> Sums:
@@ -114,7 +131,7 @@ def by_job(parts: Parts, job: Ints, cell: Ints, cells: int) -> Totals:
         known = rows >= 0
         return _summed(parts, number, rows[known], cell[known], cells)
 
-    made = parts.totals[mark, cells] = Totals(term)
+    made = parts.totals[mark, cells] = Totals(term, with_inputs=with_inputs)
     return made
 
 
@@ -165,7 +182,7 @@ class _Inputs(NamedTuple):
 
 
 def _inputs(sums: Sums) -> _Inputs:
-    uncertain, names = sums.uncertain, sums.names
+    uncertain, names = sums.inputs, sums.names
     rows = slice(uncertain.firsts[0], uncertain.firsts[0] + uncertain.sizes[0])
     place = uncertain.names[rows]
     columns = names.names[place], names.bases[place], uncertain.low[rows], uncertain.high[rows]
@@ -197,7 +214,7 @@ def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums
 
 def _with_plain(sums: Sums) -> Sums:
     """Sums made of their ends alone count as one input named by their sources, as any figure."""
-    figures, own = sums.figures, sums.uncertain
+    figures, own = sums.figures, sums.inputs
     plain = np.flatnonzero(figures.relative & (own.sizes == 0) & (figures.low < figures.high))
     if not len(plain):
         return sums
