@@ -61,6 +61,8 @@ def set_up(form: Form) -> None:
         root.removeHandler(known)
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
+    # That a task takes longer than its period is seen in its runs: it would be a line for each.
+    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     logging.getLogger("gramwatt").setLevel(logging.INFO if form == "json" else logging.WARNING)
 
 

@@ -8,7 +8,7 @@ from threading import Event, Thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from gramwatt.service.container import Service
-from gramwatt.service.store.database import failure_text
+from gramwatt.service.store.database import UNAVAILABLE, failure_text
 from gramwatt.service.usecases.operation.listening import beat, beat_period
 
 _log = logging.getLogger("gramwatt.service")
@@ -42,5 +42,7 @@ class Heartbeat:
         try:
             beat(self._service)
         except SQLAlchemyError as error:
-            # While the database is away nothing can be stored, so the break in the beats is true.
-            _log.warning("%s", failure_text(error))
+            # While the database is away nothing can be stored, so the break in the beats is true;
+            # the store logs that once.
+            if not isinstance(error, UNAVAILABLE):
+                _log.warning("%s", failure_text(error))
