@@ -1,7 +1,8 @@
 """`python -m gramwatt.collectors.testing.record FILE`: record this machine's NVML as a trace.
 
-Reads every GPU for the given time, at 1 kHz for the counter's own update period and then at the
-given rate, and prints the counter's energy beside the integral of power. Run a load meanwhile.
+Reads every GPU for the given time, its counter at up to 1 kHz to find the update period and then
+all at the given rate, keeps the answers that differ from the one before, and prints the counter's
+energy. Run a load meanwhile. A FILE that ends in `.gz` is compressed.
 """
 
 from __future__ import annotations
@@ -81,6 +82,17 @@ def record(port: DevicePort, clock: Clock, duration_s: float, rate_hz: float) ->
     return recorder
 
 
+def changes(calls: list[Call]) -> list[Call]:
+    """The calls without those that repeat the answer before: a replay answers the same."""
+    answers: dict[tuple[int, str], tuple[str, Any]] = {}
+    found = []
+    for call in calls:
+        if answers.get((call.gpu, call.call)) != (call.ret, call.value):
+            answers[call.gpu, call.call] = (call.ret, call.value)
+            found.append(call)
+    return found
+
+
 def header(port: DevicePort, calls: list[Call]) -> dict[str, Any]:
     """The trace's header: what was recorded, UUIDs hashed, update periods as found [s]."""
     gpus = []
@@ -133,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"nothing to record: {error.message}", file=sys.stderr)
         return 1
     recorder = record(port, clock, given.seconds, given.rate)
-    write_trace(given.file, header(port, recorder.calls), recorder.calls)
+    write_trace(given.file, header(port, recorder.calls), changes(recorder.calls))
     for gpu in range(port.count()):
         counted = [
             c.value for c in recorder.calls if (c.gpu, c.call, c.ret) == (gpu, "energy_mj", "ok")

@@ -3,15 +3,17 @@
     {"trace": 1, "gpus": [{"uuid", "name", "limit_mw", "memory_b"}], "driver", "update_period_s"}
     {"t_mono_ns", "t_wall_ns", "gpu", "call", "args", "ret", "value", "dur_us"}
 
-`ret` is "ok" or the class of the error; the UUID is hashed by the recorder.
+`ret` is "ok" or the class of the error; the UUID is hashed by the recorder. A file whose name ends
+in `.gz` is compressed.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from gramwatt.collectors.devices.base import DeviceLost, NotSupported, ReadFailed, SourceError
 
@@ -36,7 +38,7 @@ class Call(NamedTuple):
 
 def write_trace(path: Path, header: Mapping[str, Any], calls: Iterable[Call]) -> None:
     """Write a trace file; raises OSError."""
-    with path.open("w", encoding="utf-8") as stream:
+    with _open(path, "w") as stream:
         stream.write(json.dumps({"trace": VERSION, **header}) + "\n")
         for call in calls:
             names = ("t_mono_ns", "t_wall_ns", "gpu", "call", "args", "ret", "value", "dur_us")
@@ -52,8 +54,14 @@ def read_trace(path: Path) -> tuple[dict[str, Any], list[Call]]:
     return header, [_call(document) for document in lines]
 
 
+def _open(path: Path, mode: str) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, f"{mode}t", encoding="utf-8")
+    return path.open(mode, encoding="utf-8")
+
+
 def _documents(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as stream:
+    with _open(path, "r") as stream:
         for line in stream:
             yield json.loads(line)
 

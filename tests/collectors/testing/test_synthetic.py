@@ -18,7 +18,13 @@ from gramwatt.collectors.devices.base import (
     SourceAbsent,
 )
 from gramwatt.collectors.meter.source_choice import nvml_port
-from gramwatt.collectors.testing.record import both_ways_j, header, record, update_period_s
+from gramwatt.collectors.testing.record import (
+    both_ways_j,
+    changes,
+    header,
+    record,
+    update_period_s,
+)
 from gramwatt.collectors.testing.replay import ReplayNvml
 from gramwatt.collectors.testing.synthetic import SyntheticNvml
 from gramwatt.collectors.testing.trace import read_trace, write_trace
@@ -165,3 +171,21 @@ def test_a_part_time_sensor_tells_the_last_quarter_of_the_last_period() -> None:
     clock.sleep(0.02)
     assert nvml.power_mw(0) == pytest.approx(100_000)
     assert nvml.power_mw(1) == pytest.approx(340_000)
+
+
+def test_a_trace_of_changes_replays_the_same_at_every_call(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    square = {"type": "square", "low_w": 100, "high_w": 600, "period_s": 3.0}
+    source = SyntheticNvml({"gpus": [gpu(square)]}, clock)
+    recorder = record(source, clock, duration_s=8, rate_hz=20)
+    path = tmp_path / "trace.jsonl.gz"
+    write_trace(path, header(source, recorder.calls), changes(recorder.calls))
+    assert path.read_bytes()[:2] == b"\x1f\x8b"
+    assert len(read_trace(path)[1]) < len(recorder.calls) / 10
+    again = VirtualClock()
+    replay = ReplayNvml.from_file(path, again)
+    began_ns = recorder.calls[0].mono_ns
+    for call in recorder.calls:
+        again.advance_ns(call.mono_ns - began_ns - (again.now_ns() - int(1000 * 1e9)))
+        if call.call == "energy_mj":
+            assert replay.energy_mj(0) == call.value

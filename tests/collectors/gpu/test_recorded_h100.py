@@ -1,0 +1,206 @@
+"""The meter on the recording of a real H100: its energy, its edges, its choices."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.devices.base import NotSupported
+from gramwatt.collectors.doctor import gpus
+from gramwatt.collectors.doctor.finding import Target
+from gramwatt.collectors.gpu.boundaries import Point, counter_at
+from gramwatt.collectors.sources.vendors import Place
+from gramwatt.collectors.testing.replay import ReplayNvml
+from gramwatt.sci.journal.records import CountRecord, EndRecord
+from tests.collectors.recorded import RecordedRig, counted_j, loads, ticks, trace
+from tests.collectors.rig import by_type, energy_j, states
+
+
+class WithoutCounter(ReplayNvml):
+    """The same board, had it no energy counter."""
+
+    def energy_mj(self, index: int) -> int:
+        raise NotSupported("no counter")
+
+    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        _, *powers = super().fields(index, ids)
+        return (None, *powers)
+
+
+class HalfCounter(ReplayNvml):
+    """The same board, had its counter counted every second joule."""
+
+    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        counter_mj, *powers = super().fields(index, ids)
+        return ((counter_mj or 0) // 2, *powers)
+
+
+class Real(ReplayNvml):
+    """The recording, named as the real library is."""
+
+    meter = "nvml"
+
+
+def notices(rig: RecordedRig) -> list[str]:
+    return [text for end in by_type(rig.records(), EndRecord) for text in end.notices]
+
+
+@pytest.mark.parametrize("name", ["waves", "training"])
+@pytest.mark.parametrize(("length_s", "bound"), [(10.0, 0.01), (60.0, 0.002)])
+def test_a_job_is_billed_what_the_counter_counted(
+    tmp_path: Path, name: str, length_s: float, bound: float
+) -> None:
+    times, _ = ticks(name)
+    draw = Random(f"{name}{length_s}")
+    for number in range(4):
+        rig = RecordedRig(tmp_path / str(number), name)
+        rig.forward(draw.uniform(times[1], times[-1] - length_s - 2))
+        start_s = rig.moment_s
+        meter = rig.start()
+        rig.run(length_s + draw.random(), meter)
+        end_s = rig.moment_s
+        rig.stop(meter)
+        found = rig.recorded_intervals()
+        assert {item.kind for item in found} == {"measured"}
+        assert energy_j(found) == pytest.approx(counted_j(name, start_s, end_s), rel=bound)
+
+
+def test_a_window_of_a_training_is_billed_what_the_counter_counted(tmp_path: Path) -> None:
+    rig = RecordedRig(tmp_path, "training")
+    draw = Random(5)
+    rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S)
+    meter = rig.start()
+    truths_j = {}
+    for number in range(9):
+        rig.run(draw.uniform(0.2, 0.5), meter)
+        start_s, name = rig.moment_s, f"epoch-{number}"
+        line = {"cmd": "window", "name": name, "start_ns": rig.clock.mono_ns()}
+        meter.handle(line)
+        rig.run(draw.uniform(3, 6), meter)
+        meter.handle({**line, "mono_ns": rig.clock.mono_ns(), "counts": []})
+        truths_j[name] = counted_j("training", start_s, rig.moment_s)
+    rig.run(1, meter)
+    rig.stop(meter)
+    windows = [r for r in by_type(rig.records(), CountRecord) if r.since is not None]
+    assert [w.phase for w in windows] == list(truths_j)
+    for window in windows:
+        assert window.since is not None
+        slack_s = 0.001
+        inside = [
+            item
+            for item in rig.recorded_intervals()
+            if (item.start - window.since).total_seconds() > -slack_s
+            and (window.at - item.end).total_seconds() > -slack_s
+        ]
+        assert energy_j(inside) == pytest.approx(truths_j[str(window.phase)], rel=0.01)
+
+
+def test_the_counter_ticks_every_tenth_of_a_second_and_the_start_finds_that(tmp_path: Path) -> None:
+    for name in ("waves", "training", "locked"):
+        times, joules = ticks(name)
+        whole = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+        assert fmean(whole) == pytest.approx(0.1, abs=0.001)
+        assert joules == sorted(joules)
+    rig = RecordedRig(tmp_path, "training")
+    rig.forward(ticks("training")[0][30])
+    meter = rig.start()
+    rig.run(12, meter)
+    (state,) = states(rig.folder()).values()
+    assert state["devices"][rig.nvml.uuid(0)]["period_s"] == pytest.approx(0.1, abs=0.02)
+
+
+def test_the_counter_is_nearly_linear_between_two_ticks() -> None:
+    """Held against the driver's power samples, 20 ms apart: their shape within each tick."""
+    calls = trace("training")[1]
+    kept = [call.value for call in calls if call.call == "power_samples"]
+    samples = {time_us: power_mw for value in kept for time_us, power_mw in value}
+    offset_ns = calls[0].wall_ns - calls[0].mono_ns
+    at_s = [(time_us * 1000 - offset_ns) / NS_PER_S for time_us in sorted(samples)]
+    watts = [samples[time_us] / 1000 for time_us in sorted(samples)]
+    times, joules = ticks("training")
+
+    def shape_j(start_s: float, end_s: float) -> float:
+        total, here = 0.0, start_s
+        for place in range(bisect_left(at_s, start_s), bisect_left(at_s, end_s) + 1):
+            until = min(at_s[place], end_s)
+            total += watts[place] * (until - here)
+            here = until
+        return total
+
+    draw, plain, between = Random(2), [], []
+    for _ in range(3000):
+        moment_s = draw.uniform(max(at_s[5], times[1]), min(at_s[-5], times[-1]))
+        after = bisect_right(times, moment_s)
+        before_s, after_s = times[after - 1], times[after]
+        step_j = joules[after] - joules[after - 1]
+        truth_j = step_j * shape_j(before_s, moment_s) / shape_j(before_s, after_s)
+        points = [Point(before_s, 0.0), Point(after_s, step_j)]
+        between.append(abs(counter_at(moment_s, points) - truth_j))
+        plain.append(truth_j)
+    assert fmean(plain) > 10
+    assert fmean(between) < 0.5
+    assert max(between) < 0.1 * (700 - 120) / 2  # a tick that is at the highest power for half
+
+
+def test_a_wave_in_step_with_the_sensor_shifts_the_counter_by_up_to_its_range(
+    tmp_path: Path,
+) -> None:
+    """Each product costs the same; what differs is when the sensor looks."""
+    spans = {}
+    for period_s in (0.02, 0.073, 0.1):
+        found = []
+        for number, load in enumerate(loads("locked", "locked wave")):
+            if load["period_s"] != period_s:
+                continue
+            rig = RecordedRig(tmp_path / f"{period_s}-{number}", "locked")
+            rig.forward(load["start_ns"] / NS_PER_S - 0.1)
+            meter = rig.start()
+            rig.run((load["end_ns"] - load["start_ns"]) / NS_PER_S + 0.3, meter)
+            rig.stop(meter)
+            found.append(energy_j(rig.recorded_intervals()) / load["products"])
+        mean = fmean(found)
+        spans[period_s] = (min(found) / mean - 1, max(found) / mean - 1)
+    for low, high in (spans[0.02], spans[0.1]):
+        assert -0.06 < low < -0.03
+        assert 0.03 < high < 0.06
+    assert max(map(abs, spans[0.073])) < 0.01
+
+
+def test_without_its_counter_the_drivers_samples_give_the_energy(tmp_path: Path) -> None:
+    rig = RecordedRig(tmp_path, "training", WithoutCounter)
+    rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S + 1)
+    start_s = rig.moment_s
+    meter = rig.start()
+    rig.run(50, meter)
+    end_s = rig.moment_s
+    rig.stop(meter)
+    found = rig.recorded_intervals()
+    assert energy_j(found, "integrated") > 0.98 * energy_j(found)
+    assert energy_j(found) == pytest.approx(counted_j("training", start_s, end_s), rel=0.01)
+
+
+def test_power_agrees_with_the_counter_and_not_with_half_of_it(tmp_path: Path) -> None:
+    ports = {"right": ReplayNvml, "half": HalfCounter}
+    for name, port in ports.items():
+        rig = RecordedRig(tmp_path / name, "training", port)
+        meter = rig.start()
+        rig.run(90, meter)
+        rig.stop(meter)
+        told = [text for text in notices(rig) if text.startswith("meter-cross-check")]
+        assert len(told) == (1 if name == "half" else 0)
+
+
+def test_doctor_knows_the_board_and_its_counter(tmp_path: Path) -> None:
+    rig = RecordedRig(tmp_path, "waves", Real)
+    findings = gpus.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), rig.nvml))
+    library, board, billed = findings
+    assert (library.state, library.detail) == ("ok", "driver 580.159.04, 1 GPU")
+    assert (board.state, board.kind) == ("ok", "measured")
+    assert board.detail.startswith("NVIDIA H100 80GB HBM3 GPU-")
+    assert board.detail.endswith(": energy counter")
+    assert billed.detail == "no variable names any: a job here has GPU 0 of 1"
