@@ -40,15 +40,18 @@ class Outcome:
 @contextmanager
 def stage() -> Iterator[Stage]:
     """A stage in a folder of its own, in memory where the machine has one."""
+    usual = gc.get_threshold()
     folder = Path(
         tempfile.mkdtemp(prefix="gramwatt-sim-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
     )
     try:
         with Stage.set(folder) as made:
             gc.collect()
-            gc.freeze()  # what is loaded stays; only the stories make garbage
+            gc.freeze()  # what is loaded stays; only the stories make garbage, and little of it
+            gc.set_threshold(50_000, 20, 100)
             yield made
     finally:
+        gc.set_threshold(*usual)
         gc.unfreeze()
         shutil.rmtree(folder, ignore_errors=True)
 
