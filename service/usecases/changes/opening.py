@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time
+from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time, readable
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import Job, Statement, Writer
+from gramwatt.service.store.models import Statement, Writer
 from gramwatt.service.usecases.changes.corrections import check_place
 from gramwatt.service.usecases.errors import CorrectionError, OpenedOtherwiseError, UnknownJobError
 from gramwatt.service.usecases.intake.ingest import ingest
@@ -26,25 +25,28 @@ FIRST = 1
 def open_job(
     service: Service, job_id: str, node: str, writer: str, declared: Mapping[str, Any]
 ) -> tuple[JobSummary, bool]:
-    """The job, running, and whether this opened it; the same again changes nothing.
+    """The job, and whether this opened it; the same again changes nothing.
 
-    `declared` holds fields of a job's record. Raises CorrectionError for a field without meaning,
-    OpenedOtherwiseError for a job that declares something else, or DeletedJobError.
+    Its other records may have come before. `declared` holds fields of a job's record. Raises
+    CorrectionError for a field without meaning, OpenedOtherwiseError for a job that declares
+    something else, or DeletedJobError.
     """
     check_place(service.catalog, declared)
     identity = {"job_id": job_id, "node": node, "writer": writer, "seq": FIRST}
     now = {"started_at": format_time(service.now())}
     line = {"v": VERSION, "type": JobRecord.TYPE, **identity, "role": "command", **now, **declared}
     record = _checked(line)
-    created = not _is_there(service, job_id)
+    created = not _opening_lines(service, job_id)
     if created:
         ingest(service, job_id, [encode(record).encode()])
+    lines = _opening_lines(service, job_id)
+    if not lines:
+        raise OpenedOtherwiseError(job_id, f"with another line as number {FIRST} of this writer")
+    stored = lines.get((node, writer, FIRST))
+    if stored is None:
+        raise OpenedOtherwiseError(job_id, "opened by another writer")
     with service.store.read() as session:
         job = find_job(session, job_id)
-        first = _first_line(session, job, node, writer)
-    if first is None:
-        raise OpenedOtherwiseError(job_id, "opened by another writer")
-    stored = decode(first)
     differing = [name for name in declared if getattr(stored, name) != getattr(record, name)]
     if differing:
         raise OpenedOtherwiseError(job_id, f"with another {differing[0]}")
@@ -62,20 +64,13 @@ def _checked(line: Mapping[str, Any]) -> JobRecord:
     return record
 
 
-def _is_there(service: Service, job_id: str) -> bool:
+def _opening_lines(service: Service, job_id: str) -> dict[tuple[str, str, int], JobRecord]:
+    """The job's lines that say what runs, by node, writer and number; none for an unknown job."""
     try:
         with service.store.read() as session:
-            find_job(session, job_id)
+            job = find_job(session, job_id)
+            wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
+            records = list(readable(session.scalars(wanted.where(Writer.job == job.id))))
     except UnknownJobError:
-        return False
-    return True
-
-
-def _first_line(session: Session, job: Job, node: str, writer: str) -> str | None:
-    wanted = (
-        sa.select(Statement.line)
-        .join(Writer, Writer.id == Statement.writer)
-        .where(Writer.job == job.id, Writer.node == node, Writer.writer == writer)
-        .where(Statement.seq == FIRST)
-    )
-    return session.scalar(wanted)
+        return {}
+    return {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}
