@@ -145,14 +145,7 @@ class NoticeBlock:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PageBreak:
-    """A new page in the PDF; without effect in HTML."""
-
-
-Block = (
-    Heading | Text | Listing | Formula | Figures | Facts | Table | Chart | NoticeBlock | PageBreak
-)
+Block = Heading | Text | Listing | Formula | Figures | Facts | Table | Chart | NoticeBlock
 
 
 @dataclass(frozen=True, slots=True)

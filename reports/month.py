@@ -14,7 +14,6 @@ from gramwatt.reports.model import (
     Figures,
     Heading,
     NoticeBlock,
-    PageBreak,
     Pair,
     Table,
     Text,
@@ -79,7 +78,7 @@ def build(document: MonthDoc) -> Document:
     zone = document["method"].get("time_zone", "UTC") if document["method"] else "UTC"
     blocks: list[Block] = [*_warnings(document), *_first_page(document)]
     if jobs:
-        blocks += [PageBreak(), *_details(document)]
+        blocks += _details(document)
     else:
         blocks += not_summed_blocks(document)
     blocks += statement_section(document, stamp)
@@ -130,22 +129,21 @@ def _warnings(document: MonthDoc) -> list[Block]:
     without = document["notice_counts"].get("zone-unknown", 0)
     if without:
         text = (
-            f"{without} of {jobs} jobs have no known grid zone. The world average intensity "
-            "is used for them, and they are not SCI scores."
+            f"No grid zone is known of {without} of {jobs} jobs. The world average intensity is "
+            "used for them, and their scores are not SCI scores."
         )
         blocks.append(NoticeBlock("warning", "zone-unknown", text))
     unknown = document["totals"]["jobs_unknown"]
     if unknown:
         text = (
-            f"{unknown} of {jobs} jobs have a term that is not known; the sums hold the known "
-            "parts only."
+            f"A term of {unknown} of {jobs} jobs is not known; the sums hold the known parts only."
         )
         blocks.append(NoticeBlock("warning", "energy-unmeasured", text))
     return blocks
 
 
 def _first_page(document: MonthDoc) -> list[Block]:
-    """Totals, trend, what changed, budgets and what to do."""
+    """Totals, trend, what changed, what to do, and budgets."""
     if not document["totals"]["jobs"]:
         return [Heading("Summary"), Text("No job of this month is scored.")]
     return [
@@ -155,8 +153,8 @@ def _first_page(document: MonthDoc) -> list[Block]:
         Figures(_figures(document)),
         *trend_chart(document),
         *_change(document),
-        *_budgets(document["budgets"][:FIRST_BUDGETS], "Against budget"),
         *first_advice(document),
+        *_budgets(document["budgets"][:FIRST_BUDGETS], "Against budget"),
     ]
 
 
@@ -165,6 +163,12 @@ def _restated(document: MonthDoc) -> list[Block]:
     if before is None:
         return []
     old, new = before["total_g"], document["totals"]["total_g"]
+    if old == new and before["jobs"] == document["totals"]["jobs"]:
+        said = (
+            f"This report replaces revision {before['revision']}. The month's total is the same; "
+            "months before it, budgets, suggestions or settings changed."
+        )
+        return [NoticeBlock("info", "", said)]
     change = ""
     if old and new and old["value"] > 0:
         change = f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %."

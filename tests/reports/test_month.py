@@ -1,13 +1,15 @@
 """What the monthly report says, before any renderer."""
 
+import io
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pypdf import PdfReader
 
-from gramwatt.reports import month
-from gramwatt.reports.model import Chart, Facts, Figures, PageBreak, Pair
+from gramwatt.reports import month, pdf
+from gramwatt.reports.model import Chart, Facts, Figures, Heading, Pair
 from gramwatt.reports.sections.change import NO_DIFFERENCE, against, change
 from gramwatt.reports.sections.month.change import adding_up
 from gramwatt.sci.base.formatting import UNKNOWN, value_text
@@ -65,7 +67,7 @@ def test_a_month_has_every_section_in_order(full):
 def test_the_first_page_tells_the_story(full):
     """Totals, the trend, what changed and what to do; the rest is behind it."""
     built = month.build(full)
-    first = built.blocks[: [isinstance(b, PageBreak) for b in built.blocks].index(True)]
+    first = built.blocks[: built.blocks.index(Heading("Against the previous month"))]
     names = [type(block).__name__ for block in first]
     said = ["Heading", "Text", "Figures", "Chart", "Heading", "Table", "Heading", "Text"]
     assert names == said
@@ -76,6 +78,31 @@ def test_the_first_page_tells_the_story(full):
     assert figures[3].note.endswith("against the previous month")
     assert figures[-1].value == f"grade {full['data_quality']['grade']}"
     assert figures[-1].note == "nothing provisional"
+
+
+def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty(full):
+    budget = {"limit_kg": 1.0, "spent_kg": None, "spent_share": None, "status": "unclear"}
+    total_g = full["totals"]["total_g"]
+    document = {
+        **full,
+        "revised": {"revision": 1, "jobs": 1, "total_g": total_g},
+        "totals": {**full["totals"], "jobs_unknown": 1},
+        "excluded": [{"job_id": "j", "name": "n", "project": "p", "reason": "r"}],
+        "budgets": [{**budget, "project": f"project {n}"} for n in range(4)],
+    }
+    pages = PdfReader(io.BytesIO(pdf.render(month.build(document)))).pages
+    assert "What to do" in pages[0].extract_text()
+    assert len(pages[1].extract_text()) > 1000
+
+
+def test_a_revision_with_the_same_total_says_so(full):
+    totals = full["totals"]
+    revised = {"revision": 3, "jobs": totals["jobs"], "total_g": totals["total_g"]}
+    said = month.build({**full, "revised": revised}).blocks[1].text
+    assert said.startswith("This report replaces revision 3. The month's total is the same; ")
+    revised["total_g"] = {**totals["total_g"], "value": totals["total_g"]["value"] / 2}
+    said = month.build({**full, "revised": revised}).blocks[1].text
+    assert said.endswith(" Total: +100.0 %.")
 
 
 def test_the_printed_effects_add_up_to_the_printed_change(full):
@@ -243,8 +270,8 @@ def test_an_empty_month_says_so():
 
 def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
     printed = words(month.build(month_of([steady_job("a", zone=None), unread_job()])))
-    assert "2 of 2 jobs have no known grid zone" in printed
-    assert "1 of 2 jobs have a term that is not known" in printed
+    assert "No grid zone is known of 2 of 2 jobs" in printed
+    assert "A term of 1 of 2 jobs is not known" in printed
 
 
 def test_an_unfinished_month_says_so():
