@@ -47,7 +47,7 @@ def _lines(name: str, making: Sequence[Stage]) -> Iterator[str]:
     yield "|---|---|"
     known = f"{figures(mwh.value, 2)} MWh"
     yield f"| energy used for training | {known} ({mwh.kind}) |"
-    ends = f"{figures(mwh.low, 2)} to {figures(mwh.high, 2)} MWh"
+    ends = f"{figures(mwh.low, 3)} to {figures(mwh.high, 3)} MWh"
     yield f"| range that holds the true value 8 times in 10 | {ends} |"
     yield f"| computation used for training | {_flop(runs)} |"
     days = sum(run["duration_s"] or 0.0 for run in runs) / S_PER_DAY

@@ -198,13 +198,13 @@ def _in_time(
     if found.method == "annual":
         return None, False
     expected = found.source(job.earliest, slots[-1][1])
+    if slots == job.at_once:
+        return Quantity(0.0, 0.0, 0.0, SAVED, "estimated", expected), False
     foreseen = 1 - job.cost(found, slots) / job.cost(found, job.at_once)
     if record is None:
         low = 1 - _intensity(found, job, slots).high / _intensity(found, job, job.at_once).low
         saving = Quantity(foreseen, min(low, foreseen), foreseen, SAVED, "estimated", expected)
         return saving, False
-    if slots == job.at_once:
-        return Quantity(0.0, 0.0, 0.0, SAVED, "estimated", expected), False
     missed = np.quantile(record.savings - record.foreseen, (0.1, 0.5, 0.9))
     low, value, high = (float(foreseen + part) for part in missed)
     source = f"{expected}, corrected by {len(record.hours)} plans of its past"

@@ -52,6 +52,17 @@ def test_a_history_makes_a_plan(history):
     }  # fmt: skip
 
 
+def test_a_plan_to_start_at_once_saves_exactly_nothing(history):
+    """400 h with a day of slack, longer than any replay of plans: start at once."""
+    gramwatt("import", "intensity", str(history), *FLAGS)
+    asked = ("plan", "--hours", "400", "--zone", "ES", "--now", "2026-07-10T10:00Z", "--json")
+    document = json.loads(gramwatt(*asked)[1])
+    assert document["plan"][0]["start"] == "2026-07-10T10:00:00Z"
+    saving = document["saving_ratio"]
+    assert [saving[end] for end in ("low", "value", "high")] == [0.0, 0.0, 0.0]
+    assert document["reliable"] is False
+
+
 def test_slurm_gets_its_own_local_time(history, monkeypatch):
     gramwatt("import", "intensity", str(history), *FLAGS)
     monkeypatch.setenv("TZ", "Asia/Tokyo")  # 9 h ahead of UTC, all year
