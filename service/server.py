@@ -34,6 +34,9 @@ from gramwatt.service.usecases.intake.local_spool import take_in
 from gramwatt.service.usecases.rendering.reports import end_child, render_in_child
 
 THREADS = 8
+TURN_S = 0.0005
+"""How long a thread may go on while others wait [s]. Python's 5 ms would be waited for at each part
+of a body that arrives and at each statement, while other threads parse uploads."""
 
 
 class NotLoopbackError(ValueError):
@@ -53,6 +56,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
     set_up(config.log)
     return_large_blocks()
+    sys.setswitchinterval(TURN_S)
     service = Service.open(config)
     address = _address(service, listen)
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
