@@ -35,6 +35,7 @@ class CrossCheck:
     __slots__ = (
         "_base_mj",
         "_base_ns",
+        "_between_w",
         "_counter_j",
         "_due",
         "_mean_j",
@@ -44,6 +45,7 @@ class CrossCheck:
         "_squares",
         "_sum_w",
         "_top_w",
+        "_until_ns",
         "_waiting_w",
         "has_means",
     )
@@ -54,6 +56,8 @@ class CrossCheck:
         self._base_mj: float | None = None
         self._counter_j = 0.0
         self._mean_j = 0.0
+        self._between_w: list[float] = []
+        self._until_ns = 0
         self._span_s = 0.0
         self._top_w = 0.0
         self._samples = 0
@@ -72,6 +76,7 @@ class CrossCheck:
         """
         base_ns, base_mj = self._base_ns, self._base_mj
         self._base_ns, self._base_mj = time_ns, counter_mj
+        between_w, self._between_w = self._between_w, []
         waiting_w = self._waiting_w
         if waiting_w:
             self._waiting_w = []
@@ -80,20 +85,30 @@ class CrossCheck:
         span_s = (time_ns - base_ns) / NS_PER_S
         if not trusted or base_mj is None or counter_mj < base_mj:
             return
-        if not REGULAR_S[0] <= span_s <= REGULAR_S[1]:
+        seconds = len(between_w) + 1
+        if not REGULAR_S[0] <= span_s / seconds <= REGULAR_S[1]:
             return
         if self.has_means:
             if mean_mw is None:
                 return
-            mean_w = w_from_mw(mean_mw)
-            self._mean_j += mean_w * span_s
-            self._top_w = max(self._top_w, mean_w)
+            means_w = [*between_w, w_from_mw(mean_mw)]
+            self._mean_j += math.fsum(means_w) * span_s / seconds
+            self._top_w = max(self._top_w, *means_w)
         self._counter_j += j_from_mj(counter_mj - base_mj)
         self._span_s += span_s
         for power_w in waiting_w:
             self._samples += 1
             self._sum_w += power_w
             self._squares += power_w * power_w
+
+    def add_mean(self, time_ns: int, mean_mw: float) -> None:
+        """Add a second's mean power [mW], read on a whole second [ns] without the counter.
+
+        It is compared when the counter is read next; what slices of a board add twice counts once.
+        """
+        if time_ns > self._until_ns:
+            self._until_ns = time_ns
+            self._between_w.append(w_from_mw(mean_mw))
 
     def add_power(self, power_mw: float) -> None:
         """Add power at a random moment [mW]; it counts if the counter's step around it does."""

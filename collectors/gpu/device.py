@@ -5,19 +5,29 @@
 
 from __future__ import annotations
 
-from gramwatt.collectors.common.clock import Timeline
-from gramwatt.collectors.devices.base import DevicePort, Notify
+from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.devices.base import (
+    POWER_AVERAGE_FIELD,
+    POWER_INSTANT_FIELD,
+    DevicePort,
+    Notify,
+)
 from gramwatt.collectors.gpu.boundaries import SLOW_PERIOD_S, Boundary, counter_at
 from gramwatt.collectors.gpu.cross_check import CrossCheck
 from gramwatt.collectors.gpu.energy import GpuMeter
 from gramwatt.collectors.gpu.reader import Read, Reader, Reading
 from gramwatt.collectors.gpu.sample_buffer import SampleBuffer
 from gramwatt.collectors.gpu.telemetry import Profiler
+from gramwatt.sci.base.units import w_from_mw
 
 CUTS_MAX = 20_000
 """Intervals of one device that windows may cut, some 5 MB of journal; later ones are left whole."""
 BUFFER_REACH_NS = 2_000_000_000
 """A driver's buffer that reaches back this far may be read once a second."""
+
+COSTLY_EVERY_NS = 5_000_000_000
+"""How often a counter is read that is costly to read. Intervals begin and end on such seconds; a
+meter and job that are killed together lose so much."""
 
 _OVERRUN = "the driver's buffer of power samples was read too late; what it lost is estimated."
 
@@ -77,6 +87,26 @@ class Device:
     def needs_check(self) -> bool:
         """Whether power at random moments is wanted, to compare the counter with."""
         return not (self.check.has_means or self.gpu.needs_power or self.reader.lost)
+
+    def rests(self, time_ns: int) -> bool:
+        """Whether a counter that is costly to read is left alone on this whole second [ns].
+
+        Only where the driver gives the means of the seconds between, and all is well.
+        """
+        if not self.reader.costly or time_ns % COSTLY_EVERY_NS < NS_PER_S:
+            return False
+        return self.check.has_means and not self.gpu.needs_power and self.gpu.fault is None
+
+    def rest(self, time_ns: int) -> None:
+        """Read the power alone on a whole second [ns]: for its peak, and to compare its mean."""
+        try:
+            powers = self._port.fields(self.index, (POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD))
+        except Exception:  # a second whose mean is missing is not compared
+            return
+        instant_mw, mean_mw = powers
+        if mean_mw is not None:
+            self.check.add_mean(time_ns, mean_mw)
+            self.gpu.see_power(w_from_mw(mean_mw if instant_mw is None else instant_mw))
 
     def start(self) -> None:
         """Take the first reading, and wait for the counter's ticks after it."""

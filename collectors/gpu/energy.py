@@ -48,6 +48,7 @@ class GpuMeter:
         "_notify",
         "_pending_j",
         "_short_j",
+        "_top_w",
         "_trusted",
         "fault",
         "label",
@@ -90,6 +91,8 @@ class GpuMeter:
         self._mark_w: float | None = None
         self._pending_j = 0.0
         self._short_j = 0.0
+        self._top_w: float | None = None
+        """The highest power seen since energy was last recorded [W]."""
         self._frozen = False
         self._missing = 0
 
@@ -131,7 +134,7 @@ class GpuMeter:
             return
         power_w = None if reading.power_mw is None else w_from_mw(reading.power_mw)
         if power_w is not None:
-            self.power_w = power_w
+            self.see_power(power_w)
         if self._last_ns is None:
             self._restart(time_ns, counter_mj, power_w)
             self._mark_w = self.power_w
@@ -151,8 +154,13 @@ class GpuMeter:
         """
         if self._last_ns is None or time_ns <= self._last_ns or power_mw is None:
             return
-        self.power_w = w_from_mw(power_mw)
-        self._integrate(time_ns, self.power_w, dense=not after_gap)
+        power_w = w_from_mw(power_mw)
+        self.see_power(power_w)
+        self._integrate(time_ns, power_w, dense=not after_gap)
+
+    def see_power(self, power_w: float) -> None:
+        """Note the power of a moment [W]; energy waits for the counter."""
+        self.power_w, self._top_w = power_w, max(self._top_w or 0.0, power_w)
 
     def add_boundary(
         self, time_ns: int, points: Sequence[Point], power_mw: float | None, *, cut: bool = True
@@ -301,7 +309,8 @@ class GpuMeter:
                 power_w = energy_j * NS_PER_S / (end_ns - start_ns)
             self._record_before(start_ns, power_w)
         label = "attributed" if self.share < 1 and kind != "estimated" else kind
-        self.ledger.add(start_ns, end_ns, energy_j * self.share, label, self.power_w)
+        top_w, self._top_w = self.power_w if self._top_w is None else self._top_w, None
+        self.ledger.add(start_ns, end_ns, energy_j * self.share, label, top_w)
 
     def _record_before(self, start_ns: int, power_w: float) -> None:
         """Record the time from the job's start to the first reading, at that reading's power."""

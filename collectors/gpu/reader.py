@@ -17,6 +17,9 @@ from gramwatt.collectors.devices.base import (
 INTERRUPTED_NS, INTERRUPTED_FACTOR = NS_PER_S // 200, 4
 """A reading that took longer, and so many times longer than the quickest, was interrupted by other
 work: it is repeated once, because its value may belong to any moment of the call."""
+COSTLY_NS = NS_PER_S // 1000
+"""A reading whose quickest took longer is costly. On an H100 the counter takes 2 to 20 ms of the
+processor, in the driver; power takes 0.02 ms (docs/measuring.md, "On a real board")."""
 RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 """Pause before a lost device is read again; it doubles with each failure."""
 
@@ -99,6 +102,11 @@ class Reader:
     def lost(self) -> bool:
         """Whether the device has stopped answering."""
         return self.retry_at_ns > 0
+
+    @property
+    def costly(self) -> bool:
+        """Whether even the quickest reading took long."""
+        return self._quickest_ns > COSTLY_NS
 
     def read(self) -> Reading | None:
         """Read once; None when that failed."""

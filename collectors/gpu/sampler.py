@@ -1,5 +1,6 @@
 """When the billed devices are read: counter and power once a second, on whole seconds.
 
+A counter that is costly to read is read every 5 s, and the power alone in the seconds between.
 While a boundary waits for the counter's tick, its device is read every 10 ms instead. A device
 without a working counter has its power sampled 10 to 15 times a second, at jittered moments so that
 no periodic load can lock to them.
@@ -98,8 +99,13 @@ class Sampler:
         self._ticks += 1
         boards: dict[int, Reading] = {}  # slices of one board have one counter
         found: list[tuple[Device, Reading]] = []
+        resting: list[Device] = []
         for device in self.devices:
             if device.boundary is not None or now_ns < device.reader.retry_at_ns:
+                continue
+            if device.rests(now_ns):
+                device.rest(now_ns)
+                resting.append(device)
                 continue
             if device.buffer is not None:
                 device.drain()
@@ -110,7 +116,7 @@ class Sampler:
         for device, reading in found:
             device.add_reading(reading)
         if self._ticks % PROFILE_TICKS == 0:
-            for device, _ in found:
+            for device in [*resting, *(device for device, _ in found)]:
                 self._profile(device)
         self._schedule(now_ns)
 

@@ -1,0 +1,133 @@
+"""A counter whose readings cost milliseconds of the processor, as on an H100, is read rarely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.devices.base import TOTAL_ENERGY_FIELD
+from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.testing.replay import ReplayNvml
+from gramwatt.collectors.testing.synthetic import SyntheticNvml
+from tests.collectors.recorded import RecordedRig, counted_j, loads
+from tests.collectors.rig import Rig, energy_j, gpu
+
+COST_S = 0.004
+SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 7.0}
+
+
+class Costly(SyntheticNvml):
+    """Reading the counter takes 4 ms; power is free."""
+
+    counted = 0
+
+    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        values = super().fields(index, ids)
+        if TOTAL_ENERGY_FIELD in ids:
+            self.counted += 1
+            self._clock.sleep(COST_S)  # type: ignore[attr-defined]
+        return values
+
+
+class CostlyRig(Rig):
+    """A machine with one such board."""
+
+    def __init__(self, home: Path, **board: Any) -> None:
+        super().__init__(home)
+        spec = {"gpus": [gpu(**board)], "origin_s": self.clock.now_ns() / NS_PER_S}
+        self.nvml: Costly = Costly(spec, self.clock)
+
+
+class CostlyReplay(ReplayNvml):
+    """The recorded H100, whose counter takes as long as it did at the median."""
+
+    counted = 0
+
+    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
+        values = super().fields(index, ids)
+        if TOTAL_ENERGY_FIELD in ids:
+            self.counted += 1
+            self._clock.sleep(0.0031)  # type: ignore[attr-defined]
+        return values
+
+
+def test_it_is_read_every_five_seconds_and_nothing_is_lost(tmp_path: Path) -> None:
+    rig = CostlyRig(tmp_path, waveform=SQUARE, power="mean")
+    start_ns = rig.clock.now_ns()
+    meter = rig.start()
+    rig.run(30, meter)
+    before = rig.nvml.counted
+    rig.run(120, meter)
+    assert 120 / 5 - 1 <= rig.nvml.counted - before <= 120 / 5 + 1
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    found = rig.gpu_intervals()
+    assert energy_j(found) == pytest.approx(rig.truth_j(start_ns, end_ns), rel=0.002)
+    assert {item.kind for item in found[2:]} == {"measured"}
+    # The mean over a second reaches 700 W in every 7 s; so does what is kept of 10 s.
+    assert {item.power_max_w for item in found[2:-1]} == {700.0}
+    assert all(item.utilisation_mean == 1.0 for item in found[2:-1])
+
+
+def test_without_means_of_the_seconds_it_is_read_every_second(tmp_path: Path) -> None:
+    rig = CostlyRig(tmp_path, waveform=SQUARE, power="instant")
+    meter = rig.start()
+    rig.run(10, meter)
+    before = rig.nvml.counted
+    rig.run(60, meter)
+    assert rig.nvml.counted - before >= 59
+    rig.stop(meter)
+
+
+@pytest.mark.parametrize("gain", [0.7, 1.0, 1.5])
+def test_counter_and_power_are_still_compared(tmp_path: Path, gain: float) -> None:
+    rig = CostlyRig(tmp_path, waveform=SQUARE, power="mean", counter_gain=gain)
+    meter = rig.start()
+    rig.run(180, meter)
+    rig.stop(meter)
+    told = [text for text in meter.notices if text.startswith("meter-cross-check")]
+    assert len(told) == (0 if gain == 1.0 else 1)
+
+
+def test_a_counter_that_goes_backwards_is_replaced_by_power_and_then_read_again(
+    tmp_path: Path,
+) -> None:
+    steady = {"type": "constant", "power_w": 400}
+    faults = [{"type": "reset", "at_s": 63.0}]
+    rig = CostlyRig(tmp_path, waveform=steady, power="mean", faults=faults)
+    start_ns = rig.clock.now_ns()
+    meter = rig.start()
+    rig.run(120, meter)
+    end_ns = rig.clock.now_ns()
+    rig.stop(meter)
+    found = rig.gpu_intervals()
+    assert energy_j(found) == pytest.approx(400 * (end_ns - start_ns) / NS_PER_S, rel=0.002)
+    assert 0 < energy_j(found, "integrated") <= 400 * 5.1
+    assert any(text.startswith("meter-counter-reset") for text in meter.notices)
+
+
+def test_a_killed_meter_loses_five_seconds_at_most(tmp_path: Path) -> None:
+    steady = {"type": "constant", "power_w": 400}
+    rig = CostlyRig(tmp_path, waveform=steady, power="mean")
+    meter = rig.start()
+    rig.run(33.3, meter)
+    rig.kill(meter)
+    close_dead(rig.folder())
+    assert energy_j(rig.gpu_intervals()) >= 400 * 28.2
+
+
+def test_a_recorded_training_is_billed_with_a_fifth_of_the_readings(tmp_path: Path) -> None:
+    rig = RecordedRig(tmp_path, "training", CostlyReplay)
+    rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S + 0.4)
+    start_s = rig.moment_s
+    meter = rig.start()
+    rig.run(57, meter)
+    assert rig.nvml.counted < 57 / 5 + 30  # the start reads until it has seen two ticks
+    end_s = rig.moment_s
+    rig.stop(meter)
+    truth_j = counted_j("training", start_s, end_s)
+    assert energy_j(rig.recorded_intervals()) == pytest.approx(truth_j, rel=0.002)
+    assert not [text for text in meter.notices if text.startswith("meter-cross-check")]
