@@ -1,13 +1,15 @@
 """Intervals per second through a real `gramwatt serve`, by 1, 8 and 32 writers at once.
 
-    python -m benchmarks.ingest [--intervals 48000] [--lines 500] [--database sqlite] [--json]
+    python -m benchmarks.ingest [--intervals 96000] [--lines 500] [--rounds 3]
+                                [--database sqlite] [--json]
 
 Each writer uploads running jobs of its own over one HTTP connection; a line is answered for once
 it is committed and synced. Beside it stand, measured in the same run with the same rows and
 transactions of one upload: the driver's executemany upsert, the same with the lines decoded first,
-and on PostgreSQL COPY into a stage and an upsert from it. Each case has a new database. Exit code
-1 where the best rate is below its share of the executemany upsert (SQLite 0.3, PostgreSQL 0.7),
-p99 of 32 writers is above 2 s, or the server's peak memory is above 250 MB.
+and on PostgreSQL COPY into a stage and an upsert from it. Each case has a new database. Of several
+rounds the highest rates count, of the peers too, and the highest time and memory. Exit code 1 where
+the rate of any number of writers is below its share of the executemany upsert (SQLite 0.3,
+PostgreSQL 0.7), p99 of 32 writers is above 2 s, or the server's peak memory is above 250 MB.
 """
 
 from __future__ import annotations
@@ -157,13 +159,27 @@ def measure(kind: str, intervals: int, lines: int) -> dict[str, Any]:
     return {"peers": alone, "writers": loads}
 
 
+def best_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """The highest rates of several rounds, and the highest times and memory."""
+    peers = {name: max(one["peers"][name] for one in rounds) for name in rounds[0]["peers"]}
+    loads = {
+        n: {
+            name: max(one["writers"][n][name] for one in rounds) for name in rounds[0]["writers"][n]
+        }
+        for n in WRITERS
+    }
+    return {"peers": peers, "writers": loads}
+
+
 def failures(kind: str, found: dict[str, Any]) -> list[str]:
     """What is missed."""
     plain, loads = found["peers"]["executemany upsert"], found["writers"]
-    best = max(load["per_s"] for load in loads.values()) / plain
     missed = []
-    if best < WANTED[kind]:
-        missed.append(f"{kind}: {best:.2f} of executemany upsert, wanted {WANTED[kind]}")
+    for writers, load in loads.items():
+        share = load["per_s"] / plain
+        if share < WANTED[kind]:
+            text = f"{share:.2f} of executemany upsert, wanted {WANTED[kind]}"
+            missed.append(f"{kind}, {writers} writers: {text}")
     if loads[32]["p99_s"] > P99_MOST_S:
         missed.append(f"{kind}: p99 of 32 writers {loads[32]['p99_s']:.2f} s")
     if max(load["rss_b"] for load in loads.values()) > RSS_MOST_B:
@@ -189,13 +205,14 @@ def show(kind: str, found: dict[str, Any]) -> None:
 def main() -> int:
     """Run the benchmark; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--intervals", type=int, default=48_000)
+    parser.add_argument("--intervals", type=int, default=96_000)
     parser.add_argument("--lines", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--database", choices=sorted(WANTED), action="append")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found = {
-        kind: measure(kind, asked.intervals, asked.lines)
+        kind: best_of([measure(kind, asked.intervals, asked.lines) for _ in range(asked.rounds)])
         for kind in asked.database or sorted(WANTED, reverse=True)
     }
     if asked.json:
