@@ -8,7 +8,8 @@ code catches; then the objects are thrown away and new ones start over the same 
 - `world`: time, the queue of events, the trace
 - `surroundings`: what production code sees instead of `os`, `time` and the machine
 - `client`: one process that is measured on a machine, and its meters; `sync` runs
-- `network`, `server`: what happens to requests, and the process that answers them
+- `network`, `server`: what happens to requests, and the process that answers them; `wsgi`: one
+  request to its app
 - `ledger`: independent bookkeeping; `invariants`: what must hold, by the ledger
 - `story`: draws a seed's story and tells it; `planted`: bugs that it must catch
 """

@@ -43,6 +43,8 @@ class Judge:
         for job in self.ledger.jobs.values():
             self._job(job)
         self._months()
+        if self.story.draw.random() < 0.1:
+            self._without_intervals()
         self._again()
 
     def _job(self, job: Job) -> None:
@@ -179,11 +181,8 @@ class Judge:
             self.fails(f"{job.job_id} is {shown}, not {expected}")
 
     def _revisions(self, job: Job, document: dict[str, Any]) -> None:
-        page = self.server.ask(f"/v1/jobs/{job.job_id}/revisions?limit=500")
-        if page is None:
-            return
-        numbers = [row["revision"] for row in page["revisions"]]
-        if numbers != list(range(len(numbers), 0, -1)) or document["revision"] != len(numbers):
+        numbers = self.server.stored_revisions(job.job_id)
+        if numbers != list(range(1, len(numbers) + 1)) or document["revision"] != len(numbers):
             self.fails(f"{job.job_id}: revisions {numbers}, shown {document['revision']}")
 
     def _months(self) -> None:
@@ -212,6 +211,22 @@ class Judge:
                 self.fails(f"month {month} is not complete, {pending} jobs pending")
         whole = [ln.fields["energy_j"] for job_id in self.documents for ln in self._known(job_id)]
         self._equal("the months", fsum(year_j), fsum(whole))
+
+    def _without_intervals(self) -> None:
+        """Scores and months stay when intervals were kept long enough, and when jobs change."""
+        self.server.work("retention")
+        if left := self.server.stored_intervals():
+            self.fails(f"{left} intervals are kept for ever")
+        body, headers = b'{"name":"later"}', {"Content-Type": "application/json"}
+        for job_id, before in self.documents.items():
+            self.server.answer("PATCH", f"/v1/jobs/{job_id}", body, headers)
+            after = self.server.ask(f"/v1/jobs/{job_id}/report") or {}
+            for field in ("energy_kwh", "total_g", "sci", "days", "devices"):
+                if after.get(field) != before[field]:
+                    self.fails(f"{job_id}: {field} is another without intervals")
+            if after.get("name") != "later":
+                self.fails(f"{job_id} is named {after.get('name')!r} after its correction")
+        self._months()
 
     def _carbon(self, month: str, totals: dict[str, Any]) -> None:
         """O and M of a month are those of its jobs' days, as of their newest revisions."""

@@ -5,11 +5,12 @@ It reads lines as JSON and knows nothing of the code that it checks.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tests.simulation.world import Machine, World
 
@@ -128,7 +129,7 @@ def whole_lines(content: bytes) -> list[tuple[Identity, dict[str, Any]]]:
     found = []
     for line in content.split(b"\n")[:-1]:
         if line.startswith(b'{"v"'):
-            fields = json.loads(line)
+            fields = msgspec.json.decode(line)
             identity = fields["job_id"], fields["node"], fields["writer"], fields["seq"]
             found.append((identity, fields))
     return found

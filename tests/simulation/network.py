@@ -12,8 +12,9 @@ import requests
 from requests.adapters import BaseAdapter
 from urllib3.util.retry import Retry
 
-from tests.simulation.server import Answer, Server
+from tests.simulation.server import Server
 from tests.simulation.world import Machine, World
+from tests.simulation.wsgi import Answer
 
 
 class Network:

@@ -19,10 +19,11 @@ from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.service.rollups import keeping
 from gramwatt.service.store import database
+from gramwatt.service.store.models import Job
 from gramwatt.service.usecases.intake import ingest, sequences
 from gramwatt.service.usecases.jobs import journal
 from gramwatt.service.usecases.jobs import scoring as score_job
-from gramwatt.service.usecases.operation import backfill, upkeep
+from gramwatt.service.usecases.operation import backfill, retention, upkeep
 
 Patch = Callable[[], AbstractContextManager[Any]]
 
@@ -228,6 +229,19 @@ def corrections_are_lost() -> AbstractContextManager[Any]:
     return patch.object(journal, "corrected", lambda records, corrections: list(records))
 
 
+def deleted_intervals_count_as_none() -> AbstractContextManager[Any]:
+    """Retention leaves no note, so that a corrected job is scored from what is left of it."""
+    original = retention._delete
+
+    def patched(service: Any, key: int, before_us: int, session: Any) -> int:
+        done = original(service, key, before_us, session)
+        session.flush()
+        session.get(Job, key).intervals_deleted_us = None
+        return done
+
+    return patch.object(retention, "_delete", patched)
+
+
 def the_first_end_decides() -> AbstractContextManager[Any]:
     """A job ends with its first node, while others still run."""
     from gramwatt.sci.journal import merge
@@ -277,5 +291,6 @@ BUGS = (
     Bug(9, deleted_jobs_return),
     Bug(14, corrections_are_lost),
     Bug(11, the_first_end_decides),
+    Bug(0, deleted_intervals_count_as_none),
     Bug(4, conflicts_are_not_tried_again),
 )

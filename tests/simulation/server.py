@@ -6,19 +6,15 @@ each seed begins with a copy of one migrated database.
 
 from __future__ import annotations
 
-import io
-import json
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urlsplit
 
 import psycopg
 import sqlalchemy as sa
@@ -45,9 +41,9 @@ from gramwatt.service.usecases.operation.listening import beat, expect
 from tests.simulation.ledger import Ledger
 from tests.simulation.surroundings import SCENE, Random
 from tests.simulation.world import Death, Machine, Process, World
+from tests.simulation.wsgi import Answer, call, environ_of
 
 ADDRESS = "http://server.test"
-HOST = "localhost"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ERRORS: dict[str, Callable[[], Exception]] = {
     "deadlock": lambda: psycopg.errors.DeadlockDetected("deadlock detected"),
@@ -58,20 +54,8 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 
 
 CONFLICTS = ("deadlock", "serialization")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the server answered."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def document(self) -> Any:
-        """The JSON in the body."""
-        return json.loads(self.body)
+KEPT = timedelta(days=30)
+"""How long intervals are kept: longer than a story, and over when it is judged."""
 
 
 class Waits:
@@ -108,7 +92,10 @@ class Plant:
         """A service over the store, with the engine of those before."""
         with patch.object(database, "_engine", self._engine):
             config = ServiceConfig(
-                home=self.folder / "server", database_url=sqlite_url(self.path), clock=clock
+                home=self.folder / "server",
+                database_url=sqlite_url(self.path),
+                keep_intervals=KEPT,
+                clock=clock,
             )
             self.silent_after_us = config.silent_after // timedelta(microseconds=1)
             return Service.open(config)
@@ -185,7 +172,8 @@ class Server:
         with suppress(sa.exc.OperationalError):  # logged, and tried again
             beat(service)
             expect(service)
-            runs.interrupt(service)
+            if self.world.draw.random() < 0.3:  # few tasks of a story record that they run
+                runs.interrupt(service)
         self._listens_since_us = service.now_us()
 
     def stop(self) -> None:
@@ -212,9 +200,9 @@ class Server:
             return None
         answers: list[Answer] = []
         shown = {"Authorization": f"Bearer {self.plant.key}", **headers}
-        environ = _environ(method, path, body, shown)
+        environ = environ_of(method, path, body, shown)
         before, self._failures = self._failures, {True: 0, False: 0}
-        if not self._lives(process, lambda: answers.append(_call(self.plant.app, environ))):
+        if not self._lives(process, lambda: answers.append(call(self.plant.app, environ))):
             return None
         answer = answers[0]
         conflicts, others = self._failures[True], self._failures[False]
@@ -292,6 +280,24 @@ class Server:
         with sqlite3.connect(self.plant.path) as connection:
             rows = connection.execute("SELECT job_id, revision, state FROM jobs ORDER BY job_id")
             found: list[tuple[str, int, str]] = rows.fetchall()
+        connection.close()
+        return found
+
+    def stored_revisions(self, job_id: str) -> list[int]:
+        """The revisions of a job in the store, in order."""
+        wanted = (
+            "SELECT scores.revision FROM scores JOIN jobs ON jobs.id = scores.job"
+            " WHERE jobs.job_id = ? ORDER BY 1"
+        )
+        return self._column(wanted, job_id)
+
+    def stored_intervals(self) -> int:
+        """How many intervals of all jobs are in the store."""
+        return self._column("SELECT count(*) FROM intervals")[0]
+
+    def _column(self, statement: str, *values: str) -> list[int]:
+        with sqlite3.connect(self.plant.path) as connection:
+            found = [row[0] for row in connection.execute(statement, values)]
         connection.close()
         return found
 
@@ -411,53 +417,6 @@ class Server:
             self.ledger.heard_us[job_id] = (self.world.now_ns + self.skew_ns) // 1000
 
 
-def _environ(method: str, path: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-    parts = urlsplit(path)
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": parts.path,
-        "QUERY_STRING": parts.query,
-        "SERVER_NAME": HOST,
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "HTTP_HOST": HOST,
-        "REMOTE_ADDR": "127.0.0.1",
-        "CONTENT_LENGTH": str(len(body)),
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input": io.BytesIO(body),
-        "wsgi.errors": io.StringIO(),
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": True,
-        "wsgi.run_once": False,
-    }
-    for name, value in headers.items():
-        key = name.upper().replace("-", "_")
-        if key == "CONTENT_TYPE":
-            environ["CONTENT_TYPE"] = value
-        elif key != "CONTENT_LENGTH":
-            environ[f"HTTP_{key}"] = value
-    return environ
-
-
-def _call(app: Flask, environ: dict[str, Any]) -> Answer:
-    began: list[tuple[str, list[tuple[str, str]]]] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], _error: Any = None) -> Any:
-        began.append((status, headers))
-        return lambda data: None
-
-    parts = app.wsgi_app(environ, start_response)
-    try:
-        body = b"".join(parts)
-    finally:
-        with suppress(AttributeError):
-            parts.close()  # type: ignore[attr-defined]
-    status, headers = began[-1]
-    return Answer(int(status.split()[0]), body, dict(headers))
-
-
 @contextmanager
 def watched(plant: Plant) -> Iterator[None]:
     """Let the server of the moment see every transaction, and stub the months' advice.
@@ -491,7 +450,8 @@ def watched(plant: Plant) -> Iterator[None]:
         stack.enter_context(patch.object(database, "time", Waits()))
         stack.enter_context(patch.object(database, "random", Random()))
         stack.enter_context(patch.object(ingest_module, "ingest", taking))
-        stack.enter_context(patch.object(summed, "for_month", lambda *_: []))
+        for name in ("for_month", "calibration_rows", "device_rows"):
+            stack.enter_context(patch.object(summed, name, lambda *_: []))
         yield
 
 

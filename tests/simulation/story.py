@@ -233,8 +233,8 @@ class Story:
             for _ in range(draw.choice([0, 0, 0, 1])):
                 moment_s, by_s = draw.uniform(0, length_s * 2), draw.uniform(-120, 120)
                 world.after(moment_s, partial(self._set_clock, machine, by_s))
-            if draw.random() < 0.15:
-                world.after(draw.uniform(0, length_s * 1.5), partial(self._cut_power, machine))
+            if draw.random() < 0.3:
+                world.after(draw.uniform(0, length_s * 1.2), partial(self._cut_power, machine))
         network.on_lost = self._black_out if draw.random() < 0.3 else network.on_lost
         if draw.random() < 0.2:
             world.after(draw.uniform(0, length_s * 3), self._set_server_clock)
@@ -369,7 +369,10 @@ class Story:
         else:
             self.ledger.fails(f"spooled for ever: {self._left()}")
         world.pass_s(62 * 24 * HOURS_S)  # the months are over
-        self.server.work_all(but=(*IDLE, "refresh-running", "present-month"))
+        idle = (*IDLE, "refresh-running", "present-month")
+        # Without it, who asks for a month first makes its report.
+        unmade = () if self.draw.random() < 0.5 else ("monthly-reports",)
+        self.server.work_all(but=(*idle, *unmade))
 
     def _spooled(self, machine: Machine) -> bool:
         with self.world.acting(machine, None):

@@ -13,6 +13,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending
 
+_PENDING = sa.select(Job.id, Job.started_us).where(is_pending())
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500
 
@@ -23,8 +24,7 @@ def pending_keys(session: Session) -> dict[int, int]:
     The index of these jobs alone answers. The rest is asked by key: PostgreSQL takes most jobs
     for pending and would read all, SQLite would go through those of a project or a month.
     """
-    wanted = sa.select(Job.id, Job.started_us).where(is_pending())
-    return {key: started_us for key, started_us in session.execute(wanted)}
+    return {key: started_us for key, started_us in session.execute(_PENDING)}
 
 
 def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
