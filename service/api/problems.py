@@ -189,7 +189,7 @@ def _from_http(error: HTTPException) -> Response:
 def _from_database(error: SQLAlchemyError) -> Response:
     """503 for a database that is away, busy or full; the store logs that it is away, once."""
     _log.debug("request failed", exc_info=error)
-    text = "the database is away or too busy; nothing of this request is lost if it is sent again"
+    text = "the database is away, full or too busy; nothing is lost if the request is sent again"
     return to_response(Problem("not-ready", text))
 
 

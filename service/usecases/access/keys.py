@@ -74,13 +74,15 @@ def create_key(
 ) -> NewKey:
     """Make a key of a scope, for all projects or those given, for ever or for a time.
 
-    Raises KeyNameError for a name that is taken or no name.
+    Raises KeyNameError for a name that is taken or no name, of a project too.
     """
     if scope not in SCOPES:
         raise ValueError(f"scope {scope!r} is none of {', '.join(SCOPES)}")
     if not NAME.fullmatch(name) or name == SERVER:
         text = "a letter or digit, then letters, digits and . _ @ + -, at most 64"
         raise KeyNameError(f"{name[:80]!r} cannot be the name of a key; use {text}")
+    if not all(projects):  # as an unset variable of a script gives
+        raise KeyNameError("a project's name cannot be empty; leave it out for all projects")
     prefix, now_us = secrets.token_hex(4), service.now_us()
     key = f"gw_{prefix}_{new_token()}"
     row = ApiKey(

@@ -52,6 +52,7 @@ def test_a_key_is_made_listed_used_and_revoked(home):
         (("create", "server", "--scope", "read"), 2, "cannot be the name of a key"),
         (("create", "ci", "--scope", "read", "--expires", "soon"), 2, "such as 90d"),
         (("create", "ci", "--scope", "read", "--expires", "0d"), 2, "such as 90d"),
+        (("create", "ci", "--scope", "read", "--project", ""), 2, "leave it out for all projects"),
         (("revoke", "none"), 1, "there is no key 'none'; there are none"),
     ],
 )
