@@ -9,6 +9,7 @@ from typing import TypeVar
 from flask import Response, request
 from pydantic import Field
 
+from gramwatt.reports.html import POLICY
 from gramwatt.sci.base.document import JobDoc, MonthDoc
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
@@ -167,4 +168,6 @@ def with_etag(tag: str, media: str, render: Callable[[], bytes]) -> Response:
     content = b"" if reader_has(tag) else render()
     response = with_tag(Response(content, content_type=media + charset), tag)
     response.headers["Vary"] = "Accept"
+    if media == MEDIA["html"]:  # a browser applies the styles in it only where both policies do
+        response.headers["Content-Security-Policy"] = f"{POLICY}; frame-ancestors 'none'"
     return response

@@ -136,3 +136,19 @@ def test_a_running_job_shows_its_figures_anew_and_then_that_it_ended(page, site)
     assert page.locator("#live").inner_text().startswith("completed")
     with DIRECT.open(Request(f"{site}/v1/jobs/watched", method="DELETE"), timeout=30) as answer:
         assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/v1/reports/monthly/2026-05.html",
+        "/v1/jobs/cluster/report.html?full=1",
+    ],
+)
+def test_a_report_of_the_api_has_its_styles_in_a_browser(page, address):
+    """The policy in its header allows what the policy in the report does."""
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(address)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    font = page.evaluate("getComputedStyle(document.querySelector('h1')).fontFamily")
+    assert font.startswith('"Open Sans"')
