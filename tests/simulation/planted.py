@@ -38,13 +38,13 @@ class Bug:
 
 def older_interval_stays() -> AbstractContextManager[Any]:
     """The first interval of an identity stands, not the one with the latest end."""
-    original = ingest.upsert
+    original = ingest.upsert_rows
 
-    def patched(session: Any, model: Any, rows: Any, *, newer: Any = ()) -> None:
+    def patched(session: Any, model: Any, columns: Any, rows: Any, *, newer: Any = ()) -> None:
         del newer
-        original(session, model, rows)
+        original(session, model, columns, rows)
 
-    return patch.object(ingest, "upsert", patched)
+    return patch.object(ingest, "upsert_rows", patched)
 
 
 def last_arrival_wins() -> AbstractContextManager[Any]:
@@ -60,7 +60,7 @@ def last_arrival_wins() -> AbstractContextManager[Any]:
 
 def forgets_what_arrived() -> AbstractContextManager[Any]:
     """A line that is sent again counts as new."""
-    return patch.object(sequences.Arrived, "add", lambda self, seq: True)
+    return patch.object(sequences.Arrived, "add_all", lambda self, numbers: set(numbers))
 
 
 def deletes_before_the_answer() -> AbstractContextManager[Any]:
