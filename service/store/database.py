@@ -321,13 +321,18 @@ def upsert_rows(
                 rows = rows[whole:]
     else:
         # One statement that reads the rows from JSON: twice as fast as one statement a row.
-        named = [dict(zip(columns, map(_as_text, row), strict=True)) for row in rows]
+        named = [dict(zip(columns, row, strict=True)) for row in _as_texts(rows)]
         connection.exec_driver_sql(statement, (msgspec.json.encode(named).decode(),))
 
 
-def _as_text(value: Any) -> Any:
-    """The value, or bytes as PostgreSQL reads them: JSON would have them in base 64."""
-    return rf"\x{value.hex()}" if isinstance(value, bytes) else value
+def _as_texts(rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    """The rows with bytes as PostgreSQL reads them: JSON would have them in base 64."""
+    if not any(isinstance(value, bytes) for value in rows[0]):
+        return rows
+    return [
+        tuple(rf"\x{value.hex()}" if isinstance(value, bytes) else value for value in row)
+        for row in rows
+    ]
 
 
 def _each_key_once(

@@ -276,7 +276,7 @@ BUGS = (
     Bug(12, deletes_living_folders),
     Bug(8, takes_partial_writes_for_whole),
     Bug(8, writes_the_open_file_in_place),
-    Bug(105, never_syncs),
+    Bug(239, never_syncs),
     Bug(106, delivers_before_the_disk),
     Bug(12, answers_before_the_disk),
     Bug(2, forgets_the_readings),
