@@ -19,7 +19,7 @@ from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
 
-_KNOWN = sa.select(JobLabel.label).where(JobLabel.job == sa.bindparam("job"))
+_KNOWN = sa.select(JobLabel.label, JobLabel.started_us).where(JobLabel.job == sa.bindparam("job"))
 TAG, HARDWARE, ZONE = "tag", "hardware", "zone"
 DIGEST = "sha256:"
 """Before the digest of a text that is too long."""
@@ -53,18 +53,25 @@ def show(session: Session, job: Job, head: JobHead, document: JobDoc | None = No
         wanted |= {label_text(HARDWARE, found) for found in devices if found is not None}
         wanted |= {label_text(ZONE, zone) for zone in document["method"]["zones"]}
         replaced = {TAG, HARDWARE, ZONE}
-    _replace(session, job.id, wanted, replaced)
+    _replace(session, job, wanted, replaced)
 
 
-def _replace(session: Session, key: int, wanted: set[str], kinds: Collection[str]) -> None:
-    """Make `wanted` the job's labels of these kinds."""
-    known = set(session.scalars(_KNOWN, {"job": key}))
+def _replace(session: Session, job: Job, wanted: set[str], kinds: Collection[str]) -> None:
+    """Make `wanted` the job's labels of these kinds, and its start that of all its labels."""
+    key, started_us = job.id, job.started_us
+    starts_us = {label: start_us for label, start_us in session.execute(_KNOWN, {"job": key})}
+    known = set(starts_us)
+    if any(start_us != started_us for start_us in starts_us.values()):
+        moved = sa.update(JobLabel).where(JobLabel.job == key)
+        session.execute(moved.values(started_us=started_us))
     stale = {label for label in known - wanted if label.partition(":")[0] in kinds}
     if stale:
         session.execute(
             sa.delete(JobLabel).where(JobLabel.job == key, JobLabel.label.in_(sorted(stale)))
         )
-    upsert(session, JobLabel, [{"job": key, "label": label} for label in sorted(wanted - known)])
+    new = sorted(wanted - known)
+    rows = [{"job": key, "label": label, "started_us": started_us} for label in new]
+    upsert(session, JobLabel, rows)
 
 
 def _value(figure: QuantityDoc | None) -> float | None:

@@ -46,6 +46,11 @@ LABEL_MOST = 400
 
 PENDING = "state = 'running' OR scored_version <> version"
 """Jobs that run, or have lines that their newest score lacks."""
+OF_MODEL = (
+    *("model_id", "state", "revision", "summed_revision", "version", "scored_version"),
+    *("heard_us", "id"),
+)
+"""All that says whether sums over a model's runs still hold, so that no row of jobs is read."""
 UNSUMMED = "summed_revision <> revision"
 """Jobs whose newest score is not in `job_months` yet: those that an earlier release scored."""
 
@@ -87,7 +92,8 @@ class Job(Base):
         Index(None, "project", "started_us", "id"),
         Index(None, "state", "heard_us"),
         Index(None, "model_id", "started_us", "id"),
-        _partial("ix_jobs_pending", "started_us", "id", where=PENDING),
+        _partial("ix_jobs_pending", "started_us", "id", "state", where=PENDING),
+        Index("ix_jobs_of_model", *OF_MODEL),
         _partial("ix_jobs_unsummed", "id", where=UNSUMMED),
         _partial("ix_jobs_rescore", "rescore_us", "id", where="rescore_us IS NOT NULL"),
         Index(None, "state", "started_us", "id"),
@@ -130,13 +136,17 @@ class Job(Base):
 
 
 class JobLabel(Base):
-    """A tag, a part or a zone of a job, as `store.job_labels` writes it, so that lists find it."""
+    """A tag, a part or a zone of a job, as `store.job_labels` writes it, so that lists find it.
+
+    `started_us` is that of the job: the index of a label is in the order of a list.
+    """
 
     __tablename__ = "job_labels"
-    __table_args__ = (Index(None, "label", "job"),)
+    __table_args__ = (Index(None, "label", "started_us", "job"),)
 
     job: Mapped[JobKey] = mapped_column(primary_key=True)
     label: Mapped[str] = mapped_column(String(LABEL_MOST), primary_key=True)
+    started_us: Mapped[Timestamp]
 
 
 class Writer(Base):

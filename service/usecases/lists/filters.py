@@ -94,10 +94,7 @@ class JobFilter:
             value = getattr(self, name)
             if value is not None:
                 yield getattr(Job, name) == value
-        if self.since is not None:
-            yield Job.started_us >= to_us(self.since)
-        if self.until is not None:
-            yield Job.started_us < to_us(self.until)
+        yield from self.started(Job.started_us)
         if self.q is not None:
             yield Job.id.in_(_search(self.q))
         for label in self.labels():
@@ -105,6 +102,20 @@ class JobFilter:
             # PostgreSQL, but for the offset, join by its guess of how many share two labels.
             of_job = (JobLabel.job == Job.id, JobLabel.label == label)
             yield sa.select(sa.literal(1)).where(*of_job).offset(0).correlate(Job).exists()
+
+    def started(self, start_us: InstrumentedAttribute[int]) -> Iterator[sa.ColumnElement[bool]]:
+        """What `since` and `until` ask of a start."""
+        if self.since is not None:
+            yield start_us >= to_us(self.since)
+        if self.until is not None:
+            yield start_us < to_us(self.until)
+
+    @property
+    def is_by_labels(self) -> bool:
+        """Whether labels and the start alone say which jobs, and in which order."""
+        others = (self.project, self.kind, self.state, self.name, self.model_id, self.q)
+        alone = all(other is None for other in others) and self.column is Job.started_us
+        return alone and any(self.labels())
 
     def labels(self) -> Iterator[str]:
         """The labels that a job must have."""

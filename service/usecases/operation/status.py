@@ -13,7 +13,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.metrics import Measure
 from gramwatt.service.rollups.keeping import ALL
 from gramwatt.service.store.migrate import is_current
-from gramwatt.service.store.models import Job, MonthSum
+from gramwatt.service.store.models import Job, MonthSum, is_pending
 from gramwatt.service.usecases.answers import JOB_STATES
 from gramwatt.service.usecases.errors import NotReadyError
 
@@ -56,7 +56,7 @@ def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
         (),
         {(): 0.0 if quietest is None else max(0, now_us - quietest) / 1e6},
     )
-    unscored = sa.select(sa.func.count()).where(~running, Job.scored_version != Job.version)
+    unscored = sa.select(sa.func.count()).where(is_pending(), ~running)
     yield Measure(
         "gramwatt_scoring_queue_jobs",
         "Ended jobs whose newest lines no score has yet.",

@@ -7,9 +7,9 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.lists import job_list
-from tests.journals import START, journal, lines
+from tests.journals import START, body, journal, lines
 
-A100 = {"gpu": "NVIDIA A100-SXM4-80GB"}
+H100 = "nvidia-h100-sxm5-80"
 JOBS = {
     # power and minutes: 600 W over 3 min are 0.03 kWh.
     "a": {"minutes": 3, "tags": {"team": "vision", "user": "ann"}, "name": "resnet"},
@@ -51,7 +51,7 @@ def test_each_filter_and_several_at_once(listed, few, monkeypatch):
         ({"zone": "DE"}, "b"),
         ({"user": "ann"}, "a"),
         ({"model_id": "m-1"}, "d"),
-        ({"hardware": "nvidia-h100-sxm5-80"}, "ecba"),
+        ({"hardware": H100}, "ecba"),
         ({"hardware": "nvidia-l4"}, ""),
         ({"since": "2026-05-10T09:00:00Z", "until": "2026-05-10T11:00:00Z"}, "cb"),
         ({"since": "2026-05-10T11:00:00+02:00"}, "edcb"),
@@ -137,3 +137,32 @@ def test_what_no_list_knows_is_refused(listed, query):
     assert (answer.status_code, answer.json["code"]) == (422, "invalid")
     assert answer.json["errors"][0]["where"].startswith(f"query.{query.partition('=')[0]}")
     assert "Value error" not in answer.json["detail"]
+
+
+@pytest.mark.parametrize("few", [0, job_list.FEW])
+@pytest.mark.parametrize("query", [{"hardware": H100}, {"zone": "FR", "hardware": H100}])
+def test_pages_by_labels_are_in_order_also_where_a_start_moves(listed, query, few, monkeypatch):
+    monkeypatch.setattr(job_list, "FEW", few)
+    # b ran in DE; d, which runs, has no score that knows its hardware.
+    expected = ["e", "c", "a"] if "zone" in query else ["e", "c", "b", "a"]
+    assert pages(listed, **query) == expected
+    assert pages(listed, **query, sort="started_at") == expected[::-1]
+    # c began at 10, d at 11, e at 12.
+    times = {"since": "2026-05-10T10:00:00Z", "until": "2026-05-10T12:00:00Z"}
+    assert pages(listed, **query, **times) == ["c"]
+    # A second node of e, whose upload comes late, began an hour before a.
+    late = body(journal("e", node="n2", writer="w2", start=START - timedelta(hours=1)))
+    answer = listed.post("/v1/jobs/e/records", data=late, content_type="application/x-ndjson")
+    assert answer.status_code == 200, answer.text
+    assert pages(listed, **query) == [*expected[1:], "e"]
+
+
+def pages(client, **query):
+    """The ids of a list in pages of one."""
+    found, cursor = [], {}
+    while True:
+        answer = client.get("/v1/jobs", query_string={"limit": 1, **query, **cursor}).json
+        found += [job["job_id"] for job in answer["jobs"]]
+        cursor = {"cursor": answer["next_cursor"]}
+        if answer["next_cursor"] is None:
+            return found

@@ -17,6 +17,7 @@ from gramwatt.service.usecases.intensity.points import SeriesName, keep
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import encode_cursor, intervals_page, list_jobs, revisions_page
+from gramwatt.service.usecases.lists.model_runs import totals_of_model
 from gramwatt.service.usecases.months.report import (
     make_missing_reports,
     month_report,
@@ -24,6 +25,7 @@ from gramwatt.service.usecases.months.report import (
 )
 from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
+from gramwatt.service.usecases.operation.status import store_measures
 from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
 from tests.journals import START, Writer, journal, lines
 from tests.service.providers.local import settings
@@ -59,6 +61,7 @@ WORK = {
     "month of a project": lambda s: month_report(s, "2026-05", "vision"),
     "monthly-reports": make_missing_reports,
     "correction": lambda s: correct_job(s, "job-1", {"pue": 1.5}, by="u"),
+    "metrics": store_measures,
     "upload": lambda s: ingest(s, "job-1", lines([Writer("w9").count(5)])),
 }
 
@@ -159,6 +162,37 @@ def test_a_list_of_a_project_and_a_state_reads_its_page_and_no_other_jobs(filled
     plan = explained(filled, *statements[0])
     assert "ix_jobs_project_state_started_us_id" in plan, plan
     assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "Filter")), plan
+
+
+@pytest.mark.parametrize(
+    "labels", [{"zone": "FR"}, {"zone": "FR", "user": "ada"}, {"tags": ("a:b", "c:d", "e:f")}]
+)
+def test_a_list_of_labels_reads_their_index_in_order(filled, labels):
+    with met(filled.store.engine) as statements:
+        list_jobs(filled, 50, None, **labels)
+    (statement,) = [one for one in statements if "ORDER BY" in one[0]]
+    plan = explained(filled, *statement)
+    assert "ix_job_labels_label_started_us_job" in plan, plan
+    assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "jobs_")), plan
+
+
+@pytest.mark.parametrize("name", ["score-pending", "months", "metrics"])
+def test_pending_jobs_are_read_from_their_index_alone(filled, name):
+    """PostgreSQL takes most jobs for pending: it reads them all rather than look up their rows."""
+    with met(filled.store.engine) as statements:
+        WORK[name](filled)
+    (pending,) = [one for one in statements if "!= jobs.version" in one[0]]
+    plan = explained(filled, *pending)
+    alone = "INDEX" if filled.store.is_sqlite else "Index Only Scan using"
+    assert f"{alone} ix_jobs_pending" in plan, plan
+
+
+def test_whether_sums_of_a_model_hold_is_read_from_an_index_alone(filled):
+    with met(filled.store.engine) as statements:
+        totals_of_model(filled, "m-1")
+    plan = explained(filled, *statements[0])
+    alone = "COVERING INDEX" if filled.store.is_sqlite else "Index Only Scan using"
+    assert f"{alone} ix_jobs_of_model" in plan, plan
 
 
 def explained(service, statement, parameters):
