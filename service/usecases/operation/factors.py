@@ -16,6 +16,8 @@ from gramwatt.service.usecases.jobs.scoring import score_job
 
 RESCORE_S = 240.0
 """How long one run scores at most [s], four fifths of its period; the next goes on."""
+JOBS_AT_ONCE = 1_000
+"""Keys of jobs that are read at once."""
 KEPT_EVERY = 100
 """Jobs after which the store notes how far this is; those since a crash are scored twice."""
 REASON = "factors"
@@ -32,27 +34,35 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
     with service.store.read() as session:
         kept = session.get(FactorBackfill, 1)
         before, until, last = (kept.done, kept.until, kept.job) if kept else ("", "", 0)
-        if before == today:
-            return 0
-        wanted = (
-            sa.select(Job.id)
-            .where(Job.id > (last if until == today else 0))
-            .where(Job.state != "running", Job.revision > 0, Job.intervals_deleted_us.is_(None))
-        )
-        keys = list(session.scalars(wanted.order_by(Job.id)))
-    for number, key in enumerate(keys):
-        if time.monotonic() >= ends:
-            if number:
-                _keep(service, FactorBackfill(id=1, done=before, until=today, job=keys[number - 1]))
-            return number
-        try:
-            score_job(service, key, REASON, force=True)
-        except GramwattError as error:
-            _log.warning("job %d cannot be scored with today's factors: %s", key, error.message)
-        if number % KEPT_EVERY == KEPT_EVERY - 1:
-            _keep(service, FactorBackfill(id=1, done=before, until=today, job=key))
+    if before == today:
+        return 0
+    last, number = (last if until == today else 0), 0
+    while keys := _following(service, last):
+        for key in keys:
+            if time.monotonic() >= ends:
+                if number:
+                    _keep(service, FactorBackfill(id=1, done=before, until=today, job=last))
+                return number
+            try:
+                score_job(service, key, REASON, force=True)
+            except GramwattError as error:
+                _log.warning("job %d cannot be scored with today's factors: %s", key, error.message)
+            last, number = key, number + 1
+            if number % KEPT_EVERY == 0:
+                _keep(service, FactorBackfill(id=1, done=before, until=today, job=key))
     _keep(service, FactorBackfill(id=1, done=today, until=today, job=0))
-    return len(keys)
+    return number
+
+
+def _following(service: Service, last: int) -> list[int]:
+    """The next jobs after `last` to score, a portion of what may be a million."""
+    wanted = (
+        sa.select(Job.id)
+        .where(Job.id > last)
+        .where(Job.state != "running", Job.revision > 0, Job.intervals_deleted_us.is_(None))
+    )
+    with service.store.read() as session:
+        return list(session.scalars(wanted.order_by(Job.id).limit(JOBS_AT_ONCE)))
 
 
 def _factors(service: Service) -> str:
