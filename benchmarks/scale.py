@@ -201,6 +201,9 @@ def measured(service: Service, jobs: int, times: int) -> Measured:
             f"/v1/jobs/J{draw.randint(2 * TEMPLATES + 1, jobs):09d}/report.json"
         ),
         "month, nothing changed": lambda n: ask(f"/v1/reports/monthly/{MONTH}.json"),
+        "sums of a model, nothing changed": lambda n: ask(
+            "/v1/jobs?limit=50&model_id=model-1&wait=sums"
+        ),
         "project's month": lambda n: ask(f"/v1/reports/monthly/{MONTH}.json?project=project-1"),
     }
     for name, query in LISTS.items():

@@ -89,6 +89,11 @@ class JobsQuery(Page, ProjectQuery):
     model_id: Name | None = Field(
         None, description="Only runs of this model; the first page then has their sums too."
     )
+    wait: Literal["sums"] | None = Field(
+        None,
+        description="`sums`: the sums of a model's runs are made however many they are. Without "
+        "it, those of more than 2 000 runs that changed since are left out.",
+    )
     q: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")] | None = Field(
         None,
         description="Only jobs with this text, whatever its case, as part of their name, model or "
@@ -206,8 +211,9 @@ def add_records(path: JobPath) -> IngestAnswer:
 @routes.get("/v1/jobs", access=Access.READ)
 def list_jobs(query: JobsQuery) -> JobsAnswer:
     """Jobs, newest first unless sorted; the first page of one model with its sums."""
-    only = query.model_dump(exclude={"limit", "cursor", "tag"})
-    return jobs_page(service(), query.limit, query.cursor, tags=tuple(query.tag), **only)
+    only = query.model_dump(exclude={"limit", "cursor", "tag", "wait"})
+    only |= {"tags": tuple(query.tag), "wait": query.wait is not None}
+    return jobs_page(service(), query.limit, query.cursor, **only)
 
 
 @routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ, media={JSON: JobAnswer})

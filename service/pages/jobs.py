@@ -36,7 +36,7 @@ OTHERS_SHOWN = 20
 SIDES: tuple[Literal["before"], Literal["after"]] = ("before", "after")
 COLUMNS = {"started_at": "Started", "duration": "Time", "energy": "Energy", "total": "CO2e"}
 """Columns that the list can be sorted by."""
-FILTERS = frozenset(JobsQuery.model_fields) - {"limit", "cursor"}
+FILTERS = frozenset(JobsQuery.model_fields) - {"limit", "cursor", "wait"}
 _ID = ID_PATTERN.pattern
 JobIds = Annotated[str, Field(max_length=8192, pattern=rf"^{_ID}([\s,]+{_ID})*$")]
 
@@ -64,7 +64,8 @@ def jobs() -> Response:
         renamed = {"q": given.pop("search"), **given}
         return redirect(f"/jobs?{urlencode(renamed, doseq=True)}")  # type: ignore[return-value]
     chosen = query(JobsQuery)
-    only = chosen.model_dump(exclude={"limit", "cursor", "tag"}) | {"tags": tuple(chosen.tag)}
+    only = chosen.model_dump(exclude={"limit", "cursor", "tag", "wait"})
+    only["tags"] = tuple(chosen.tag)
     found, following = list_jobs(service(), PER_PAGE, chosen.cursor, **only)
     asked = {
         name: values for name, values in request.args.lists() if name in FILTERS and any(values)

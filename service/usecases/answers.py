@@ -54,7 +54,10 @@ class JobsPage(TypedDict):
 
 
 class JobsAnswer(JobsPage, total=False):
-    """A page of jobs; on the first page of a `model_id`, `model` are the sums of all its runs."""
+    """A page of jobs; on the first page of a `model_id`, `model` are the sums of all its runs.
+
+    Those of more than 2 000 runs that changed since are there with `wait=sums` alone.
+    """
 
     model: ModelDoc
 

@@ -37,17 +37,21 @@ def list_jobs(
     return [JobSummary.from_row(job) for job in shown], following
 
 
-def jobs_page(service: Service, limit: int, cursor: str | None, **only: Any) -> JobsAnswer:
+def jobs_page(
+    service: Service, limit: int, cursor: str | None, *, wait: bool = True, **only: Any
+) -> JobsAnswer:
     """The heads of `list_jobs`; raises CursorError.
 
     With a model, the first page has the sums over all its runs, whatever project or state is
-    shown.
+    shown; without `wait`, unless making them takes long.
     """
     jobs, following = list_jobs(service, limit, cursor, **only)
     answer: JobsAnswer = {"jobs": [job.head for job in jobs], "next_cursor": following}
     model_id = only.get("model_id")
     if model_id is not None and cursor is None:
-        answer["model"] = totals_of_model(service, model_id)
+        sums = totals_of_model(service, model_id, wait=wait)
+        if sums is not None:
+            answer["model"] = sums
     return answer
 
 

@@ -19,6 +19,8 @@ from gramwatt.service.rollups.part import PORTION, SUMMED, PartRow
 from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Job, JobMonth, Score
 
+RUNS_AT_ONCE = 2_000
+"""The sums of at most so many runs are made while a page of jobs waits: a tenth of a second."""
 KEPT_MOST = 256
 """Models whose sums a process keeps."""
 _HEARD = 1_000_000_007
@@ -28,10 +30,11 @@ _kept: OrderedDict[Any, tuple[Any, ModelDoc]] = OrderedDict()
 _lock = Lock()
 
 
-def totals_of_model(service: Service, model_id: str) -> ModelDoc:
+def totals_of_model(service: Service, model_id: str, *, wait: bool = True) -> ModelDoc | None:
     """The sums over every run of a model, from the newest revision of each.
 
-    The process keeps them until a run is added, removed, scored or changed.
+    The process keeps them until a run is added, removed, scored or changed. Without `wait`, None
+    where they are still to be made and that takes long.
     """
     store = service.store
     with store.read() as session:
@@ -41,6 +44,8 @@ def totals_of_model(service: Service, model_id: str) -> ModelDoc:
         with _lock:
             known = _kept.get(which)
         if known is None or known[0] != state:
+            if not wait and state[0] > RUNS_AT_ONCE:
+                return None
             known = state, _summed(session, model_id, unscored=state[0] - state[1])
     with _lock:
         _kept[which] = known

@@ -18,6 +18,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Job
 from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.lists import model_runs
 from tests.journals import Writer, journal, lines
 
 MONTH_END = datetime(2026, 5, 31, 22, tzinfo=UTC)
@@ -128,3 +129,19 @@ def test_runs_of_an_earlier_release_are_summed_from_their_documents(
         earlier = sa.update(Job).where(Job.job_id.in_(["a", "over"]))
         session.execute(earlier.values(summed_revision=0))
     require_same(asked(client), expected)
+
+
+def test_sums_of_many_runs_are_made_for_who_waits(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_runs, "RUNS_AT_ONCE", 7)
+    path = "/v1/jobs?model_id=m-1&limit=2"
+    answer = client.get(path).json
+    assert (len(answer["jobs"]), "model" in answer) == (2, False)
+    made = client.get(f"{path}&wait=sums").json["model"]
+    assert made["jobs"] == 8
+    assert client.get(path).json["model"] == made
+    assert client.patch("/v1/jobs/a", json={"zone": "DE"}).status_code == 200
+    assert "model" not in client.get(path).json
+    assert client.get("/models?model=m-1").status_code == 200
+    assert client.get(f"{path}&wait=scored").status_code == 422
