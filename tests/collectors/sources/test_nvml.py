@@ -178,6 +178,24 @@ def test_mig_devices_and_their_share_of_the_slices(driver: Callable[..., Pynvml]
     assert driver(nvmlDeviceGetMigMode=[0, 0]).slices(0) == ()
 
 
+@pytest.mark.parametrize("newer", [True, False])
+def test_memory_that_the_driver_keeps_for_itself_is_not_used_where_it_is_told(
+    driver: Callable[..., Pynvml], monkeypatch: pytest.MonkeyPatch, newer: bool
+) -> None:
+    """As an idle H100 answered: 503 316 480 B used without any process, all of it reserved."""
+
+    def info(_handle: Any, version: int | None = None) -> Any:
+        if version is None:
+            return SimpleNamespace(used=503_316_480, total=85_520_809_984)
+        if not newer:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return SimpleNamespace(used=0, reserved=503_316_480, total=85_520_809_984)
+
+    port = driver()
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", info)
+    assert port.memory_b(0) == (0 if newer else 503_316_480, 85_520_809_984)
+
+
 def test_the_users_of_a_board_with_their_time_and_memory(driver: Callable[..., Pynvml]) -> None:
     samples = [
         SimpleNamespace(pid=7, smUtil=30, timeStamp=1_000),
