@@ -35,7 +35,8 @@ IDLE_S = 300
 
 Value = TypeVar("Value")
 Waiting = Generator[Any, Any, Value]
-_log = logging.getLogger("gramwatt.service")
+_log = logging.getLogger("gramwatt.service.store")
+_log.addHandler(logging.NullHandler())  # a command, which sets up no log, reports the error itself
 
 
 class Availability:

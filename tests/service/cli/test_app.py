@@ -272,6 +272,15 @@ def test_a_database_that_is_none_is_said_by_sync_in_one_line(newer, home):
     assert newer.exists()
 
 
+def test_a_server_that_is_away_is_said_in_one_line(home, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_DATABASE_URL", "postgresql://ada@127.0.0.1:1/none")
+    line = [sys.executable, "-m", "gramwatt", "jobs"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("gramwatt: the database cannot be used: connection failed")
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
 def test_a_full_disk_is_said_in_one_line(home):
     jobs = [sys.executable, "-m", "gramwatt", "jobs"]
     line = ["bash", "-c", 'ulimit -f 40; exec "$@"', "bash", *jobs]
