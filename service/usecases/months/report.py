@@ -27,7 +27,7 @@ from gramwatt.service.config import EACH_PROJECT
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.filling import fill_parts, is_missing
 from gramwatt.service.rollups.keeping import ALL, versions
-from gramwatt.service.rollups.part import EXCLUDED, REFUSED, SUMMED
+from gramwatt.service.rollups.part import EXCLUDED, REFUSED
 from gramwatt.service.store.database import upsert
 from gramwatt.service.store.documents import read_head, read_month, to_text
 from gramwatt.service.store.models import (
@@ -390,15 +390,6 @@ def stored_sums(service: Service, month: str, project: str | None) -> str | None
     with service.for_every_project().store.read() as session:
         stored = session.get(MonthSum, (month, project or ALL))
         return stored.doc or None if stored is not None else None
-
-
-def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:
-    """How many parts of jobs the sums of these months are made of."""
-    wanted = sa.select(sa.func.count()).where(JobMonth.month.in_(months), JobMonth.use == SUMMED)
-    if project is not None:
-        wanted = wanted.where(JobMonth.project == project)
-    with service.store.read() as session:
-        return session.scalar(wanted) or 0
 
 
 def _store_sums(service: Service, rows: Sequence[dict[str, str]]) -> None:

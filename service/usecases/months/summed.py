@@ -13,8 +13,9 @@ from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import read_rows
+from gramwatt.service.rollups.part import SUMMED
 from gramwatt.service.store.documents import read_job
-from gramwatt.service.store.models import Job, Score
+from gramwatt.service.store.models import Job, JobMonth, Score
 from gramwatt.service.usecases.advice.suggest import calibration_rows, device_rows
 
 
@@ -50,6 +51,15 @@ def summed(
         "examined_jobs": len(examined),
         "method": next((documents[k]["method"] for k in month.last() if k in documents), None),
     }
+
+
+def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:
+    """How many parts of jobs the sums of these months are made of."""
+    wanted = sa.select(sa.func.count()).where(JobMonth.month.in_(months), JobMonth.use == SUMMED)
+    if project is not None:
+        wanted = wanted.where(JobMonth.project == project)
+    with service.store.read() as session:
+        return session.scalar(wanted) or 0
 
 
 def trend_fields(

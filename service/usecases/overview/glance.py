@@ -25,10 +25,10 @@ from gramwatt.service.usecases.months.report import (
     StoredMonth,
     month_text,
     months_with_data,
-    parts_of_months,
     stored_months,
     stored_sums,
 )
+from gramwatt.service.usecases.months.summed import parts_of_months
 
 PARTS_AT_ONCE = 4_000
 """Sums over at most so many parts are made anew while a page waits: a tenth of a second."""
