@@ -152,3 +152,11 @@ def test_a_report_of_the_api_has_its_styles_in_a_browser(page, address):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     font = page.evaluate("getComputedStyle(document.querySelector('h1')).fontFamily")
     assert font.startswith('"Open Sans"')
+
+
+@pytest.mark.parametrize("address", ["/intensity/FR", "/jobs/cluster"])
+def test_a_wide_window_gives_its_width_to_the_report(page, address):
+    """One with a list of its sections beside it, and one too short to have it."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    visit(page, address)
+    assert page.locator("#report").bounding_box()["width"] > 800
