@@ -51,7 +51,7 @@ class Arrived:
         if (
             not self.beyond
             and first == self.contiguous + 1
-            and numbers == [*range(first, last + 1)]
+            and last - first + 1 == len(numbers) == len({*numbers})
         ):
             self.contiguous = last
             return set(numbers)

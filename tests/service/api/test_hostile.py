@@ -16,7 +16,7 @@ import pytest
 
 from gramwatt.service.api.problems import CODES
 from gramwatt.service.app import GROUPS
-from tests.journals import body, journal
+from tests.journals import Writer, body, journal
 from tests.service.processes import KEYS, serving
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
@@ -264,6 +264,15 @@ def test_a_line_that_names_a_field_twice_is_refused_however_it_is_written(server
     found = json.loads(answer)
     assert (status, found["accepted"]) == (200, 0)
     assert [row["code"] for row in found["rejected"]] == ["repeated-field"] * len(again)
+
+
+def test_numbers_that_lie_far_apart_cost_nothing(server):
+    writers = [Writer(job="far-apart", first_seq=seq) for seq in (1, 2**53 - 1)]
+    sent = body([writer.interval(0, 60, 600.0) for writer in writers])
+    status, _, answer = server.ask("POST", "/v1/jobs/far-apart/records", sent, NDJSON)
+    assert status == 200, answer
+    found = json.loads(answer)
+    assert (found["accepted"], found["acknowledged"][0]["seq"]) == (2, 1)
 
 
 def test_names_are_text_wherever_they_are_shown(server):
