@@ -311,9 +311,11 @@ def upsert_rows(
     if set(keys) <= set(columns):
         rows = _each_key_once(columns, rows, keys, newer)
     if dialect == "sqlite":
+        driver: Any = connection.connection.driver_connection
+        most = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)  # 999 before SQLite 3.32
         for at_once in ROWS_AT_ONCE:
             whole = len(rows) - len(rows) % at_once
-            if whole:
+            if whole and at_once * len(columns) <= most:
                 statement, _ = _upsert_text(dialect, model, columns, newer, at_once)
                 starts = range(0, whole, at_once)
                 together = [tuple(chain(*rows[at : at + at_once])) for at in starts]

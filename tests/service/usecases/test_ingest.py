@@ -1,6 +1,7 @@
 """Ingest: whatever arrives, however often and in whatever order, counts once and is answered."""
 
 import json
+import sqlite3
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -277,3 +278,17 @@ def test_every_interval_of_an_upload_is_stored_however_many_go_into_a_statement(
     assert len(written) == minutes
     assert [row.energy_j for row in stored] == [record.energy_j for record in written]
     assert [row.seq for row in stored] == [record.seq for record in written]
+
+
+def test_an_older_sqlite_takes_fewer_rows_in_a_statement(tmp_path):
+    """SQLite before 3.32, as on Red Hat Enterprise Linux 8, takes 999 values in a statement."""
+    service = fresh(tmp_path)
+
+    @sa.event.listens_for(service.store.engine, "checkout")
+    def limit(connection, *_):
+        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+
+    sent = lines(journal(minutes=600))
+    assert ingest(service, "job-1", sent)["accepted"] == len(sent)
+    assert energy_kwh(service) == pytest.approx(600 * 60 * 600 / 3.6e6)
+    service.store.close()
