@@ -10,6 +10,7 @@ in `.gz` is compressed.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -56,7 +57,7 @@ def read_trace(path: Path) -> tuple[dict[str, Any], list[Call]]:
 
 def _open(path: Path, mode: str) -> IO[str]:
     if path.suffix == ".gz":
-        return gzip.open(path, f"{mode}t", encoding="utf-8")
+        return io.TextIOWrapper(gzip.GzipFile(path, mode), encoding="utf-8")
     return path.open(mode, encoding="utf-8")
 
 
