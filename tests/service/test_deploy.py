@@ -1,5 +1,6 @@
 """The files in deploy/, and the metrics that they and their readers depend on."""
 
+import http.client
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
@@ -99,11 +101,13 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgr
         for job_id in jobs:
             check(address, job_id)
         send(address, "runs", body(journal("runs", end_state=None)))
-        waiting = threads.submit(get, f"{address}/v1/jobs/runs?wait=scored&timeout_s=60")
-        get(f"{address}/healthz")  # accepted after the one that waits
-        time.sleep(1)
-        assert process.end() == 0
-        assert waiting.result(60)["state"] == "running"
+        with closing(http.client.HTTPConnection(address.partition("//")[2], timeout=60)) as waiting:
+            wait = "/v1/jobs/runs?wait=scored&timeout_s=60"
+            waiting.request("GET", wait, headers=KEYS[address])
+            get(f"{address}/healthz")  # accepted after the one that waits
+            time.sleep(1)
+            assert process.end() == 0
+            assert json.load(waiting.getresponse())["state"] == "running"
 
 
 class taken_away:  # noqa: N801  # reads as a word
