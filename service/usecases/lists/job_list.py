@@ -113,9 +113,11 @@ def _labelled(
         place = sa.tuple_(lead.started_us, lead.job)
         wanted = wanted.where(_beyond(chosen, place, sa.tuple_(*after)))
     ordered = wanted.order_by(*_order(chosen, lead.started_us, lead.job))
-    keys = list(session.scalars(ordered.limit(most)))
-    found = {job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(keys)))}
-    return [found[key] for key in keys]
+    while True:
+        keys = list(session.scalars(ordered.limit(most)))
+        found = {job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(keys)))}
+        if len(found) == len(keys):  # else one was deleted between the two statements
+            return [found[key] for key in keys]
 
 
 def _rarest_first(session: Session, labels: list[str]) -> None:

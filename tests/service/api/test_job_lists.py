@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
+from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.lists import job_list
 from tests.journals import START, body, journal, lines
@@ -166,3 +168,17 @@ def pages(client, **query):
         cursor = {"cursor": answer["next_cursor"]}
         if answer["next_cursor"] is None:
             return found
+
+
+def test_a_job_deleted_while_its_label_is_listed_ends_no_page(service, listed):
+    """PostgreSQL's second statement no longer sees it; SQLite's sees what the first saw."""
+    gone = []
+
+    @sa.event.listens_for(service.store.engine, "before_cursor_execute")
+    def delete(_connection, _cursor, statement, *_):
+        if not gone and "FROM jobs" in statement and "jobs.id IN" in statement:
+            gone.append("b")
+            delete_job(service, "b", by="test")
+
+    shown = ids(listed, tag="team:vision", limit=1)
+    assert (gone, shown) == (["b"], "b" if service.store.is_sqlite else "a")
