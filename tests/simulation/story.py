@@ -173,10 +173,16 @@ class Story:
                 "die": client.die,
             }[kind]
             world.after(moment_s, act)
+            if kind == "die":  # what it counted last is saved, and perhaps not journaled yet
+                amount = float(draw.randrange(1, 1000))
+                world.after(moment_s - draw.uniform(0, 12), partial(self._count, client, amount))
         for _ in range(draw.choice([0, 0, 1, 2])):
             moment_s = draw.uniform(start_s, end_s + 30)
             job_id = draw.choice([job.job_id, None])
             world.after(moment_s, partial(self._sync, machine, job_id))
+            if draw.random() < 0.15:  # with what was sent perhaps not on the disk yet
+                cut_s = moment_s + draw.uniform(1, 15)
+                world.after(cut_s, partial(self._cut_power, machine))
         if draw.random() < 0.3:  # a sync that looks while the last lines are written
             world.after(end_s - draw.uniform(0, 0.5), partial(self._sync, machine, None))
         world.after(end_s + draw.uniform(0.5, 5), partial(self._sync, machine, job.job_id))
@@ -233,14 +239,14 @@ class Story:
             for _ in range(draw.choice([0, 0, 0, 1])):
                 moment_s, by_s = draw.uniform(0, length_s * 2), draw.uniform(-120, 120)
                 world.after(moment_s, partial(self._set_clock, machine, by_s))
-            if draw.random() < 0.3:
+            if draw.random() < 0.2:
                 world.after(draw.uniform(0, length_s * 1.2), partial(self._cut_power, machine))
         network.on_lost = self._black_out if draw.random() < 0.3 else network.on_lost
         if draw.random() < 0.2:
             world.after(draw.uniform(0, length_s * 3), self._set_server_clock)
         self.server.like_postgresql = draw.random() < 0.4
-        if draw.random() < 0.15:
-            moment_s = draw.uniform(length_s / 4, length_s * 2.5)
+        if draw.random() < 0.3:
+            moment_s = draw.uniform(length_s / 4, length_s * 2)
             world.after(moment_s - draw.uniform(0, length_s / 2), self.server.note_disk)
             world.after(moment_s, self._cut_power_of_server)
 

@@ -41,7 +41,7 @@ from gramwatt.service.store.models import (
 )
 from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
-_OF_JOB = sa.bindparam("job")
+_OF_JOB: sa.BindParameter[int] = sa.bindparam("job")
 # Made once: to put a statement together takes as long as to run it.
 _CORRECTIONS = (
     sa.select(models.Correction)
