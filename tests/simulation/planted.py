@@ -60,7 +60,7 @@ def last_arrival_wins() -> AbstractContextManager[Any]:
 
 def forgets_what_arrived() -> AbstractContextManager[Any]:
     """A line that is sent again counts as new."""
-    return patch.object(sequences.Arrived, "add", lambda self, seq: True)
+    return patch.object(sequences.Arrived, "add_all", lambda self, numbers: set(numbers))
 
 
 def deletes_before_the_answer() -> AbstractContextManager[Any]:
