@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from gramwatt.sci.journal.records import CountRecord
 from gramwatt.service.store.models import Job
+from gramwatt.service.usecases.errors import StillRunsError
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.local_spool import open_store
 from gramwatt.service.usecases.packs import collect
@@ -306,6 +307,26 @@ def test_a_months_pack_holds_though_its_jobs_change_while_it_is_made(
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.5, rel=1e-12)
     found = verify(stream.getvalue())
     assert (found.wrong, found.scores_equal) == ([], 4)
+
+
+def test_a_job_of_a_month_that_runs_for_a_moment_and_ends_as_before_is_packed(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    usual = collect._add_job
+
+    def add(service: Any, files: Any, job_id: str, kind: str) -> Any:
+        if not refused:
+            refused.append(job_id)
+            raise StillRunsError(job_id)
+        return usual(service, files, job_id, kind)
+
+    monkeypatch.setattr(collect, "_add_job", add)
+    assert gramwatt("export", "pack", "2026-05", "-o", "moment.zip")[0] == 0
+    content = (world / "moment.zip").read_bytes()
+    (world / "moment.zip").unlink()
+    assert refused[0] in json.loads(members(content)["pack.json"])["revisions"]
+    assert verify(content).wrong == []
 
 
 def test_a_month_whose_jobs_never_rest_is_refused(
