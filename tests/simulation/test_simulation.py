@@ -15,7 +15,7 @@ from tests.simulation.planted import BUGS, Bug
 from tests.simulation.runner import run, stage
 from tests.simulation.story import Stage
 
-SEEDS = range(25)
+SEEDS = range(32)
 SEEDS_FOR_A_BUG = 150
 """A bug that is not found by the seed named beside it must be found by one of so many."""
 
