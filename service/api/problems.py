@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.service.store.database import UNAVAILABLE
+from gramwatt.service.store.database import UNAVAILABLE, is_wrong_statement
 from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.usecases.errors import (
     BusyError,
@@ -188,6 +188,8 @@ def _from_http(error: HTTPException) -> Response:
 
 def _from_database(error: SQLAlchemyError) -> Response:
     """503 for a database that is away, busy or full; the store logs that it is away, once."""
+    if is_wrong_statement(error):
+        return _from_bug(error)
     _log.debug("request failed", exc_info=error)
     text = "the database is away, full or too busy; nothing is lost if the request is sent again"
     return to_response(Problem("not-ready", text))

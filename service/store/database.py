@@ -170,6 +170,15 @@ def parse_url(text: str) -> URL:
     return url
 
 
+def is_wrong_statement(error: SQLAlchemyError) -> bool:
+    """Whether SQLite refused the statement itself: a fault of ours, though of an UNAVAILABLE type.
+
+    PostgreSQL's driver raises ProgrammingError for that.
+    """
+    cause = getattr(error, "orig", None)
+    return getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+
+
 def failure_text(error: SQLAlchemyError) -> str:
     """A database's error in one line for people."""
     cause = getattr(error, "orig", None) or error

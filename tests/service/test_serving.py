@@ -13,8 +13,10 @@ import time
 from contextlib import closing
 
 import pytest
+import sqlalchemy as sa
 
 from gramwatt.reports import job
+from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.usecases.errors import BusyError
@@ -116,6 +118,15 @@ def test_an_error_is_logged_with_the_id_of_its_request(client, monkeypatch):
         "request failed",
     )
     assert "disk on fire" in line["error"]
+
+
+def test_a_statement_that_the_database_refuses_is_our_fault(light, caplog):
+    ingest(light, "job-1", lines(journal()))
+    with light.store.write() as session:
+        session.execute(sa.text("ALTER TABLE intervals RENAME TO gone"))
+    answer = create_app(service=light).test_client().get("/v1/jobs/job-1/intervals")
+    assert (answer.status_code, answer.headers.get("Retry-After")) == (500, None)
+    assert "no such table" in caplog.text
 
 
 def test_a_form_of_logs_that_does_not_exist_is_refused():
