@@ -348,8 +348,8 @@ def test_provisional_scores_are_packed_and_the_month_says_which_share_they_are(
     monkeypatch.setenv("GRAMWATT_INTENSITY", "GB=uk; FR=off")
     monkeypatch.setenv("GRAMWATT_UK_URL", "http://127.0.0.1:9")  # nobody answers there
     service = open_store(tmp_path / "home")
-    start = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=20)
-    month = f"{start:%Y-%m}"
+    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
+    month = f"{start:%Y-%m}"  # the jobs lie within one hour, and so within one month
     for zone in ("GB", "FR"):
         ingest(service, zone, lines(journal(zone, start=start, zone=zone)))
     service.store.close()
