@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
+from http.client import HTTPException
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class Sender:
                 try:
                     assert send(self.address, job_id, batch)["rejected"] == []
                     break
-                except OSError:  # nobody is there, or the database is away
+                except (OSError, HTTPException):  # nobody is there, or the database is away
                     self.failed += 1
                     time.sleep(0.1)
 

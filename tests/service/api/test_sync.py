@@ -96,10 +96,10 @@ def test_a_job_with_a_key_that_may_only_send_is_sent_without_a_complaint(light, 
         job = {**environ, "GRAMWATT_JOB_ID": job_id}
         return subprocess.run(line, env=job, capture_output=True, text=True, timeout=60)
 
-    plain = run("job-1")
+    plain = run("only-sent")
     assert (plain.returncode, len(plain.stderr.splitlines())) == (0, 1), plain.stderr
-    assert job_document(light, "job-1").document["state"] == "completed"
+    assert job_document(light, "only-sent").document["state"] == "completed"
     assert {row["action"] for row in audit_page(light, 50, None)["entries"]} == {"key-created"}
-    asked = run("job-2", "--json-summary", str(summary))
+    asked = run("asked-for", "--json-summary", str(summary))
     assert (asked.returncode, summary.exists()) == (0, False)
     assert "does not show the score to this key (403); one of scope read may" in asked.stderr
