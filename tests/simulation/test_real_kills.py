@@ -24,7 +24,7 @@ from gramwatt.sci.journal.records import IntervalRecord
 from tests.journals import body, journal
 from tests.service.processes import eventually, get, send, serving
 
-MINUTES = 40
+MINUTES = 400
 LINES_AT_ONCE = 4
 
 
@@ -47,6 +47,7 @@ class Sender:
     """Sends a job's lines in small batches, each again until it is acknowledged."""
 
     address: str
+    acknowledged: int = 0
     failed: int = 0
 
     def send_all(self, job_id: str) -> None:
@@ -59,10 +60,17 @@ class Sender:
                 assert time.monotonic() < deadline, "no server answered"
                 try:
                     assert send(self.address, job_id, batch)["rejected"] == []
+                    self.acknowledged += 1
                     break
                 except (OSError, HTTPException):  # nobody is there, or the database is away
                     self.failed += 1
                     time.sleep(0.1)
+
+
+    def has_sent(self, batches: int) -> None:
+        """Wait until so many more batches are acknowledged."""
+        wanted = self.acknowledged + batches
+        eventually(lambda: self.acknowledged >= wanted, 60)
 
 
 def kill_database(server: Any) -> None:
@@ -84,11 +92,11 @@ def test_kills_of_server_and_database_lose_and_double_nothing(
         with serving(tmp_path, **settings) as (process, address):
             sender = Sender(address)
             work = [threads.submit(sender.send_all, job_id) for job_id in jobs]
-            time.sleep(0.5)
+            sender.has_sent(20)
             process.popen.kill()
         with serving(tmp_path, **settings) as (_, address):
             sender.address = address
-            time.sleep(0.5)
+            sender.has_sent(20)
             kill_database(postgres)
             for one in work:
                 one.result(100)
