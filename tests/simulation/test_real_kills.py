@@ -66,7 +66,6 @@ class Sender:
                     self.failed += 1
                     time.sleep(0.1)
 
-
     def has_sent(self, batches: int) -> None:
         """Wait until so many more batches are acknowledged."""
         wanted = self.acknowledged + batches
