@@ -51,6 +51,7 @@ class Journal:
         self._open_seq = 0
         self._failing = ""
         self._sync_at = [0.0, 0.0]
+        self._unsynced = [False, False]
 
     @property
     def failure(self) -> str:
@@ -72,6 +73,7 @@ class Journal:
     def flush(self) -> bool:
         """Append all waiting records; False when the disk did not take them."""
         if not self.pending:
+            self._sync_rest()
             return True
         lines = [
             encode(kind(seq=self.seq + place, **self.base, **fields)).encode() + b"\n"
@@ -180,14 +182,29 @@ class Journal:
 
     def _sync(self, descriptor: int, which: int) -> None:
         started = time.monotonic()
-        if started < self._sync_at[which]:
+        self._unsynced[which] = started < self._sync_at[which]
+        if self._unsynced[which]:
             return
         with contextlib.suppress(OSError):
             os.fdatasync(descriptor)
         took_s = time.monotonic() - started
         self._sync_at[which] = started + max(SYNC_EVERY_S, SYNC_SHARE * took_s) - 0.5
 
+    def _sync_rest(self) -> None:
+        """Sync what an earlier write left unsynced, when it is time: this one wrote nothing."""
+        for which, suffix in enumerate((".jsonl", ".open")):
+            if not self._unsynced[which]:
+                continue
+            with contextlib.suppress(OSError):
+                path = self.path.with_suffix(suffix)
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    self._sync(descriptor, which)
+                finally:
+                    os.close(descriptor)
+
     def _fail(self, error: OSError) -> None:
+        self._sync_rest()  # a full disk takes no more, but what it has must survive a power cut
         if self._failing != str(error):
             self._failing = str(error)
             self._log(f"the journal cannot be written, lines wait in memory: {error}")

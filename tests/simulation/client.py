@@ -24,10 +24,10 @@ from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.resume import EarlierMeters, client_id
 from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
 from tests.simulation.ledger import Job
-from tests.simulation.surroundings import wall_ns
+from tests.simulation.surroundings import WRITTEN_BACK_NS, wall_ns
 from tests.simulation.world import NS_PER_S, Machine, Process, World
 
-SAVE_EVERY_NS = 10 * NS_PER_S
+SAVE_EVERY_NS = SYNC_EVERY_NS = 10 * NS_PER_S
 POWERS_W = (80, 133, 250, 417, 700)
 
 
@@ -88,6 +88,8 @@ class Client:
     node: str = ""
     start: dict[str, Any] = field(default_factory=dict)
     meter: Meter | None = None
+    meters: list[Meter] = field(default_factory=list)
+    """All that it had."""
     over: bool = False
     ended_ns: int = 0
     first_uj: dict[str, int] = field(default_factory=dict)
@@ -96,23 +98,24 @@ class Client:
     saved_count: float = 0.0
     writing: tuple[dict[str, int], dict[str, int]] | None = None
     """First and last counters of a write in which a meter died: any part of it may be there."""
-    saves: list[tuple[int, dict[str, int]]] = field(default_factory=list)
-    """When open files were replaced [ns], and the counters in them."""
     cut_ns: int | None = None
-    """When its machine lost power [ns], so that it may have lost what was saved last."""
+    """When its machine first lost power [ns], so that it may have lost what was saved last."""
 
     @property
     def cut(self) -> bool:
         """Whether its machine lost power while it ran."""
         return self.cut_ns is not None
 
-    def kept_uj(self, name: str, lost_most_s: float) -> int:
-        """The counter up to which a device's energy must be in the journal [uJ]."""
+    @property
+    def has_saved(self) -> bool:
+        """Whether one of its meters has written an open file."""
+        return any(meter.saves for meter in self.meters)
+
+    def least_uj(self, name: str) -> int:
+        """The energy of a device that must be in the journal [uJ]."""
         if self.cut_ns is None:
-            return self.saved_uj[name]
-        last_ns = self.cut_ns - round(lost_most_s * NS_PER_S)
-        early = [counters[name] for at_ns, counters in self.saves if at_ns <= last_ns]
-        return max(early, default=self.first_uj[name])
+            return self.saved_uj[name] - self.first_uj[name]
+        return sum(meter.kept_uj(name, self.cut_ns) for meter in self.meters)
 
     def most_uj(self, name: str) -> int:
         """The energy of a device that may be in the journal [uJ]."""
@@ -141,6 +144,7 @@ class Client:
             return
         meter = Meter(self)
         self.meter = meter
+        self.meters.append(meter)
         self.totals.reset()
         if self._survives(meter.begin):
             self._tick(meter)
@@ -175,11 +179,10 @@ class Client:
 
     def power_cut(self) -> None:
         """The machine lost power, perhaps before the end of the journal was on its disk."""
-        if not self.over:
-            self.cut_ns = self.world.now_ns
-            self.die()
-        elif self.world.now_ns - self.ended_ns < 60 * NS_PER_S:
-            self.cut_ns = self.ended_ns
+        now_ns = self.world.now_ns
+        if self.cut_ns is None and not (self.over and now_ns - self.ended_ns > WRITTEN_BACK_NS):
+            self.cut_ns = now_ns
+        self.die()
 
     def end(self) -> None:
         """End in its state; a meter that dies now is replaced once."""
@@ -272,11 +275,27 @@ class Meter:
         self._ledgers: dict[str, Ledger] = {}
         self._at_ns: dict[str, int] = {}
         self._uj: dict[str, int] = {}
+        self._first_uj: dict[str, int] = {}
+        self.saves: list[tuple[int, dict[str, int]]] = []
+        self._began_ns = self._ended_ns = world.now_ns
         self._saving: tuple[dict[str, int], float] = ({}, 0.0)
         self._save_at_ns = 0
         self._takes_lines = True
         self.unwritten = False
         """The disk did not take the end."""
+
+    def kept_uj(self, name: str, cut_ns: int) -> int:
+        """The energy that it saved of a device and that survives a power cut [uJ].
+
+        What a save has written is on the disk after the meter's next one that comes 10 s later or
+        more, also where the disk takes nothing more then, and all when the kernel has written back.
+        """
+        last_ns = self._ended_ns - SYNC_EVERY_NS
+        if cut_ns - self._began_ns > WRITTEN_BACK_NS:
+            last_ns = cut_ns
+        first_uj = self._first_uj.get(name, 0)
+        kept = (counters[name] for at_ns, counters in self.saves if at_ns <= last_ns)
+        return max(kept, default=first_uj) - first_uj
 
     def begin(self) -> None:
         """Open the journal, take over from an earlier meter, and take the first reading."""
@@ -298,6 +317,11 @@ class Meter:
 
     def save(self) -> None:
         """Write the open file, then the final lines (docs/journal.md, "Order of writing")."""
+        self._began_ns = self.world.now_ns
+        self._save()
+        self._ended_ns = self.world.now_ns
+
+    def _save(self) -> None:
         now_ns = self.timeline.now_ns()
         self._save_at_ns = (now_ns // SAVE_EVERY_NS + 1) * SAVE_EVERY_NS
         if self.client.config.server:
@@ -314,6 +338,7 @@ class Meter:
 
     def close(self) -> None:
         """The last reading, the end record and whole files, when the disk has room."""
+        self._began_ns = self.world.now_ns
         self._read()
         for ledger in self._ledgers.values():
             ledger.close()
@@ -331,6 +356,7 @@ class Meter:
             self._write_open()
         else:
             self.unwritten = True
+        self._ended_ns = self.world.now_ns
 
     def _flush(self) -> bool:
         before = self.client.writing
@@ -348,7 +374,7 @@ class Meter:
     def _saved(self, synced: bool) -> None:
         del synced
         counters, count = self._saving
-        self.client.saves.append((self.world.now_ns, counters))
+        self.saves.append((self.world.now_ns, counters))
         self.client.saved_uj.update(counters)
         self.client.saved_count = max(self.client.saved_count, count)
 
@@ -414,9 +440,10 @@ class Meter:
             else:
                 self._at_ns[name] = self.timeline.now_ns()
                 self._uj[name] = gpu.counter_uj(self.world.now_ns)
-                if not self.client.saves:  # else what the last meter had saved is continued
+                if not self.client.has_saved:  # else what the last meter had saved is continued
                     self.client.first_uj[name] = self._uj[name]
                     self.client.saved_uj[name] = self._uj[name]
+            self._first_uj[name] = self._uj[name]
 
     def _read(self) -> None:
         now_ns = self.timeline.now_ns()

@@ -15,8 +15,6 @@ from tests.simulation.story import Story
 
 J_PER_KWH = 3_600_000
 EXACT = 1e-9
-LOST_MOST_S = 25.0
-"""A power cut takes at most what was written since the last sync of a file and the one before."""
 
 
 def check(story: Story) -> list[str]:
@@ -146,13 +144,13 @@ class Judge:
 
     def _drawn(self, job: Job, kept: list[Line]) -> None:
         """What the devices drew between the first reading and the last that was saved; a power cut
-        may take the last seconds of it.
+        may take what was saved and not synced (`Meter.kept_uj`).
         """
         least: dict[str, int] = defaultdict(int)
         most: dict[str, int] = defaultdict(int)
         for client in job.clients:
-            for name, first_uj in client.first_uj.items():
-                least[name] += client.kept_uj(name, LOST_MOST_S) - first_uj
+            for name in client.first_uj:
+                least[name] += client.least_uj(name)
                 most[name] += client.most_uj(name)
         for name in most:
             journaled = [ln.fields["energy_j"] for ln in kept if ln.fields["device_id"] == name]

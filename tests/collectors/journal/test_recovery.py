@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.journal.writer import Journal
 from gramwatt.sci.journal.records import CountRecord, EndRecord, IntervalRecord, JobRecord, decode
+from tests.collectors.journal.test_writer import full_disk
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 POWER_W = 250.0
+STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 def test_killing_meter_and_job_loses_at_most_ten_seconds(tmp_path: Path) -> None:
@@ -400,3 +405,54 @@ def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path
     rig.stop(second)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 400, rel=1e-4)
     assert not any(notice.code == "overlap-removed" for notice in rig.merged().notices)
+
+
+def files_on_disk(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
+    """By path, what was in a journal's files when they were synced last."""
+    contents: dict[Path, bytes] = {}
+
+    def noted(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        name = path.with_suffix(".open") if path.suffix == ".tmp" else path
+        contents[name] = path.read_bytes()
+
+    monkeypatch.setattr(os, "fdatasync", noted)
+    return contents
+
+
+def test_a_power_cut_takes_nothing_that_was_saved_before_the_disk_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk = files_on_disk(monkeypatch)
+    rig = Rig(tmp_path, gpu())
+    monkeypatch.setattr("time.monotonic", lambda: rig.clock.now_ns() / NS_PER_S)
+    meter = rig.start()
+    rig.run(16, meter)
+    meter.save_soon()  # 6 s after the last save, so that this one is not synced
+    rig.run(1, meter)
+    with monkeypatch.context() as patch:
+        full_disk(patch, 0)
+        rig.run(12, meter)
+        rig.kill(meter)
+    for path, content in on_disk.items():
+        path.write_bytes(content)
+    rig.boot = "boot-2"
+    assert close_dead(rig.folder())
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 16, abs=POWER_W * 0.2)
+
+
+def test_lines_that_were_not_synced_are_when_nothing_new_comes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk = files_on_disk(monkeypatch)
+    clock_s = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock_s[0])
+    journal = Journal(tmp_path, {"job_id": "j", "node": "n", "writer": "w"}, lambda _text: None)
+    for second in (0.0, 9.0, 19.0, 29.0):
+        clock_s[0] = 100.0 + second
+        if second < 10:
+            journal.put(JobRecord, started_at=STARTED, role="command")
+        journal.write_open({}, [])
+        journal.flush()
+        assert len(on_disk[journal.path].splitlines()) == (1 if second < 10 else 2)
+    journal.close()
