@@ -152,27 +152,27 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
 
 def _ingest_open(service: Service, home: Path, job_id: str) -> None:
     """Ingest what other nodes of a job have journaled so far, since it runs until they end too."""
-    from gramwatt.service.usecases.errors import UnknownJobError
+    from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
 
     for folder in spool.folders(home, job_id):
         if folder.server() is not None:
             continue
-        if not folder.is_live():
-            ingest_lines(service, folder.job_id, folder.lines(synced=True))
-            continue
-        with suppress(UnknownJobError):  # its meter has written nothing yet
-            read_journal(service, folder)
+        with suppress(DeletedJobError, UnknownJobError):  # or its meter has written nothing yet
+            if folder.is_live():
+                read_journal(service, folder)
+            else:
+                ingest_lines(service, folder.job_id, folder.lines(synced=True))
 
 
 def _score(service: Service, job_id: str) -> bool:
-    from gramwatt.service.usecases.errors import UnknownJobError
+    from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
     from gramwatt.service.usecases.jobs.documents import find_job
     from gramwatt.service.usecases.jobs.scoring import score_when_closed
 
     try:
         with service.store.read() as session:
             key = find_job(session, job_id).id
-    except UnknownJobError:  # every line of it was refused
+    except (DeletedJobError, UnknownJobError):  # its journal had no line that was taken
         return False
     return score_when_closed(service, key)
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder, remember_server
+from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.intake.local_spool import document, ingest_home, open_store
 from tests.journals import journal, lines
 
@@ -182,6 +183,31 @@ def test_a_folder_without_a_journal_is_removed_once_no_meter_holds_it(home, plac
     assert ingest_home(home) == []
     assert list((home / "spool").glob("*")) == list((home / "taken").glob("*")) == []
     assert document(home, "job-1") is None
+
+
+@pytest.mark.parametrize("other_lives", [False, True])
+def test_an_empty_journal_of_a_deleted_job_holds_up_no_other_job(home, other_lives):
+    """Its meter died while the disk was full; the job's other nodes were delivered, and deleted."""
+    spooled(home)
+    assert ingest_home(home) == ["job-1"]
+    service = open_store(home)
+    delete_job(service, "job-1", by="u-1")
+    service.store.close()
+    empty = home / "spool" / "job-1" / "n-1" / "w2.jsonl"
+    empty.parent.mkdir(parents=True)
+    empty.touch()
+    minutes_ago = time.time() - 1000
+    os.utime(empty, (minutes_ago, minutes_ago))
+    held = None
+    if other_lives:
+        held = spooled(home).open("rb")
+        fcntl.flock(held, fcntl.LOCK_EX)
+    spooled(home, "job-2")
+    assert ingest_home(home) == ["job-2"]
+    assert not empty.exists()
+    if held:
+        held.close()
+    assert document(home, "job-2")["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
 
 
 def test_several_processes_ingest_the_same_spools_once(home):
