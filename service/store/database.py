@@ -43,11 +43,12 @@ REPORT_S = 60.0
 UNAVAILABLE = (OperationalError, InterfaceError, sa.exc.TimeoutError)
 """Errors of a database that is away, too busy or full: the same may succeed later."""
 CONFLICTS_MOST = 6
-"""How often work is tried that meets other work in a deadlock or a serialization failure."""
+"""How often work is tried that meets other work in a conflict."""
 CONFLICT_WAIT_S = 0.02
 """The wait before the second attempt [s]; it doubles, and is spread by half."""
-_CONFLICTS = ("40001", "40P01")
-"""PostgreSQL's codes of serialization_failure and deadlock_detected."""
+_CONFLICTS = ("40001", "40P01", "23505")
+"""PostgreSQL's codes of serialization_failure, deadlock_detected and unique_violation: two that
+insert the same row at once; the second finds it when it tries again."""
 ROWS_AT_ONCE = 256, 64, 16, 4, 1
 """Rows of an upsert's statements on SQLite, largest first: 500 rows go in 1 + 3 + 3 + 1 of them.
 Its driver lets other threads go on at each, and then waits for its turn; with a row a statement the
@@ -105,7 +106,7 @@ class Store:
         """The result of `work` in one transaction, on disk when this returns.
 
         On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
-        server does that itself. There, work that met another's in a deadlock is done again.
+        server does that itself. There, work that met another's in a conflict is done again.
         """
         self._require_whole()
         if self.is_sqlite:

@@ -124,12 +124,13 @@ def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
         set_us=service.now_us(),
         set_by=by,
     )
-    with service.for_every_project().store.write() as session:
+    text = f"{new.project}, {new.month or 'every month'}: {new.limit_kg:g} kg"
+
+    def store(session: Session) -> None:
         session.merge(budget)
-        when = new.month or "every month"
-        audit.record(
-            session, service, "budget-set", f"{new.project}, {when}: {new.limit_kg:g} kg", by
-        )
+        audit.record(session, service, "budget-set", text, by)
+
+    service.for_every_project().store.transact(store)
     return budget_row(service, budget, new.month or service.month_now())
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.service.container import Service
@@ -205,9 +206,12 @@ def _store(
 
 def _remember(service: Service, zone: str, first: date, last: date) -> None:
     now_us = service.now_us()
-    with service.store.write() as session:
+
+    def store(session: Session) -> None:
         for day in range(first.toordinal(), last.toordinal() + 1):
             session.merge(IntensityQuestion(zone=zone, day=day, asked_us=now_us))
+
+    service.store.transact(store)
 
 
 def _midnight(day: date) -> datetime:

@@ -73,5 +73,4 @@ def _factors(service: Service) -> str:
 
 
 def _keep(service: Service, row: FactorBackfill) -> None:
-    with service.store.write() as session:
-        session.merge(row)
+    service.store.transact(lambda session: session.merge(row))

@@ -19,6 +19,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.store.database import Store, read_plain, upsert
+from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport
 from gramwatt.service.usecases.intake.ingest import ingest
@@ -171,6 +172,28 @@ def test_a_deadlock_is_tried_again_until_both_are_through(on_server: Store) -> N
     with on_server.read() as session:
         assert list(session.scalars(sa.select(MonthlyReport.doc))) == ["{}!!", "{}!!"]
     assert next(attempts) == 3  # the one that the database chose came again
+
+
+def test_a_row_that_two_insert_at_once_is_written_by_both(on_server: Store) -> None:
+    met, done = Barrier(2), []
+
+    def keeps(last: int) -> Callable[[Session], None]:
+        waits = [met]
+
+        def work(session: Session) -> None:
+            session.merge(FactorBackfill(id=1, done="", until="today", job=last))
+            if waits:
+                waits.pop().wait(30)  # neither has seen the other's row
+            session.flush()
+            done.append(last)
+
+        return work
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(on_server.transact, map(keeps, (7, 8))))
+    with on_server.read() as session:
+        assert [row.job for row in session.scalars(sa.select(FactorBackfill))] == [done[-1]]
+    assert sorted(done) == [7, 8]
 
 
 def test_a_conflict_that_does_not_end_is_given_up(
