@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
+from threading import Event, Lock
 from typing import Any
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 
 from gramwatt.service import logs
 from gramwatt.service.api import (
@@ -37,7 +38,8 @@ from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.proxies import TrustedProxies
 from gramwatt.service.stopping import announce
-from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.database import UNAVAILABLE, Store
+from gramwatt.service.store.migrate import SchemaError, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scoring import ScoringWorker
 from gramwatt.service.usecases.access import oidc
@@ -71,8 +73,9 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     """The application over the given service, or the one of these settings.
 
     Without either, settings come from the environment, as a WSGI server needs it, and the process
-    says in the store that it listens. The tables are brought up to date first. Raises ConfigError
-    for settings that need packages that are not installed.
+    says in the store that it listens. The tables are brought up to date first, or, while the
+    database of such a server is away, as soon as it answers. Raises ConfigError for settings that
+    need packages that are not installed.
     """
     is_server = config is None and service is None
     service = service or Service.open(config or from_environment())
@@ -81,7 +84,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     if is_server:
         logs.set_up(service.config.log)
         return_large_blocks()
-    upgrade(service.store)
+    has_tables = _try_upgrade(service.store, wait=is_server)
     if is_server:
         announce(service.stopping)
         render_in_child()
@@ -96,6 +99,8 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     logs.install(app)
     Metrics().install(app)
+    if not has_tables:
+        _upgrade_when_asked(app, service.store)
     access.install(app)
     app.after_request(_add_security_headers)
     for group in GROUPS:
@@ -104,6 +109,37 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     _add_openapi(app, GROUPS)
     problems.install(app)
     return app
+
+
+def _try_upgrade(store: Store, *, wait: bool) -> bool:
+    """Bring the tables up to date; False when that has to wait for the database."""
+    try:
+        upgrade(store)
+    except UNAVAILABLE:  # the store logs that its server is away
+        if store.is_sqlite or not wait:
+            raise
+        return False
+    return True
+
+
+def _upgrade_when_asked(app: Flask, store: Store) -> None:
+    """Let requests bring the tables up to date first; until then they get 503."""
+    upgrading, upgraded = Lock(), Event()
+
+    def require_tables() -> None:
+        if upgraded.is_set() or request.endpoint == health.ALIVE:
+            return
+        if not upgrading.acquire(blocking=False):
+            raise problems.Problem("not-ready", "the tables are being brought up to date")
+        try:
+            upgrade(store)
+            upgraded.set()
+        except SchemaError as error:
+            raise problems.Problem("not-ready", error.message) from error
+        finally:
+            upgrading.release()
+
+    app.before_request(require_tables)
 
 
 def _add_security_headers(response: Response) -> Response:

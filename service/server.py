@@ -54,13 +54,13 @@ class Listen:
 
 def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
-    set_up(config.log)
     return_large_blocks()
     sys.setswitchinterval(TURN_S)
     service = Service.open(config)
     address = _address(service, listen)
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
+    set_up(config.log)  # that the database is away now, the command says itself
     server_key.ensure(config.home)
     worker = ScoringWorker(service)
     server = create_server(
@@ -98,9 +98,9 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
 
 def run_scheduler(config: ServiceConfig) -> None:
     """Do the periodic work, without serving, until SIGTERM or Ctrl-C."""
-    set_up(config.log)
     service = Service.open(config)
     upgrade(service.store)
+    set_up(config.log)
     stop = Stop()
     scheduler = Scheduler(service)
     scheduler.start()

@@ -14,6 +14,8 @@ from gramwatt.service.tasks.runs import task_measures
 from gramwatt.service.usecases.operation.status import require_ready, store_measures
 
 routes = Routes("service")
+ALIVE = "service.alive"
+"""The endpoint that says that the process answers."""
 
 
 class StatusAnswer(TypedDict):

@@ -8,9 +8,10 @@ import shutil
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 import sqlalchemy as sa
@@ -79,6 +80,52 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
         # A worker leaves a database that was away alone for 2 s.
         eventually(lambda: metrics_of(address)["gramwatt_database_up", ()] == 1, 30)
         assert process.end() == 0
+
+
+def test_gunicorn_started_while_the_database_is_away_answers_once_it_is_there(
+    new_postgres, tmp_path
+):
+    url = new_postgres()  # without tables
+    settings = {"GRAMWATT_DATABASE_URL": url, "GRAMWATT_BIND": "127.0.0.1:0"}
+    command = ("gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py"))
+    with ExitStack() as away:
+        away.enter_context(taken_away(url))
+        with running(tmp_path, *command, **settings, GRAMWATT_WORKERS="1") as process:
+            address = process.says(r"Listening at: (\S+) ")[1]
+            KEYS[address] = {"Authorization": f"Bearer {server_key.ensure(tmp_path / 'home')}"}
+            assert asked(f"{address}/healthz")[:2] == (200, {"status": "ok"})
+            for path in ("/readyz", "/v1/jobs"):
+                status, answer, retry_after = asked(address + path)
+                assert (status, answer["code"], retry_after) == (503, "not-ready", "5")
+            away.close()
+            jobs = f"{address}/v1/jobs"
+            eventually(lambda: asked(jobs)[:2] == (200, {"jobs": [], "next_cursor": None}), 60)
+            assert process.text.count("the database is away") == 1
+            assert "Traceback" not in process.text
+            assert process.end() == 0
+
+
+def asked(url):
+    """The status, the document and the header Retry-After of an answer."""
+    try:
+        answer = DIRECT.open(urllib.request.Request(url, headers=_key_of(url)), timeout=30)
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
+        return answer.status, json.load(answer), answer.headers["Retry-After"]
+
+
+def _key_of(url):
+    return next(key for address, key in KEYS.items() if url.startswith(address))
+
+
+@pytest.mark.parametrize("command", ["serve", "scheduler"])
+def test_a_command_whose_database_is_away_ends_with_one_line(tmp_path, command):
+    settings = {"GRAMWATT_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    with running(tmp_path, "gramwatt", command, **settings) as process:
+        assert process.popen.wait(60) == 1
+        (line,) = process.text.splitlines()
+    assert line.startswith("gramwatt: the database cannot be used: connection failed")
 
 
 def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgres, tmp_path):
