@@ -25,7 +25,6 @@ from benchmarks.suggestions.tables import report
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import OwnRow
 from gramwatt.sci.advice.prediction.measurements import measurements
-from gramwatt.sci.advice.prediction.specs import all_specs
 from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 
@@ -66,7 +65,7 @@ def main() -> int:
 
 def accuracy(catalog: Catalog) -> list[str]:
     """Print the report and the hard pairs; the aims that are missed."""
-    replay = Replay(measurements(), all_specs(catalog))
+    replay = Replay(measurements(), catalog)
     print(report(replay))
     print("Pairs where ratios of peaks fail: true time ratio, answer; workload kept out of the fit")
     held = {

@@ -26,12 +26,12 @@ from gramwatt.sci.advice.actions.host_power import WALL_CLASSES, has_wall_eviden
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
 from gramwatt.sci.advice.prediction.predict import power_exponent
 from gramwatt.sci.advice.prediction.serving import Direct, direct, serving_rows
-from gramwatt.sci.advice.prediction.specs import Specs
+from gramwatt.sci.advice.prediction.specs import Specs, specs_of
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.uncertainty import percentile
-from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 
 ALL = "all"
 METERED = ("training", "recsys", "decode")
@@ -143,8 +143,9 @@ class WallPair:
 class Replay:
     """The residuals of all pairs, with their workload and with their target kept out."""
 
-    def __init__(self, rows: Sequence[Measurement], specs: Mapping[str, Specs]) -> None:
+    def __init__(self, rows: Sequence[Measurement], catalog: Catalog) -> None:
         """Fit the rows once for each workload and part: some seconds for the shipped ones."""
+        specs = {part.id: specs_of(part) for part in catalog.all_hardware()}
         self.rows, self.specs = rows, specs
         self.fitted = observations(rows, specs)
         self.by_workload = leave_out(self.fitted, specs, lambda row: row.family)

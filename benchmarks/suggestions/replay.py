@@ -78,9 +78,9 @@ def predicted(
     residuals = []
     for pair in asked:
         parts = specs[pair.now.hardware], specs[pair.target.hardware]
-        ratio = model.log_time_ratio(SETTINGS[setting](pair.now), *parts)
-        if ratio is not None:
-            residuals.append(Residual(pair, ratio))
+        # Where the rate is not known, the mean over the possible ones.
+        if logs := model.log_time_ratios(SETTINGS[setting](pair.now), *parts):
+            residuals.append(Residual(pair, sum(logs) / len(logs)))
     return residuals
 
 

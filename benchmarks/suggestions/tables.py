@@ -23,7 +23,6 @@ from benchmarks.suggestions.evidence import measured_effects
 from benchmarks.suggestions.regression import fit
 from benchmarks.suggestions.shipped import SYSTEMS, as_cells, right
 from gramwatt.sci.advice.prediction.measurements import measurements
-from gramwatt.sci.advice.prediction.specs import all_specs
 from gramwatt.sci.catalog.catalog import load_catalog
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +77,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing")
     check = parser.parse_args().check
-    made = files(Replay(measurements(), all_specs(load_catalog())))
+    made = files(Replay(measurements(), load_catalog()))
     stale = [path for path in made if not is_current(path.read_text("utf-8"), made[path])]
     for path in stale:
         print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")

@@ -7,24 +7,25 @@ from pathlib import Path
 
 from gramwatt.collectors.common.identity import JOB_ID
 
+PROC = Path("/proc")
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
 """Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 
 
-def orphans(job_id: str, proc: Path = Path("/proc")) -> list[str]:
+def orphans(job_id: str) -> list[str]:
     """Names of this user's orphaned processes with the job's id in their environment, sorted.
 
     Those of another rank of the job still have their parents. Empty where there is no /proc.
     """
     mark, own = f"{JOB_ID}={job_id}".encode(), os.getpid()
     found = []
-    for folder in proc.glob("[0-9]*"):
+    for folder in PROC.glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
             if mark not in variables or int(folder.name) == own or _is_ours(folder):
                 continue
             name, parent = _name_and_parent(folder)
-            if parent == 1 or _name_and_parent(proc / str(parent))[0] in REAPERS:
+            if parent == 1 or _name_and_parent(PROC / str(parent))[0] in REAPERS:
                 found.append(name)
         except (OSError, ValueError):  # ended meanwhile, or another user's
             continue

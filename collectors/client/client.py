@@ -45,18 +45,18 @@ _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramw
 _LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of them are measured."
 
 
-def switched_off(environ: Mapping[str, str] | None = None) -> bool:
+def switched_off() -> bool:
     """Whether GRAMWATT_OFF says that nothing at all may happen."""
-    return _is_set("GRAMWATT_OFF", os.environ if environ is None else environ)
+    return _is_set("GRAMWATT_OFF")
 
 
 def quiet() -> bool:
     """Whether GRAMWATT_QUIET asks for no line at a job's end."""
-    return _is_set("GRAMWATT_QUIET", os.environ)
+    return _is_set("GRAMWATT_QUIET")
 
 
-def _is_set(name: str, environ: Mapping[str, str]) -> bool:
-    return environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 class RateLimit:

@@ -85,10 +85,6 @@ class Jetson(VendorPort):
         except (OSError, ValueError) as error:
             raise ReadFailed(f"INA3221: {error}") from None
 
-    def rails(self) -> tuple[str, ...]:
-        """Names of the rails read."""
-        return tuple(self._rails)
-
 
 def _labelled(folder: Path) -> dict[str, Rail]:
     """Rails of the hwmon interface: volts and amperes by channel, power where it is given."""

@@ -17,7 +17,7 @@ from typing import Any
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
 from gramwatt.collectors.devices.base import FAST_FIELDS, DevicePort, SourceError
 from gramwatt.collectors.testing.trace import Call, write_trace
-from gramwatt.sci.base.units import MJ_PER_J, MW_PER_W
+from gramwatt.sci.base.units import MJ_PER_J
 
 DENSE_S, DENSE_STEP_S = 10.0, 0.001
 SLOW_EVERY = 50
@@ -111,22 +111,6 @@ def update_period_s(calls: list[Call]) -> float | None:
     changes = [after.mono_ns for before, after in pairs if after.value != before.value]
     gaps = sorted(later - earlier for earlier, later in zip(changes, changes[1:], strict=False))
     return gaps[len(gaps) // 2] / NS_PER_S if gaps else None
-
-
-def both_ways_j(calls: list[Call]) -> tuple[float | None, float | None]:
-    """Energy while power was sampled [J]: by the counter, and by the integral of power."""
-    power = [call for call in calls if call.call == "power_mw" and call.ret == "ok"]
-    if len(power) < 2:
-        return None, None
-    pairs = zip(power, power[1:], strict=False)
-    integrated_j = sum(
-        (a.value + b.value) / 2 / MW_PER_W * (b.mono_ns - a.mono_ns) / NS_PER_S for a, b in pairs
-    )
-    span = (power[0].mono_ns, power[-1].mono_ns)
-    counter = [call for call in calls if call.call == "energy_mj" and call.ret == "ok"]
-    inside = [call.value for call in counter if span[0] <= call.mono_ns <= span[1]]
-    counted_j = (inside[-1] - inside[0]) / MJ_PER_J if len(inside) > 1 else None
-    return counted_j, integrated_j
 
 
 def main(arguments: list[str] | None = None) -> int:

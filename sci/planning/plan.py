@@ -96,20 +96,14 @@ class _Job:
         return [(start, start + self.profile.hours)]
 
 
-def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime) -> PlanDoc:
-    """Answer a request from what was known of its zones at `now`; raises ScoreError.
-
-    `zones` has the data of `request.zone` and of all of `request.zones`, by these names.
-    """
-    return plan_and_regret(request, zones, now)[0]
-
-
 def plan_and_regret(
     request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
 ) -> tuple[PlanDoc, Quantity | None]:
-    """As `make_plan`, and by which share such plans of the past emitted more than the best hours.
+    """Answer a request from what was known of its zones at `now`; raises ScoreError.
 
-    The latter is None for another zone, and without enough of the past.
+    `zones` has the data of `request.zone` and of all of `request.zones`, by these names. Also
+    returns by which share such plans of the past emitted more than the best hours; None for another
+    zone, and without enough of the past.
     """
     home, job = request.zone or request.zones[0], _job(request, now)
     allowed = list(dict.fromkeys(request.zones or (home,)))

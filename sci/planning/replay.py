@@ -71,7 +71,6 @@ def replay(
     slack: int,
     *,
     interruptible: bool = False,
-    weeks: int = WEEKS,
     issued: Snapshots | None = None,
 ) -> Outcome | None:
     """Plan jobs of whole hours with whole hours of slack over the last weeks of a history.
@@ -85,7 +84,7 @@ def replay(
     if span > HORIZON_H:
         return None
     days = len(filled.values) // DAY_H
-    weeks = min(weeks, (days - (FIT_DAYS if days > FIT_DAYS + 60 else SHAPE_DAYS)) // 7)
+    weeks = min(WEEKS, (days - (FIT_DAYS if days > FIT_DAYS + 60 else SHAPE_DAYS)) // 7)
     if weeks < LEAST_WEEKS:
         return None
     start = len(filled.values) - weeks * WEEK_H

@@ -52,11 +52,6 @@ class Profile:
     edges: Floats
     power: Floats
 
-    @classmethod
-    def constant(cls, hours: float) -> Profile:
-        """The same power throughout."""
-        return cls(np.array([0.0, hours]), np.array([1.0]))
-
     @property
     def hours(self) -> float:
         """The job's length [h]."""

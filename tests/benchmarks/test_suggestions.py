@@ -13,7 +13,6 @@ from benchmarks.suggestions.hard_pairs import HARD_PAIRS
 from benchmarks.suggestions.replay import throughput_errors, thumb
 from benchmarks.suggestions.shipped import SYSTEMS, held_out
 from gramwatt.sci.advice.prediction.measurements import measurements, pairs
-from gramwatt.sci.advice.prediction.specs import all_specs
 from gramwatt.sci.catalog.catalog import load_catalog
 
 CATALOG = load_catalog()
@@ -21,7 +20,7 @@ CATALOG = load_catalog()
 
 @pytest.fixture(scope="module")
 def replay():
-    return Replay(measurements(), all_specs(CATALOG))
+    return Replay(measurements(), CATALOG)
 
 
 def test_the_shipped_tables_and_the_report_are_those_of_the_measurements(replay):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.hardware import Hardware, Peak
 
 RATES: Mapping[str, str] = {
@@ -76,11 +75,6 @@ def specs_of(part: Hardware) -> Specs:
         part.tdp_w,
         rates.fp32,
     )
-
-
-def all_specs(catalog: Catalog) -> Mapping[str, Specs]:
-    """The figures of every part by id."""
-    return {part.id: specs_of(part) for part in catalog.all_hardware()}
 
 
 def _eighth(rates: Peak) -> float | None:

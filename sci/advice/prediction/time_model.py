@@ -89,14 +89,6 @@ class TimeModel:
 
     terms: Mapping[Term, float]
 
-    def log_time_ratio(self, setting: Setting, now: Specs, target: Specs) -> float | None:
-        """ln(time on target / time now) for the same work; None where a figure is missing.
-
-        Where the rate is not known it is the mean over the possible ones.
-        """
-        logs = self.log_time_ratios(setting, now, target)
-        return sum(logs) / len(logs) if logs else None
-
     def log_time_ratios(self, setting: Setting, now: Specs, target: Specs) -> list[float]:
         """ln(time on target / time now) at each rate that the work may run at."""
         found = []

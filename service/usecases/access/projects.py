@@ -15,10 +15,10 @@ from gramwatt.service.usecases.errors import NoDataError, ProjectNeededError, Un
 from gramwatt.service.usecases.lists.projects import project_summary
 
 
-def first_project(service: Service, otherwise: str = "default") -> str:
+def first_project(service: Service) -> str:
     """The project of a new job until its own line has come."""
     projects = service.caller.projects
-    return otherwise if projects is None or otherwise in projects else min(projects)
+    return "default" if projects is None or "default" in projects else min(projects)
 
 
 def only_project(service: Service, otherwise: str) -> str:

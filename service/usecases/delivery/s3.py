@@ -52,16 +52,14 @@ def put(access: S3Access, name: str, content: bytes, media: str, now: datetime) 
         raise S3Error(f"{parts.netloc} answered {answer.status}: {said}")
 
 
-def authorization(
-    access: S3Access, method: str, path: str, headers: Mapping[str, str], query: str = ""
-) -> str:
-    """The Authorization header for these headers, whose names are in lower case."""
+def authorization(access: S3Access, method: str, path: str, headers: Mapping[str, str]) -> str:
+    """The Authorization header of a request without a query; header names are in lower case."""
     signed = sorted(headers)
     canonical = "\n".join(
         [
             method,
             path,
-            query,
+            "",
             *(f"{name}:{headers[name].strip()}" for name in signed),
             "",
             ";".join(signed),

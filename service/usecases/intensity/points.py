@@ -140,10 +140,9 @@ def days_of(
     basis: Basis,
     start: datetime,
     end: datetime,
-    qualities: Collection[Quality] = QUALITIES,
 ) -> list[DayOfPoints]:
     """Days of a zone that overlap [start, end), from the least to the most trusted."""
-    return days_of_zones(service, [zone], signal, basis, start, end, qualities)[zone]
+    return days_of_zones(service, [zone], signal, basis, start, end)[zone]
 
 
 def days_of_zones(

@@ -31,10 +31,10 @@ Fields = Mapping[str, msgspec.Raw]
 """The fields of stored sums, not yet read."""
 
 
-def months_before(month: str, most: int = TREND_MONTHS - 1) -> list[str]:
-    """So many months before `month`, the latest first."""
+def months_before(month: str) -> list[str]:
+    """The months before `month` that a trend shows, the latest first."""
     found = [previous_month(month)]
-    while len(found) < most:
+    while len(found) < TREND_MONTHS - 1:
         found.append(previous_month(found[-1]))
     return found
 

@@ -269,7 +269,6 @@ def test_a_jetson_without_an_input_rail_is_the_sum_of_its_supplies(tmp_path: Pat
     port = Jetson(tmp_path)
     port.open()
     assert port.power_mw(0) == 10_000 + 4_000 + 4_000
-    assert port.rails() == ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
 
 
 def test_an_older_jetson_gives_power_itself_and_a_broken_rail_is_a_failed_reading(

@@ -11,7 +11,7 @@ from gramwatt.sci.grid.zones import Zones
 from gramwatt.sci.planning.forecast import Forecaster
 from gramwatt.sci.planning.hours import Hours, hour_of
 from gramwatt.sci.planning.outlook import ZoneData
-from gramwatt.sci.planning.plan import make_plan
+from gramwatt.sci.planning.plan import plan_and_regret
 from gramwatt.sci.planning.request import parse_plan_request
 
 NOW = datetime(2026, 5, 1, 18, tzinfo=UTC)
@@ -36,7 +36,7 @@ def data(history=None, zone="ES"):
 
 def plan(data_of, **request):
     parsed = parse_plan_request({"hours": 4, "zone": "ES", **request})
-    return make_plan(parsed, data_of, parsed.now or NOW)
+    return plan_and_regret(parsed, data_of, parsed.now or NOW)[0]
 
 
 def start_of(answer):
