@@ -22,7 +22,7 @@ from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, describe, plain_address, resolve
-from gramwatt.collectors.common.files import whole_file
+from gramwatt.collectors.common.files import whole_file, why_unwritable
 from gramwatt.collectors.common.identity import job_id
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.once import first_today
@@ -299,10 +299,7 @@ def _unwritable(summary: Path) -> str | None:
     """Why the job document cannot be written to this path; None when it can."""
     if str(summary) == "-":
         return "standard output belongs to the command; give a file"
-    if summary.is_dir():
-        return f"{summary} is a folder; give a file"
-    folder = summary.resolve().parent
-    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
+    return why_unwritable(summary)
 
 
 def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose: bool) -> bool:
@@ -312,14 +309,14 @@ def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose
     """
     settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
     document, problem = score_with_sync(job_id, SCORE_TIMEOUT_S, settings)
+    see = f"gramwatt report job {job_id}"
+    if config.server:
+        see = f"{plain_address(config.server)}/jobs/{job_id}"
     if document is not None and json_summary is not None:
-        _replace(json_summary, json.dumps(document, indent=2) + "\n")
+        _replace(json_summary, json.dumps(document, indent=2) + "\n", see)
     if document is not None and verbose and not quiet():
         from gramwatt.collectors.cli.summary import summary_lines
 
-        see = f"gramwatt report job {job_id}"
-        if config.server:
-            see = f"{plain_address(config.server)}/jobs/{job_id}"
         sys.stderr.write("\n".join(summary_lines(document, see)) + "\n")
         sys.stderr.flush()
     if document is None:
@@ -347,10 +344,15 @@ def _report_unscored(
         print_message(f"{job_id} {state} yet: {problem}")
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step, so that no reader finds half of it."""
-    with whole_file(path) as stream:
-        stream.write(text.encode())
+def _replace(path: Path, text: str, elsewhere: str) -> bool:
+    """Write a file in one step, so that no reader finds half of it; says why where it cannot."""
+    try:
+        with whole_file(path) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        print_message(f"cannot write {path}: {error.strerror or error}; see `{elsewhere}`")
+        return False
+    return True
 
 
 def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
@@ -389,13 +391,14 @@ def _add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
         except GramwattError as error:  # such as a broken overlay or a store that cannot be used
             print_message(error.message)
             raise typer.Exit(1) from None
+        written = True
         if summary_json and done.document is not None:
-            _emit(summary_json, json.dumps(done.document))
+            written = _emit(summary_json, json.dumps(done.document), f"gramwatt job {job}")
         for text in [*([] if quiet else done.remarks), *done.problems]:
             print_message(text)
         if not quiet:
             _report_sync(done, config)
-        raise typer.Exit(1 if done.problems else 0)
+        raise typer.Exit(1 if done.problems or not written else 0)
 
 
 def _watched(store: Store) -> Store:
@@ -436,15 +439,15 @@ def _log_to(path: Path) -> None:
     os.dup2(log, 2)
 
 
-def _emit(target: str, text: str) -> None:
+def _emit(target: str, text: str, elsewhere: str) -> bool:
     if target != "-":
-        _replace(Path(target), text + "\n")
-        return
+        return _replace(Path(target), text + "\n", elsewhere)
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:  # `run` has stopped waiting; the score is in the store
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _report_sync(done: Any, config: Config) -> None:

@@ -10,6 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+TRIED_B = 65536
+"""How much room a file needs to be promised that it can be written [bytes]."""
+
 
 def folder(path: Path) -> None:
     """Make a folder and those above it that are missing, each mode 0700; others stay as they are.
@@ -69,6 +72,26 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def why_unwritable(path: Path) -> str | None:
+    """Why no file can be written to this path, such as a full disk; None when one can.
+
+    Tried in the path's folder with a nameless file. What exists and is no file is not tried.
+    """
+    from tempfile import TemporaryFile
+
+    if path.is_dir():
+        return f"{path} is a folder; give a file"
+    if path.exists() and not path.is_file():
+        return None
+    folder = path.resolve().parent
+    try:
+        with TemporaryFile(dir=folder) as stream:
+            stream.write(bytes(TRIED_B))
+    except OSError as error:
+        return f"{folder} cannot be written: {error.strerror or error}"
+    return None
 
 
 def text_of(path: Path) -> str | None:

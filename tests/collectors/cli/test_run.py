@@ -297,6 +297,7 @@ def test_a_terminals_interrupt_reaches_the_command_once(
         (("--pue", "0.5"), ["pue", "1 to 5"]),
         (("--server", "ftp://x"), ["server", "http"]),
         (("--json-summary", "/no/such/folder/x.json"), ["--json-summary"]),
+        (("--json-summary", "/proc/x.json"), ["--json-summary: /proc cannot be written"]),
         (("--json-summary", "-"), ["--json-summary", "standard output belongs to the command"]),
         (("--json-summary", "."), ["--json-summary", ". is a folder"]),
         (("--projct", "x"), ["--projct"]),

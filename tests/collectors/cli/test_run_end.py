@@ -308,6 +308,41 @@ def test_a_job_on_a_full_disk_is_journaled_elsewhere_and_says_where(
     assert (spool["state"], "0 MB free" in spool["detail"]) == ("limited", True)
 
 
+def test_a_summary_that_cannot_be_written_in_the_end_keeps_the_exit_code(
+    environ: dict[str, str],
+) -> None:
+    """A device cannot be tried without writing to it."""
+    code, lines = ran(environ, "--json-summary", "/dev/full", "--", "sh", "-c", "exit 5")
+    assert code == 5
+    assert re.fullmatch(
+        r"gramwatt: cannot write /dev/full: No space left on device; "
+        r"see `gramwatt report job [\w-]+`",
+        lines[-1],
+    )
+
+
+def test_a_summary_on_a_full_disk_is_refused_before_the_command_starts(
+    environ: dict[str, str], full_disk: Path, tmp_path: Path
+) -> None:
+    fill(full_disk)
+    started = tmp_path / "started"
+    options = ("--json-summary", str(full_disk / "job.json"))
+    code, (line,) = ran(environ, *options, "--", "touch", str(started))
+    said = f"gramwatt: --json-summary: {full_disk} cannot be written: No space left on device"
+    assert (code, line, started.exists()) == (2, said, False)
+
+
+def test_sync_says_in_one_line_that_a_summary_cannot_be_written(environ: dict[str, str]) -> None:
+    """The file was asked for at the end of a job, when its disk had become full."""
+    names = {**environ, "GRAMWATT_JOB_ID": "job-1"}
+    assert ran(names, "--", "true")[0] == 0
+    assert scored_behind(environ)
+    sync = [sys.executable, "-m", "gramwatt", "sync", "--job", "job-1", "--quiet"]
+    code, (line,) = ran(environ, "--summary-json", "/dev/full", line=sync)
+    said = "cannot write /dev/full: No space left on device; see `gramwatt job job-1`"
+    assert (code, line) == (1, f"gramwatt: {said}")
+
+
 def test_a_disk_that_fills_up_during_the_job_is_said(
     environ: dict[str, str], full_disk: Path, tmp_path: Path
 ) -> None:
