@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any, TypedDict
 
 from gramwatt.sci.base.document import JobDoc
@@ -16,6 +18,7 @@ NAMED_MOST = 8
 _SYMBOLS = ("TE, ", "RR/ToR, ", "EL, ", "TiR, ")
 LEAST_SHARE = 0.01
 """Below this share of the energy a change of the intensity's quality is not named."""
+_ALIKE = re.compile(r"(.+) \((\d+) alike\)")
 _QUALITY = "quality of intensity, "
 _GRID = "carbon intensity of the grid"
 
@@ -68,7 +71,7 @@ def _total_change(before: QuantityDoc | None, after: QuantityDoc | None) -> floa
 
 def _total_text(before: QuantityDoc | None, after: QuantityDoc | None, change: float | None) -> str:
     if change is not None:
-        return "total unchanged" if change == 0 else _percent(change)
+        return "total unchanged" if abs(change) < 1e-9 else _percent(change)
     if before is None and after is None:
         return "total not known"
     if before is None:
@@ -117,30 +120,49 @@ def _versions(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
 
 
 def _figures(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
-    """Input figures that differ, and counts of units; alike ones are paired in their order."""
+    """Input figures that differ, and counts of units; of one name, equal ones are left out first.
+
+    So a device or node that was added is one row, and not a shift of all that stand behind it.
+    """
     sides = [_by_name(before), _by_name(after)]
     for what in dict.fromkeys([*sides[0], *sides[1]]):
-        old, new = (side.get(what, []) for side in sides)
-        for number_ in range(max(len(old), len(new))):
-            one = old[number_] if number_ < len(old) else None
-            other = new[number_] if number_ < len(new) else None
-            if one is None or other is None or _span(one) != _span(other):
-                yield _row(what, one, other)
+        old, new = (Counter(side[what]) for side in sides)
+        pairs = Counter(zip_longest((old - new).elements(), (new - old).elements()))
+        for (one, other), n in pairs.items():
+            name = f"{what} ({n} alike)" if n > 1 else what
+            yield _row(name, *(figure and figure.doc for figure in (one, other)))
     counts = [{row["unit"]: row["count"] for row in side["sci"]} for side in (before, after)]
     for unit in dict.fromkeys([*counts[0], *counts[1]]):
         texts = [f"{found[unit]:g}" if unit in found else None for found in counts]
         yield from _different(f"R in {unit}", *texts)
 
 
-def _by_name(document: JobDoc) -> dict[str, list[QuantityDoc]]:
-    found: dict[str, list[QuantityDoc]] = defaultdict(list)
+class _Figure:
+    """A figure that equals another whose numbers are the same but for the rounding of sums."""
+
+    def __init__(self, doc: QuantityDoc) -> None:
+        numbers = (doc["value"], doc["low"], doc["high"])
+        self.doc = doc
+        self._key = (*map(_rounded, numbers), doc["unit"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Figure) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.9g}")
+
+
+def _by_name(document: JobDoc) -> dict[str, list[_Figure]]:
+    found: dict[str, list[_Figure]] = defaultdict(list)
     for row in document["method"]["inputs"]:
-        found[row["what"]].append(row["figure"])
+        alike = _ALIKE.fullmatch(row["what"])
+        what, n = (alike[1], int(alike[2])) if alike else (row["what"], 1)
+        found[what] += n * [_Figure(row["figure"])]
     return found
-
-
-def _span(figure: QuantityDoc) -> tuple[float, float, float, str]:
-    return figure["value"], figure["low"], figure["high"], figure["unit"]
 
 
 def _different(what: str, before: str | None, after: str | None) -> Iterator[ChangedInputDoc]:
@@ -166,7 +188,7 @@ def _input_text(row: ChangedInputDoc) -> str:
         what = what.removeprefix(symbol)
     before, after = row["before"], row["after"]
     if isinstance(before, dict) and isinstance(after, dict) and before["unit"] == after["unit"]:
-        if before["value"] == after["value"]:
+        if _rounded(before["value"]) == _rounded(after["value"]):
             old, new = (_range(side) for side in (before, after))
             return f"range of {what} {old} -> {new}"
         return f"{what} {_step(before['value'], after['value'], before['unit'])}"

@@ -61,7 +61,7 @@ class EmissionBody(ClientBody):
     ram_energy: Amount
 
 
-class RunAnswer(TypedDict):
+class CodecarbonRunAnswer(TypedDict):
     """The id that the client sends with every message, and the job that the run becomes."""
 
     id: str
@@ -75,7 +75,7 @@ class EmissionAnswer(TypedDict):
 
 
 @routes.post(f"{BASE}/runs", access=Access.INGEST, status=201)
-def add_codecarbon_run(body: RunBody) -> RunAnswer:
+def add_codecarbon_run(body: RunBody) -> CodecarbonRunAnswer:
     """Announce a run of codecarbon's client.
 
     The run becomes a job of the project `experiment_id` with its first message.
@@ -84,7 +84,7 @@ def add_codecarbon_run(body: RunBody) -> RunAnswer:
 
 
 @routes.post(f"{BASE}/zones/<zone>/runs", access=Access.INGEST, status=201)
-def add_codecarbon_run_in_zone(path: ZonePath, body: RunBody) -> RunAnswer:
+def add_codecarbon_run_in_zone(path: ZonePath, body: RunBody) -> CodecarbonRunAnswer:
     """Announce a run of codecarbon's client in a grid zone, which the client itself never sends."""
     return _run(body, path.zone)
 
@@ -104,6 +104,6 @@ def add_codecarbon_emission_in_zone(path: ZonePath, body: EmissionBody) -> Emiss
     return {"job_id": add_emission(service(), body.model_dump())}
 
 
-def _run(body: RunBody, zone: str | None) -> RunAnswer:
+def _run(body: RunBody, zone: str | None) -> CodecarbonRunAnswer:
     run_id = add_run(service(), body.model_dump(), zone)
     return {"id": run_id, "job_id": job_id_of(run_id)}

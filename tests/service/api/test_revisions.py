@@ -1,6 +1,7 @@
 """Revisions of a score: made by a change only, which they name, and exactly repeatable."""
 
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
@@ -114,3 +115,36 @@ def test_a_total_that_becomes_known_is_no_change_in_percent(client, service):
     assert first["total_g"] is None
     assert newest["change"]["total_change"] is None
     assert newest["change"]["text"].startswith("total now known: ")
+
+
+def test_a_node_that_arrives_late_is_named_as_one_more(client, service):
+    """Nodes b and c at 600 W; then a, before them in every list, at 1200 W.
+
+    No figure of b and c changed, and no embodied carbon went away.
+    """
+    for node, watts in (("b", 600), ("c", 600), ("a", 1200)):
+        ingest(service, "job-1", lines(journal(node=node, writer=f"w-{node}", power_w=watts)))
+    newest, second, _ = rows(client)
+    # b's energy is 600 W x 180 s = 108 kJ; c's is the same; a's 216 kJ.
+    assert "energy of NVIDIA H100 80GB HBM3 none -> 108 kJ" in second["change"]["text"]
+    changed = {row["what"]: row for row in newest["change"]["inputs"]}
+    energy = changed["energy of NVIDIA H100 80GB HBM3"]
+    assert (energy["before"], energy["after"]["value"]) == (None, pytest.approx(216_000))
+    one_more = [row["before"] for what, row in changed.items() if what.startswith("TE")]
+    assert one_more == [None, None]  # of the board and of its part of the host
+    assert not any("alike" in what for what in changed)
+
+
+def test_the_rounding_of_a_sum_in_another_order_is_no_change_of_an_input(client, service):
+    records = journal(minutes=0, end_state=None)
+    meter = Writer("w1", "n1", "job-1", t0=START)
+    meter.seq = len(records)
+    spans = [meter.interval(5e4 * k, 5e4 * (k + 1), 1e5 / (k + 3), "GPU-n1") for k in range(60)]
+    ingest(service, "job-1", lines([*records, *spans, meter.end(3e6)]))
+    told = replace(service.config, zone=ZoneInfo("America/Los_Angeles"), lifetime_years=5.0)
+    assert rescore(Service(told, service.store), "job-1", "new factors")[1] is True
+    newest, _ = rows(client)
+    assert [row["what"] for row in newest["change"]["inputs"]] == [
+        "days of",
+        "EL, expected lifetime",
+    ]
