@@ -37,7 +37,8 @@ FORWARDED = (
 )
 SI_KERNEL = 0x80
 """si_code of a signal that the kernel made, such as a terminal's Ctrl-C, which goes to the whole
-foreground process group and so has reached the command already (linux asm-generic/siginfo.h)."""
+foreground process group and so has reached the command already (linux asm-generic/siginfo.h). Only
+the SIGHUP of a terminal that is closed goes to the leader of its session alone."""
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
@@ -272,7 +273,8 @@ def _next_signal(witness: GroupWitness) -> int | None:
     info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, POLL_INTERVAL_S)
     if info is None or info.si_signo not in FORWARDED:
         return None
-    if info.si_code == SI_KERNEL:
+    closed = info.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
+    if info.si_code == SI_KERNEL and not closed:
         witness.has(info.si_signo)
         return None
     return info.si_signo

@@ -287,6 +287,27 @@ def test_a_terminals_interrupt_reaches_the_command_once(
     assert os.waitstatus_to_exitcode(status) == 41
 
 
+def test_a_closed_terminal_reaches_the_command_of_a_session_leader_once(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    # A terminal that is closed sends SIGHUP to its session's leader alone; `tmux new 'gramwatt run'`
+    # and `ssh -t host gramwatt run` make the wrapper that leader.
+    command = [*RUN, "--", sys.executable, "-c", COUNTING, str(int(signal.SIGHUP)), str(tmp_path)]
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        os.execve(sys.executable, command, environ)
+    wait_for(tmp_path / "got")
+    os.close(terminal)
+    deadline = time.monotonic() + WAIT_S
+    while (tmp_path / "got").read_text() == "0" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    got = (tmp_path / "got").read_text()
+    (tmp_path / "end").touch()
+    _, status = os.waitpid(pid, 0)
+    assert (got, os.waitstatus_to_exitcode(status)) == ("1", 0)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
