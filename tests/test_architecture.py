@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import pkgutil
+import re
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
@@ -124,6 +126,22 @@ def test_the_engine_does_no_input_or_output() -> None:
         ]
         wrong += [f"{module_name(path)}:{node.lineno}" for node in impure_calls(tree(path))]
     assert wrong == []
+
+
+@pytest.mark.parametrize("path", [p for p in sources() if p.name == "__init__.py"], ids=module_name)
+def test_a_package_names_only_what_it_holds(path: Path) -> None:
+    parts = module_name(path).split(".")
+    bases = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    for name in re.findall(r"`(\w+(?:\.\w+)+)`", ast.get_docstring(tree(path)) or ""):
+        assert any(is_there(f"{base}.{name}") for base in bases), name
+
+
+def is_there(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def impure_calls(module: ast.Module) -> list[ast.Call]:

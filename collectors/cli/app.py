@@ -221,8 +221,8 @@ def _timed(
     if all(value is None or value is False for value in timing.values()):
         return {}, None
     from gramwatt.collectors.cli import run
-    from gramwatt.collectors.cli.timing.asking import NoAnswer
     from gramwatt.collectors.cli.timing.choice import Choice, timed
+    from gramwatt.collectors.cli.timing.queries import NoAnswer
     from gramwatt.collectors.cli.timing.waiting import Left
 
     try:

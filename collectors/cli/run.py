@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
-from gramwatt.collectors.cli.left_behind import orphans
+from gramwatt.collectors.cli.orphans import orphans
 from gramwatt.collectors.cli.signals import GroupWitness
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import print_message

@@ -3,6 +3,5 @@
 `sampler.Sampler` decides when to read, `device.Device` reads and records, `reader.best_read` finds
 the calls that a device offers, `energy.GpuMeter` turns readings into joules,
 `boundaries.counter_at` gives the counter's value at a moment, `cross_check.CrossCheck` compares
-counter and power. Imports `journal`, `devices` and `common`; uses a device only through
-`devices.base`, whose calls follow NVML.
+counter and power. A device is used only through `devices.base`, whose calls follow NVML.
 """

@@ -1,7 +1,6 @@
 """From energy segments to the files of the spool, and from the spool to a store or a server.
 
-`intervals` cuts energy, `writer` writes lines, `spool` knows the folders, `counts` adds up what a
-client counted, `recovery` closes journals of dead processes, `sync` and `uploader` send. Imports
-`common`. Public: `intervals.Ledger`, `writer.Journal`, `spool.folders`, `recovery.close_dead`,
-`sync.sync`.
+`intervals.Ledger` cuts energy, `writer.Journal` writes lines, `spool.folders` finds the folders,
+`counts` adds up what a client counted, `recovery.close_dead` closes journals of dead processes,
+`sync.sync` and `uploader.upload` send.
 """

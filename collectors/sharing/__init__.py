@@ -2,5 +2,4 @@
 
 `attribution.SharedBoards` bills a job's part of its GPU boards, by the pure `attribution.shares`
 and `attribution.part_j`; `locks.DeviceLocks` finds the other measured jobs of the same home.
-Imports `journal`, `devices` and `common`.
 """

@@ -2,5 +2,5 @@
 
 `nvml.Pynvml` reads NVIDIA's GPUs and is the only file that imports pynvml. Every other vendor is a
 `vendor.VendorPort`; `vendors.present` and `vendors.ports` find those of this machine.
-docs/contributing.md ("Add a vendor") has the steps for another one. Imports `devices` and `common`.
+docs/contributing.md ("Add a vendor") has the steps for another one.
 """

@@ -90,7 +90,7 @@ def _declared(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
     """What people declared since, and where the job ran."""
     rows = after["corrections"][len(before["corrections"]) :]
     for row in rows:
-        yield _row(f"declared {row['field']}", _told(row["old"]), _told(row["value"]))
+        yield _row(f"declared {row['field']}", _shown_value(row["old"]), _shown_value(row["value"]))
     yield from _different("state", before["state"], after["state"])
     if not any(row["field"] == "zone" for row in rows):
         yield from _different("zone", before["zone"], after["zone"])
@@ -176,7 +176,7 @@ def _row(
     return {"what": what, "before": before, "after": after}
 
 
-def _told(value: object) -> str | None:
+def _shown_value(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 

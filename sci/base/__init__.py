@@ -1,6 +1,6 @@
 """What the whole engine needs: quantities with ranges, units, errors, notices, documents.
 
-Imports nothing else of the product. `quantity.Quantity` and `quantity.total`, `uncertainty.energy`,
-`units` (every conversion), `notices.Notice`, `errors`, `document` (shapes of JSON documents),
-`formatting.text`, `csv_data.rows`, `name_index.NameIndex`.
+`quantity.Quantity` and `quantity.total`, `uncertainty.energy`, `units` (every conversion),
+`notices.Notice`, `errors`, `document` (shapes of JSON documents), `formatting.text`,
+`csv_data.rows`, `name_index.NameIndex`.
 """

@@ -1,4 +1,4 @@
-"""Estimates: scores without measuring. Imports `score` and lower layers.
+"""Estimates: scores without measuring.
 
 `request.parse_estimate_request` checks a request, `estimate.estimate` answers it; `model` has what
 is assumed where the request says nothing.

@@ -1,7 +1,6 @@
 """The score of one job: SCI = ((E x I) + M) per R, with method, inputs and ranges.
 
-Imports `embodied`, `catalog`, `grid`, `journal` and `base`. Its functions: `score.score` makes
-the document out of a merged job and a `context.ScoreContext`; `operational.join` gives a
-`JobEnergy`, whose `energy_j` and `operational_g` are E and O, `allocation.allocate` M,
-`functional_unit.unit_scores` C per R, `location.locate_nodes` zone and PUE.
+`score.score` makes the document out of a merged job and a `context.ScoreContext`:
+`operational.join` gives E and O, `allocation.allocate` M, `functional_unit.unit_scores` C per R,
+`location.locate_nodes` zone and PUE.
 """

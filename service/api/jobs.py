@@ -14,8 +14,8 @@ from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN, JobKind
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_tag
+from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, once
 from gramwatt.service.api.line_stream import body_lines
-from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, once
 from gramwatt.service.api.routing import JSON, NDJSON, Routes, Strict, json_response
 from gramwatt.service.api.support import (
     ABSENT,
@@ -28,7 +28,6 @@ from gramwatt.service.api.support import (
 )
 from gramwatt.service.metrics import EXTENSION as METRICS
 from gramwatt.service.metrics import Metrics
-from gramwatt.service.usecases.access.projects import declare_project
 from gramwatt.service.usecases.answers import (
     DeletedJob,
     IngestAnswer,
@@ -56,6 +55,7 @@ from gramwatt.service.usecases.lists import (
     revisions_page,
 )
 from gramwatt.service.usecases.lists.filters import CLOCK, NEWEST_FIRST, Sort
+from gramwatt.service.usecases.lists.projects import declare_project
 
 routes = Routes("jobs")
 ENDED = *ABSENT, "not-scorable"

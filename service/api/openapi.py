@@ -11,9 +11,9 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gramwatt import __version__
 from gramwatt.service.api.conditional import IF_MATCH, IF_NONE_MATCH
+from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, KEY_PATTERN
 from gramwatt.service.api.journal_lines import line_body, line_schemas
 from gramwatt.service.api.problems import CODES, MEDIA_TYPE
-from gramwatt.service.api.repeats import IDEMPOTENCY_KEY, KEY_PATTERN
 from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
 from gramwatt.service.api.shapes import model_of
 

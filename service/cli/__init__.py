@@ -1,5 +1,5 @@
-"""The commands that need the store: jobs, job, report, export, serve and db.
+"""The commands that need the store: jobs, job, report, export, serve, db and others.
 
-Imports the lower layers of the service, except `demo`. `app.add_commands(app)` adds them to the
-product's command. Modules here import what a command needs when it runs: start-up time counts.
+`app.add_commands` adds them to the product's command. Modules here import what a command needs when
+it runs: start-up time counts.
 """

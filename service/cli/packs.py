@@ -42,7 +42,7 @@ def export_pack(
     from gramwatt.service.usecases.errors import UseCaseError
     from gramwatt.service.usecases.packs.collect import kind_of, make_pack
     from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError
-    from gramwatt.service.usecases.packs.wholes import JOB, MONTH
+    from gramwatt.service.usecases.packs.sums import JOB, MONTH
 
     with current_service() as service:
         kind = kind_of(service, text)

@@ -1,6 +1,6 @@
-"""The web pages, rendered on the server, with nothing from outside.
+"""The web pages, rendered on the server, with nothing from outside. No SQL.
 
-One file a subject; `frame` has what they share, `texts` the filters of the templates. Without
-script they are whole pages; htmx, carried along, shows anew what changes by itself. Imports the
-API's parsing, problems and reports, use cases and `reports`; no SQL. Public: `routes.install`.
+One file a subject; `frame` has what they share, `filters` the filters of the templates. Without
+script they are whole pages; htmx, carried along, shows anew what changes by itself.
+`routes.install` puts them on the app.
 """

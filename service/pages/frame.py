@@ -11,7 +11,7 @@ from gramwatt.service.api import problems
 from gramwatt.service.api.access import Access, declare, whole_service
 from gramwatt.service.api.routing import Model, from_strings
 from gramwatt.service.container import ADMIN
-from gramwatt.service.pages.texts import FILTERS
+from gramwatt.service.pages.filters import FILTERS
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "

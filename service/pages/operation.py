@@ -35,7 +35,7 @@ def install(app: Flask) -> None:
     add(app, "/keys/revoke", revoked_key, Access.ADMIN_ALL, "POST")
     add(app, "/settings", settings, Access.ADMIN_ALL)
     add(app, "/docs", docs, Access.READ)
-    add(app, "/glossary", words, Access.READ)
+    add(app, "/glossary", glossary, Access.READ)
 
 
 def schedules() -> Response:
@@ -87,7 +87,7 @@ def settings() -> Response:
     return page("settings.html", settings=effective_settings(service()))
 
 
-def words() -> Response:
+def glossary() -> Response:
     """What the words of the pages mean."""
     return page("glossary.html", terms=TERMS)
 

@@ -19,7 +19,7 @@ from gramwatt.service.pages.frame import PER_PAGE, add, page, query
 from gramwatt.service.usecases.lists import list_jobs, projects_page
 from gramwatt.service.usecases.lists.projects import project_names
 from gramwatt.service.usecases.months.report import MONTH
-from gramwatt.service.usecases.overview.glance import Bar, look, project_bars
+from gramwatt.service.usecases.overview.month import Bar, month_overview, project_bars
 
 OUTCOMES = {
     "completed": "Completed work",
@@ -65,11 +65,11 @@ def overview() -> Response:
     names = project_names(service())
     project = chosen.project or _only(names)
     month = chosen.month or service().month_now()
-    found = look(service(), month, project, wait=chosen.wait)
+    found = month_overview(service(), month, project, wait=chosen.wait)
     return page(
         "overview.html",
         **_running(project),
-        glance=found,
+        overview=found,
         chosen=chosen,
         project=project,
         names=names,

@@ -1,6 +1,6 @@
 """Months as sums of numbers, so that no job's document is read for them.
 
-Imports `store`, `container` and `sci`. `part` makes a job's part of a month out of its document,
-`arrays` reads the parts of many jobs, `sums` adds figures with their ranges, `totals` makes the
-month's sums, and `model` those of a model's runs.
+`part` makes a job's part of a month out of its document, `keeping` stores it, `arrays` reads the
+parts of many jobs, `sums` adds figures with their ranges, `totals`, `accounts` and `month` make the
+month's sums, `decomposition` explains their change, and `model` sums a model's runs.
 """

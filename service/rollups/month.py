@@ -21,8 +21,8 @@ from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.service.rollups.accounts import Accounts
 from gramwatt.service.rollups.arrays import grouped, read_parts, values
+from gramwatt.service.rollups.decomposition import Side, change_effects, side
 from gramwatt.service.rollups.part import BLOCKS, PartRow
-from gramwatt.service.rollups.split import Side, side, split
 from gramwatt.service.rollups.sums import Floats, Ints, by, spans
 from gramwatt.service.rollups.totals import Sums, Totals, by_day, by_job, change
 
@@ -118,7 +118,7 @@ class MonthSums:
     def _change_parts(self, before: Earlier) -> ChangeDoc | None:
         """None where the total of either month is not known: unknown is not zero."""
         known = [of["total_g"].quantity(0) for of in (self._terms(), before.terms)]
-        return split(side(self._parts), before.side) if all(known) else None
+        return change_effects(side(self._parts), before.side) if all(known) else None
 
     def _change(self, before: Earlier, term: str) -> QuantityDoc | None:
         found = change(self._terms()[term], before.terms[term])

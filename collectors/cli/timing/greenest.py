@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from gramwatt.collectors.cli.run import UsageError
-from gramwatt.collectors.cli.timing.asking import NoAnswer, ask_server, ask_store
+from gramwatt.collectors.cli.timing.queries import NoAnswer, ask_server, ask_store
 from gramwatt.collectors.cli.timing.times import moment
 from gramwatt.collectors.cli.timing.waiting import wait_until
 from gramwatt.collectors.client.messages import print_message

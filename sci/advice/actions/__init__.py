@@ -2,5 +2,5 @@
 
 `swap.compare` for other hardware, `feasible` where there is no present run, `present.keep`,
 `regions.other_regions`; `tuning`, `running` and `sharing` hold the other actions; `warnings` and
-`rules.policies` make the notices. Imports `sci.advice.work` and lower layers.
+`rules.policies` make the notices.
 """

@@ -1,4 +1,1 @@
-"""What rules a part out: memory (`memory`), software and use (`support`), `availability`.
-
-Imports the request of `sci.advice` and the catalog.
-"""
+"""What rules a part out: memory (`memory`), software and use (`support`), `availability`."""

@@ -1,4 +1,4 @@
-"""Alembic's scripts, part of the package; `gramwatt.service.store.migrate` runs them.
+"""Alembic's scripts, part of the package; `store.migrate` runs them.
 
 They only go up: going back means restoring a copy of the database.
 """

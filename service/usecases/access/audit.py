@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import AuditEntry
 from gramwatt.service.store.timestamps import text_from_us
-from gramwatt.service.usecases.lists import decode_cursor, encode_cursor
+from gramwatt.service.usecases.cursors import decode_cursor, encode_cursor
 
 
 class AuditRow(TypedDict):

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from sqlalchemy.exc import IntegrityError
-
 from gramwatt.service.container import Service
-from gramwatt.service.store.access import Project
 from gramwatt.service.store.restriction import ForeignProjectError
-from gramwatt.service.usecases.access import audit
-from gramwatt.service.usecases.answers import ProjectSummary
 from gramwatt.service.usecases.errors import NoDataError, ProjectNeededError, UnknownJobError
-from gramwatt.service.usecases.lists.projects import project_summary
 
 
 def first_project(service: Service) -> str:
@@ -37,23 +29,6 @@ def require_own(service: Service, project: str) -> None:
     """Raise ForeignProjectError for a project that the caller may not write."""
     if service.caller.projects is not None and project not in service.caller.projects:
         raise ForeignProjectError(project)
-
-
-def declare_project(service: Service, project: str) -> ProjectSummary:
-    """List a project from now on, also before its first job; the same again changes nothing.
-
-    Raises ForeignProjectError for a project of others.
-    """
-    require_own(service, project)
-    caller = service.caller
-    # Who declares it at the same moment has done the same.
-    with suppress(IntegrityError), service.store.write() as session:
-        if session.get(Project, project) is None:
-            made_us = service.now_us()
-            session.add(Project(project=project, declared_us=made_us, declared_by=caller.name))
-            audit.record(session, service, "project-declared", project)
-    with service.store.read() as session:
-        return project_summary(session, project)
 
 
 def one_project(service: Service, project: str | None, month: str) -> str | None:

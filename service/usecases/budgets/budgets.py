@@ -25,8 +25,8 @@ from gramwatt.service.usecases.access import audit
 from gramwatt.service.usecases.access.projects import require_own
 from gramwatt.service.usecases.budgets import forecast
 from gramwatt.service.usecases.budgets.addresses import AddressError, parse_webhook, shown
+from gramwatt.service.usecases.cursors import cut, decode_cursor
 from gramwatt.service.usecases.errors import CorrectionError, UnknownBudgetError
-from gramwatt.service.usecases.lists import cut, decode_cursor
 from gramwatt.service.usecases.months.report import month_sums
 
 EVERY_MONTH = ""

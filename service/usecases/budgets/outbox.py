@@ -20,10 +20,10 @@ from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.timestamps import span_us, text_from_us
 from gramwatt.service.usecases.budgets.addresses import shown
 from gramwatt.service.usecases.budgets.channels import SendError, send_mail, send_webhook
+from gramwatt.service.usecases.cursors import cut, decode_cursor
 from gramwatt.service.usecases.delivery import reports
 from gramwatt.service.usecases.delivery.s3 import S3Error, put
 from gramwatt.service.usecases.errors import NoDataError
-from gramwatt.service.usecases.lists import cut, decode_cursor
 
 ATTEMPTS = 12
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)

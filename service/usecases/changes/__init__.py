@@ -1,5 +1,4 @@
 """What people do to a job beside measuring it: opened by hand, corrected, deleted.
 
-`opening.open_job`, `corrections.correct_job`, `deletion.delete_job`. Imports `ingest`, `jobs` and
-below.
+`opening.open_job`, `corrections.correct_job`, `deletion.delete_job`.
 """

@@ -1,19 +1,14 @@
 """Lists, page by page: jobs by filter and order, revisions, intervals and projects.
 
-`cursors` cuts a list into pages, `filters` says which jobs and in which order, `job_list`,
-`job_parts`, `projects`, `models` and `model_runs` answer. Imports `usecases.jobs.documents`,
-`rollups`, `store`.
+`filters` says which jobs and in which order; `job_list`, `job_parts`, `projects`, `models` and
+`model_runs` answer.
 """
 
-from gramwatt.service.usecases.lists.cursors import cut, decode_cursor, encode_cursor
 from gramwatt.service.usecases.lists.job_list import jobs_page, list_jobs
 from gramwatt.service.usecases.lists.job_parts import intervals_page, revisions_page
 from gramwatt.service.usecases.lists.projects import project_names, projects_page
 
 __all__ = [
-    "cut",
-    "decode_cursor",
-    "encode_cursor",
     "intervals_page",
     "jobs_page",
     "list_jobs",

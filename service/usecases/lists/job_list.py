@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session, aliased
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.usecases.answers import JobsAnswer
+from gramwatt.service.usecases.cursors import MAYBE_FLOAT, MAYBE_INT, cut, decode_cursor
 from gramwatt.service.usecases.errors import CursorError
 from gramwatt.service.usecases.jobs.documents import JobSummary
-from gramwatt.service.usecases.lists.cursors import MAYBE_FLOAT, MAYBE_INT, cut, decode_cursor
 from gramwatt.service.usecases.lists.filters import JobFilter
 from gramwatt.service.usecases.lists.model_runs import totals_of_model
 

@@ -18,8 +18,8 @@ from gramwatt.service.usecases.answers import (
     RevisionRow,
     RevisionsAnswer,
 )
+from gramwatt.service.usecases.cursors import cut, decode_cursor
 from gramwatt.service.usecases.jobs.documents import find_job, require_intervals
-from gramwatt.service.usecases.lists.cursors import cut, decode_cursor
 
 MOST = 2**31 - 1
 """The largest number of a revision."""

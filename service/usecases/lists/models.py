@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Job
 from gramwatt.service.store.timestamps import text_from_us
-from gramwatt.service.usecases.lists.cursors import cut, decode_cursor
+from gramwatt.service.usecases.cursors import cut, decode_cursor
 
 
 @dataclass(frozen=True, slots=True)

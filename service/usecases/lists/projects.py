@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import Project
 from gramwatt.service.store.models import Job
 from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.usecases.access import audit
+from gramwatt.service.usecases.access.projects import require_own
 from gramwatt.service.usecases.answers import ProjectsAnswer, ProjectSummary
-from gramwatt.service.usecases.lists.cursors import cut, decode_cursor
+from gramwatt.service.usecases.cursors import cut, decode_cursor
 
 _COLUMNS = (
     Job.project,
@@ -49,7 +53,24 @@ def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsA
     return {"projects": [_summary(row, running) for row in shown], "next_cursor": following}
 
 
-def project_summary(session: Session, project: str) -> ProjectSummary:
+def declare_project(service: Service, project: str) -> ProjectSummary:
+    """List a project from now on, also before its first job; the same again changes nothing.
+
+    Raises ForeignProjectError for a project of others.
+    """
+    require_own(service, project)
+    caller = service.caller
+    # Who declares it at the same moment has done the same.
+    with suppress(IntegrityError), service.store.write() as session:
+        if session.get(Project, project) is None:
+            made_us = service.now_us()
+            session.add(Project(project=project, declared_us=made_us, declared_by=caller.name))
+            audit.record(session, service, "project-declared", project)
+    with service.store.read() as session:
+        return _one(session, project)
+
+
+def _one(session: Session, project: str) -> ProjectSummary:
     """One project, with or without jobs."""
     wanted = sa.select(*_COLUMNS).where(Job.project == project).group_by(Job.project)
     row = session.execute(wanted).one_or_none()

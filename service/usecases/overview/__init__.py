@@ -1,4 +1,4 @@
 """A month at a glance, out of stored sums: for the first page and the list of projects.
 
-Public: `glance.look`, `glance.Glance`.
+`month.month_overview`, and `archive.kept_reports` for the archive of monthly reports.
 """

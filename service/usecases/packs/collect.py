@@ -40,7 +40,7 @@ from gramwatt.service.usecases.packs.archive import (
     write,
 )
 from gramwatt.service.usecases.packs.signing import KEY_FILE, read_key, signed
-from gramwatt.service.usecases.packs.wholes import (
+from gramwatt.service.usecases.packs.sums import (
     BEFORE,
     JOB,
     MODEL,

@@ -17,7 +17,7 @@ from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.score.inputs import ScoreInputs
 from gramwatt.service.store.documents import to_text
-from gramwatt.service.usecases.packs.wholes import MODEL, MONTH
+from gramwatt.service.usecases.packs.sums import MODEL, MONTH
 
 FORMAT = 1
 ABOUT, OVERLAY, CATALOG = "pack.json", "inputs/overlay.toml", "inputs/catalog.json"

@@ -30,7 +30,7 @@ from gramwatt.service.usecases.packs.signing import (
     SIGNATURE,
     check_signature,
 )
-from gramwatt.service.usecases.packs.wholes import (
+from gramwatt.service.usecases.packs.sums import (
     BEFORE,
     JOB,
     MODEL,

@@ -10,9 +10,9 @@ from gramwatt.service.api import access
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.cursors import decode_cursor, encode_cursor
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.jobs.documents import rescore
-from gramwatt.service.usecases.lists import decode_cursor, encode_cursor
 from tests.journals import START, body, journal, lines
 
 NDJSON = "application/x-ndjson"

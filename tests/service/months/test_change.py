@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.service.rollups.split import _effects
+from gramwatt.service.rollups.decomposition import _effects
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.intake.ingest import ingest

@@ -12,8 +12,8 @@ from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.misquoted import misquoted
 from gramwatt.service.usecases.months.report import month_report, stored_months
 from gramwatt.service.usecases.operation.settings import effective_settings
-from gramwatt.service.usecases.overview import glance
-from gramwatt.service.usecases.overview.glance import look, project_bars
+from gramwatt.service.usecases.overview import month as overview
+from gramwatt.service.usecases.overview.month import month_overview, project_bars
 from tests.journals import body, journal, lines
 
 MAY = "2026-05"
@@ -44,7 +44,7 @@ def two(light):
 
 
 def test_a_glance_is_the_month_and_its_projects(two):
-    found = look(two, MAY)
+    found = month_overview(two, MAY)
     month = month_report(two, MAY)
     assert found.sums.totals == month["totals"]
     assert found.sums.data_quality == month["data_quality"]
@@ -58,27 +58,27 @@ def test_a_glance_is_the_month_and_its_projects(two):
 
 
 def test_sums_that_jobs_have_changed_are_made_anew_where_that_is_quick(two):
-    look(two, MAY)
+    month_overview(two, MAY)
     add(two, "job-C", project="A")
     assert stored_months(two, [MAY], None)[MAY].holds is False
-    found = look(two, MAY)
+    found = month_overview(two, MAY)
     assert (found.sums.totals["jobs"], found.trend[-1].jobs, found.is_current) == (3, 3, True)
     assert stored_months(two, [MAY], None)[MAY].holds is True
 
 
 def test_sums_of_many_changed_jobs_are_shown_as_stored_until_asked_for(two, client, monkeypatch):
-    look(two, MAY)
+    month_overview(two, MAY)
     add(two, "job-C", project="A")
-    monkeypatch.setattr(glance, "PARTS_AT_ONCE", 1)
-    found = look(two, MAY)
+    monkeypatch.setattr(overview, "PARTS_AT_ONCE", 1)
+    found = month_overview(two, MAY)
     assert (found.sums.totals["jobs"], found.is_current) == (2, False)
     assert project_bars(two, MAY, ["A"])[0]["A"].jobs == 1
     assert 'hx-trigger="load"' in page(client, f"/?month={MAY}")
     assert "3 jobs" in page(client, f"/?month={MAY}&wait=true")
-    assert look(two, MAY).sums.totals["jobs"] == 3
+    assert month_overview(two, MAY).sums.totals["jobs"] == 3
     with two.store.write() as session:
         session.execute(sa.delete(MonthSum))
-    never = look(two, MAY)
+    never = month_overview(two, MAY)
     assert (never.sums, never.trend[-1].is_known, never.is_current) == (None, False, False)
     text = page(client, f"/?month={MAY}")
     assert "No scored job" not in text
@@ -87,7 +87,7 @@ def test_sums_of_many_changed_jobs_are_shown_as_stored_until_asked_for(two, clie
 
 def test_what_is_stored_says_for_each_project_whether_it_holds(two):
     for project in (None, "A", "B"):
-        look(two, MAY, project)
+        month_overview(two, MAY, project)
     add(two, "job-C", project="A")
     holds = {p: stored_months(two, [MAY, "2026-04"], p) for p in (None, "A", "B")}
     assert [found[MAY].holds for found in holds.values()] == [False, False, True]

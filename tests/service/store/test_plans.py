@@ -11,12 +11,13 @@ from sqlalchemy import event
 
 from gramwatt.service.usecases.advice.suggest import calibration_rows
 from gramwatt.service.usecases.changes.corrections import correct_job
+from gramwatt.service.usecases.cursors import encode_cursor
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.lists import encode_cursor, intervals_page, list_jobs, revisions_page
+from gramwatt.service.usecases.lists import intervals_page, list_jobs, revisions_page
 from gramwatt.service.usecases.lists.model_runs import totals_of_model
 from gramwatt.service.usecases.months.report import (
     make_missing_reports,

@@ -1,7 +1,7 @@
 """A month at a glance: its sums, the year before it, its projects and their budgets.
 
-Sums that jobs have changed since they were stored are made anew where that is quick. Else a glance
-has them as they are stored, or not at all, and says so (`Glance.is_current`).
+Sums that jobs have changed since they were stored are made anew where that is quick. Else they are
+shown as stored, or not at all, and `MonthOverview.is_current` is false.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ LONGEST_S = 5.0
 """How long one waits, who asked to, for jobs of an earlier release to be added [s]."""
 
 
-class GlanceDoc(msgspec.Struct):
-    """The fields of a month's document that a glance shows.
+class OverviewDoc(msgspec.Struct):
+    """The fields of a month's document that an overview shows.
 
     What comes of stored sums alone has no jobs that run or are not scored yet.
     """
@@ -67,7 +67,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class MonthOverview:
     """A month of a project, or of all: sums, trend with the month last, projects, budget.
 
     `sums` is None where no scored job is in the month; `projects` are those with the most carbon
@@ -78,7 +78,7 @@ class Glance:
 
     month: str
     project: str | None
-    sums: GlanceDoc | None
+    sums: OverviewDoc | None
     trend: list[Bar]
     projects: list[Bar] = field(default_factory=list)
     budget: BudgetRow | None = None
@@ -86,7 +86,9 @@ class Glance:
     is_current: bool = True
 
 
-def look(service: Service, month: str, project: str | None = None, *, wait: bool = False) -> Glance:
+def month_overview(
+    service: Service, month: str, project: str | None = None, *, wait: bool = False
+) -> MonthOverview:
     """A month at a glance, with `wait` however long its sums take.
 
     Raises ProjectNeededError for a caller who is bound to several projects and names none, and
@@ -97,7 +99,7 @@ def look(service: Service, month: str, project: str | None = None, *, wait: bool
     sums, is_current = _sums(service, month, project, months, wait=wait)
     stored = stored_months(service, months, project)
     charged = sums.by_project if sums is not None and project is None else []
-    return Glance(
+    return MonthOverview(
         month,
         project,
         sums,
@@ -126,7 +128,7 @@ def project_bars(
 
 def _sums(
     service: Service, month: str, project: str | None, months: Sequence[str], *, wait: bool
-) -> tuple[GlanceDoc | None, bool]:
+) -> tuple[OverviewDoc | None, bool]:
     """The sums of a month, and whether they and those of the other months hold now."""
     stored = stored_months(service, months, project)
     late = [
@@ -171,5 +173,5 @@ def _budget(service: Service, month: str, project: str | None) -> BudgetRow | No
     return budget_row(service, budget, month) if budget is not None else None
 
 
-def _decoded(text: str) -> GlanceDoc:
-    return msgspec.json.decode(text, type=GlanceDoc)
+def _decoded(text: str) -> OverviewDoc:
+    return msgspec.json.decode(text, type=OverviewDoc)

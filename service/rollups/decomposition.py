@@ -57,7 +57,7 @@ def side(parts: Parts) -> Side:
     return Side(works, np.column_stack(amounts), totals.terms, methods)
 
 
-def split(now: Side, before: Side) -> ChangeDoc:
+def change_effects(now: Side, before: Side) -> ChangeDoc:
     """The change and its effects; those of an empty month are all volume."""
     works = sorted({*now.works, *before.works})
     sides = before, now
