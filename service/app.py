@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Flask, Response, request
 
-from gramwatt.service import logs
+from gramwatt.service import logs, memory
 from gramwatt.service.api import (
     access,
     badges,
@@ -33,7 +33,6 @@ from gramwatt.service.api.conditional import tagged
 from gramwatt.service.api.routing import Routes, json_response
 from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.memory import return_large_blocks
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.proxies import TrustedProxies
@@ -83,7 +82,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
         oidc.require_packages()
     if is_server:
         logs.set_up(service.config.log)
-        return_large_blocks()
+        memory.set_up()
     has_tables = _try_upgrade(service.store, wait=is_server)
     if is_server:
         announce(service.stopping)

@@ -17,12 +17,11 @@ from typing import Any
 from waitress.server import create_server
 
 from gramwatt.collectors.common import server_key
+from gramwatt.service import logs, memory
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.connections import SETTINGS, keep_deadlines
 from gramwatt.service.container import Service
-from gramwatt.service.logs import set_up
-from gramwatt.service.memory import return_large_blocks
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
@@ -54,13 +53,13 @@ class Listen:
 
 def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
-    return_large_blocks()
+    memory.set_up()
     sys.setswitchinterval(TURN_S)
     service = Service.open(config)
     address = _address(service, listen)
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
-    set_up(config.log)  # that the database is away now, the command says itself
+    logs.set_up(config.log)  # that the database is away now, the command says itself
     server_key.ensure(config.home)
     worker = ScoringWorker(service)
     server = create_server(
@@ -100,7 +99,7 @@ def run_scheduler(config: ServiceConfig) -> None:
     """Do the periodic work, without serving, until SIGTERM or Ctrl-C."""
     service = Service.open(config)
     upgrade(service.store)
-    set_up(config.log)
+    logs.set_up(config.log)
     stop = Stop()
     scheduler = Scheduler(service)
     scheduler.start()

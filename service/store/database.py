@@ -19,9 +19,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Session
@@ -332,19 +332,23 @@ def upsert_rows(
                 connection.exec_driver_sql(statement, together)
                 rows = rows[whole:]
     else:
-        # One statement that reads the rows from JSON: twice as fast as one statement a row.
-        named = [dict(zip(columns, row, strict=True)) for row in _as_texts(rows)]
-        connection.exec_driver_sql(statement, (msgspec.json.encode(named).decode(),))
+        # One statement that takes each column as an array: 1.5 times as fast as a row at a time.
+        arrays = tuple(_as_numbers(values) for values in zip(*rows, strict=True))
+        connection.exec_driver_sql(statement, arrays)
 
 
-def _as_texts(rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-    """The rows with bytes as PostgreSQL reads them: JSON would have them in base 64."""
-    if not any(isinstance(value, bytes) for value in rows[0]):
-        return rows
-    return [
-        tuple(rf"\x{value.hex()}" if isinstance(value, bytes) else value for value in row)
-        for row in rows
-    ]
+def _as_numbers(values: tuple[Any, ...]) -> list[Any]:
+    """The values of a column; psycopg takes no array of both integers and floats."""
+    if {int, float} <= {*map(type, values)}:
+        return [float(value) if type(value) is int else value for value in values]
+    return list(values)
+
+
+def _server_type(column: sa.Column[Any]) -> str:
+    """The column's type on PostgreSQL; a cast to one of limited length would cut texts."""
+    if isinstance(column.type, sa.String):
+        return "TEXT"
+    return column.type.compile(postgresql.dialect())  # type: ignore[no-untyped-call]
 
 
 def _each_key_once(
@@ -356,6 +360,8 @@ def _each_key_once(
     """The rows by their keys; of several of one key the first, or the newest."""
     key = itemgetter(*map(columns.index, keys))
     version = itemgetter(*map(columns.index, newer)) if newer else None
+    if len({*map(key, rows)}) == len(rows):
+        return sorted(rows, key=key)
     found: dict[Any, tuple[Any, ...]] = {}
     for row in rows:
         known = found.setdefault(key(row), row)
@@ -374,7 +380,7 @@ def _upsert_text(
 ) -> tuple[str, tuple[str, ...]]:
     """The statement of an upsert for the driver, and the columns of the table's key.
 
-    SQLite's takes `at_once` rows; PostgreSQL's takes all of them as one JSON text.
+    SQLite's takes `at_once` rows; PostgreSQL's takes all of them as an array for each column.
     """
     table = sa.inspect(model).local_table
     if not isinstance(table, sa.Table):
@@ -386,8 +392,8 @@ def _upsert_text(
         marks = ", ".join([f"({row})"] * at_once)
         text = f"INSERT INTO {table.name} ({names}) VALUES {marks}"  # noqa: S608  # own names
     else:
-        source = f"json_populate_recordset(NULL::{table.name}, %s::json)"
-        text = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {source}"  # noqa: S608
+        arrays = ", ".join(f"%b::{_server_type(table.c[name])}[]" for name in columns)
+        text = f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays})"  # noqa: S608
     if not newer:
         return f"{text} ON CONFLICT DO NOTHING", keys
     # Texts compare by code point on both databases.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.orm import Session
 
 from gramwatt.service.app import create_app
@@ -254,3 +254,24 @@ def test_rows_of_one_key_in_one_upsert_leave_the_newest(service: Service) -> Non
     with service.store.read() as session:
         row = session.scalars(sa.select(Interval)).one()
         assert (row.seq, row.writer, row.energy_j) == (91, "a", 3.0)
+
+
+def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_not_cut(
+    service: Service,
+) -> None:
+    ingest(service, "job-1", lines(journal(minutes=1)))
+    with service.store.write() as session:
+        known = session.scalars(sa.select(Interval)).one()
+        same = {"device": known.device, "writer": "w", "kind": "measured", "extra": None}
+        rows = [
+            {**same, "start_us": at, "end_us": at + 1, "seq": at, "energy_j": joules}
+            for at, joules in ((1, 5), (2, 0.25), (3, 2**40))
+        ]
+        upsert(session, Interval, rows)
+    with service.store.read() as session:
+        stored = sa.select(Interval.seq, Interval.energy_j).where(Interval.start_us < 9)
+        assert dict(session.execute(stored).all()) == {1: 5.0, 2: 0.25, 3: 2.0**40}
+    if not service.store.is_sqlite:  # which has no lengths
+        row = {**same, "start_us": 9, "end_us": 10, "seq": 9, "energy_j": 1.0, "kind": "k" * 65}
+        with pytest.raises(DataError), service.store.write() as session:
+            upsert(session, Interval, [row])
