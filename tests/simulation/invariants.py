@@ -9,6 +9,7 @@ from fractions import Fraction
 from math import fsum, isclose
 from typing import Any
 
+from tests.simulation import budgets
 from tests.simulation.client import Client
 from tests.simulation.ledger import Job, Line
 from tests.simulation.story import Story
@@ -41,6 +42,8 @@ class Judge:
         for job in self.ledger.jobs.values():
             self._job(job)
         self._months()
+        if self.ledger.limits_kg:
+            budgets.check(self)
         if self.story.draw.random() < 0.1:
             self._without_intervals()
         self._again()

@@ -56,6 +56,8 @@ class Ledger:
         """When the last new line of a job arrived, by the server's clock [us]."""
         self.g_per_kwh: dict[str, set[float | None]] = {}
         """By zone, the intensity of its points; None too where they may not have been stored."""
+        self.limits_kg: dict[str, set[float | None]] = {}
+        """By project, the budgets that may hold; None for no budget."""
         self.broken: list[str] = []
         self.bodies: list[tuple[str, bytes]] = []
         """Uploads that were answered, to be sent again after the end."""

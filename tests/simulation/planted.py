@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,17 +13,23 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import sqlalchemy as sa
+
 from gramwatt.collectors.journal import recovery, spool, uploader, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.service.rollups import keeping
 from gramwatt.service.store import database
-from gramwatt.service.store.models import Job
+from gramwatt.service.store.budgets import OutboxMessage
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Job, Score
+from gramwatt.service.usecases.budgets import budgets, outbox
 from gramwatt.service.usecases.intake import ingest, sequences
 from gramwatt.service.usecases.jobs import journal
 from gramwatt.service.usecases.jobs import scoring as score_job
 from gramwatt.service.usecases.operation import backfill, retention, upkeep
+from tests.simulation.surroundings import SCENE
 
 Patch = Callable[[], AbstractContextManager[Any]]
 
@@ -136,7 +142,8 @@ def delivers_before_the_disk() -> AbstractContextManager[Any]:
     return patch.object(spool, "synced_b", lambda descriptor: os.fstat(descriptor).st_size)
 
 
-def answers_before_the_disk() -> AbstractContextManager[Any]:
+@contextmanager
+def answers_before_the_disk() -> Iterator[None]:
     """A commit is answered before it is on the disk of the server."""
     original = database._prepare
 
@@ -144,7 +151,10 @@ def answers_before_the_disk() -> AbstractContextManager[Any]:
         original(connection, wal=wal)
         connection.execute("PRAGMA synchronous = NORMAL")
 
-    return patch.object(database, "_prepare", patched)
+    with patch.object(database, "_prepare", patched):
+        _plant().disconnect()
+        yield
+    _plant().disconnect()
 
 
 def forgets_the_readings() -> AbstractContextManager[Any]:
@@ -254,6 +264,51 @@ def conflicts_are_not_tried_again() -> AbstractContextManager[Any]:
     return patch.object(database, "CONFLICTS_MOST", 1)
 
 
+def alerts_count_as_sent_when_they_are_claimed() -> AbstractContextManager[Any]:
+    """A message whose sender fails or dies is never sent again."""
+
+    def patched(service: Any, key: int) -> None:
+        outbox._note(service, key, next_us=None, sent_us=service.now_us(), error=None)
+        with service.store.read() as session:
+            outbox._send(service, session.get(OutboxMessage, key))
+
+    return patch.object(outbox, "_deliver", _without_errors(patched))
+
+
+def alerts_have_an_id_for_each_attempt() -> AbstractContextManager[Any]:
+    """Who receives a message twice cannot know that it is the same."""
+    original = outbox._send
+
+    def patched(service: Any, message: Any) -> None:
+        message.made_us += message.attempts
+        original(service, message)
+
+    return patch.object(outbox, "_send", patched)
+
+
+def running_jobs_are_spent_twice() -> AbstractContextManager[Any]:
+    """What a job emitted while it ran stays in the sum of its budget when it is scored."""
+    wanted = sa.select(Score.doc).join(Job, Job.id == Score.job)
+
+    def patched(service: Any, project: str) -> list[Any]:
+        with service.store.read() as session:
+            documents = session.scalars(wanted.where(Job.project == project, Score.revision == 1))
+            return [read_job(text)["days"] for text in documents]
+
+    return patch.object(budgets, "_running", patched)
+
+
+def _without_errors(action: Callable[..., Any]) -> Callable[..., bool]:
+    def patched(*args: Any) -> bool:
+        try:
+            action(*args)
+        except outbox.SendError:
+            return False
+        return True
+
+    return patched
+
+
 def _task(name: str, action: Any) -> AbstractContextManager[Any]:
     from gramwatt.service.tasks.table import TASKS
 
@@ -261,9 +316,11 @@ def _task(name: str, action: Any) -> AbstractContextManager[Any]:
 
 
 def _world() -> Any:
-    from tests.simulation.surroundings import SCENE
-
     return SCENE.world
+
+
+def _plant() -> Any:
+    return SCENE.plant
 
 
 BUGS = (
@@ -293,4 +350,7 @@ BUGS = (
     Bug(6, the_first_end_decides),
     Bug(38, deleted_intervals_count_as_none),
     Bug(29, conflicts_are_not_tried_again),
+    Bug(0, alerts_count_as_sent_when_they_are_claimed),
+    Bug(0, alerts_have_an_id_for_each_attempt),
+    Bug(0, running_jobs_are_spent_twice),
 )

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from gramwatt.service.usecases.intensity.csv_import import import_csv
 from gramwatt.service.usecases.months import summed
 from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
 from gramwatt.service.usecases.operation.listening import beat, expect
+from tests.simulation import budgets
 from tests.simulation.ledger import Ledger
 from tests.simulation.surroundings import SCENE, Random
 from tests.simulation.world import Death, Machine, Process, World
@@ -54,6 +55,7 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 
 
 CONFLICTS = ("deadlock", "serialization")
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 KEPT = timedelta(days=30)
 """How long intervals are kept: longer than a story, and over when it is judged."""
 
@@ -85,8 +87,12 @@ class Plant:
         self.app: Flask = create_app(service=self._service)
         self.key = create_key(self._service, "simulation", "admin")["key"]
         rescore_on_new_factors(self._service)  # there is nothing to score
+        with self._service.store.write() as session:  # `empty` deletes from the audit log
+            session.execute(sa.text("DROP TRIGGER audit_no_delete"))
         self._service.store.close()
         shutil.copy(self.path, self.template)
+        self._side: sqlite3.Connection | None = None
+        self._tables = [name for (name,) in self.beside().execute(_TABLES)]
 
     def open(self, clock: Callable[[], datetime]) -> Service:
         """A service over the store, with the engine of those before."""
@@ -95,20 +101,44 @@ class Plant:
                 home=self.folder / "server",
                 database_url=sqlite_url(self.path),
                 keep_intervals=KEPT,
+                alerts=budgets.SETTINGS,
                 clock=clock,
             )
             self.silent_after_us = config.silent_after // timedelta(microseconds=1)
             return Service.open(config)
 
-    def reset(self, content: Path | None = None) -> None:
-        """An empty store, or one with this content."""
+    def beside(self) -> sqlite3.Connection:
+        """A connection of the simulation's own, beside those of the engine; it commits at once."""
+        if self._side is None:
+            self._side = sqlite3.connect(self.path, isolation_level=None)
+            self._side.execute("ATTACH ? AS template", (str(self.template),))
+        return self._side
+
+    def empty(self) -> None:
+        """Empty the store by its rows: connections, and the statements they know, go on."""
+        self.synced.unlink(missing_ok=True)
+        side = self.beside()
+        side.execute("BEGIN IMMEDIATE")
+        for table in self._tables:
+            side.execute(f"DELETE FROM main.{table}")
+            side.execute(f"INSERT INTO main.{table} SELECT * FROM template.{table}")
+        side.execute("COMMIT")
+
+    def reset(self, content: Path) -> None:
+        """Replace the store by this content, as if its machine had lost power."""
         assert self.engine is not None
-        self.engine.dispose()
+        self.disconnect()
         for path in self.folder.glob("gramwatt.db*"):
             path.unlink()
-        if content is None:
-            self.synced.unlink(missing_ok=True)
-        shutil.copy(content or self.template, self.path)
+        shutil.copy(content, self.path)
+
+    def disconnect(self) -> None:
+        """Close every connection to the store."""
+        if self._side is not None:
+            self._side.close()
+            self._side = None
+        if self.engine is not None:
+            self.engine.dispose()
 
     def _engine(self, url: Any) -> Engine:
         if self.engine is None:
@@ -141,7 +171,7 @@ class Server:
         self.like_postgresql = False
         """Work is done as on PostgreSQL, where conflicts are tried again."""
         plant.server = None
-        plant.reset()
+        plant.empty()
         plant.server = self
 
     def clock(self) -> datetime:
@@ -150,9 +180,8 @@ class Server:
 
     def upgraded(self) -> None:
         """The store is that of an earlier release, whose scores followed other factors."""
-        with sqlite3.connect(self.plant.path) as connection:
-            connection.execute("UPDATE factor_backfill SET done = 'earlier', until = 'earlier'")
-        connection.close()
+        earlier = "UPDATE factor_backfill SET done = 'earlier', until = 'earlier'"
+        self.plant.beside().execute(earlier)
 
     def start(self) -> None:
         """A new process over the same store."""
@@ -257,31 +286,24 @@ class Server:
 
     def _beat(self, service: Service) -> None:
         """The beats since this process began, every 10 s, in one step."""
-        with sqlite3.connect(self.plant.path) as connection:
-            connection.execute(
-                "UPDATE listening SET beat_us = max(beat_us, ?) WHERE beat_us >= ?",
-                (service.now_us(), self._listens_since_us - 20_000_000),
-            )
-        connection.close()
+        self.plant.beside().execute(
+            "UPDATE listening SET beat_us = max(beat_us, ?) WHERE beat_us >= ?",
+            (service.now_us(), self._listens_since_us - 20_000_000),
+        )
 
     def _check_silent(self) -> None:
         """No job counts as silent that sent a line a moment ago, by the server's own clock."""
         limit_us = self.plant.silent_after_us
-        with sqlite3.connect(self.plant.path) as connection:
-            rows = connection.execute("SELECT job_id, silent_us FROM jobs WHERE silent_us > 0")
-            for job_id, silent_us in rows.fetchall():
-                heard_us = self.ledger.heard_us.get(job_id, silent_us - limit_us)
-                if heard_us <= silent_us < heard_us + limit_us:
-                    self.ledger.fails(f"{job_id} sent lines, and is closed as silent")
-        connection.close()
+        wanted = "SELECT job_id, silent_us FROM jobs WHERE silent_us > 0"
+        for job_id, silent_us in self.plant.beside().execute(wanted).fetchall():
+            heard_us = self.ledger.heard_us.get(job_id, silent_us - limit_us)
+            if heard_us <= silent_us < heard_us + limit_us:
+                self.ledger.fails(f"{job_id} sent lines, and is closed as silent")
 
     def stored_jobs(self) -> list[tuple[str, int, str]]:
         """Id, newest revision and state of every job in the store."""
-        with sqlite3.connect(self.plant.path) as connection:
-            rows = connection.execute("SELECT job_id, revision, state FROM jobs ORDER BY job_id")
-            found: list[tuple[str, int, str]] = rows.fetchall()
-        connection.close()
-        return found
+        wanted = "SELECT job_id, revision, state FROM jobs ORDER BY job_id"
+        return self.plant.beside().execute(wanted).fetchall()
 
     def stored_revisions(self, job_id: str) -> list[int]:
         """The revisions of a job in the store, in order."""
@@ -296,10 +318,7 @@ class Server:
         return self._column("SELECT count(*) FROM intervals")[0]
 
     def _column(self, statement: str, *values: str) -> list[int]:
-        with sqlite3.connect(self.plant.path) as connection:
-            found = [row[0] for row in connection.execute(statement, values)]
-        connection.close()
-        return found
+        return [row[0] for row in self.plant.beside().execute(statement, values).fetchall()]
 
     def synchronous(self) -> int:
         """How SQLite syncs: 2 and more before a commit is answered, 1 only now and then."""
@@ -310,11 +329,8 @@ class Server:
     def note_disk(self) -> None:
         """Remember what of the store is on the disk for certain, if commits are not synced."""
         if self.synchronous() < 2 and not self._writing:
-            with (
-                sqlite3.connect(self.plant.path) as source,
-                sqlite3.connect(self.plant.synced) as target,
-            ):
-                source.backup(target)
+            with closing(sqlite3.connect(self.plant.synced)) as target:
+                self.plant.beside().backup(target)
 
     def cut_power(self) -> None:
         """The machine of the server loses power: what was not synced is gone."""

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool, uploader
+from tests.simulation import budgets
 from tests.simulation.client import POWERS_W, Client, Gpu, run_sync
 from tests.simulation.ledger import Job, Ledger
 from tests.simulation.network import Network
@@ -51,6 +52,7 @@ class Stage:
         logging.disable(logging.CRITICAL)
         original = uploader.new_session
         stage = cls(folder)
+        SCENE.plant = stage.plant
 
         def session(api_key: str | None) -> object:
             return SCENE.network.session(original(api_key))
@@ -59,6 +61,7 @@ class Stage:
             stack.callback(logging.disable, logging.NOTSET)
             stack.enter_context(installed())
             stack.enter_context(watched(stage.plant))
+            stack.enter_context(budgets.received())
             stack.enter_context(patch.object(uploader, "new_session", session))
             stack.enter_context(patch.object(uploader, "_within", _inline))
             yield stage
@@ -90,7 +93,9 @@ class Story:
         _clear(host.home)
         self.server = Server(self.world, self.ledger, stage.plant, host)
         self.network = Network(self.world, self.server)
+        self.receiver = budgets.Receiver(self)
         SCENE.world, SCENE.ledger, SCENE.network = self.world, self.ledger, self.network
+        SCENE.receiver = self.receiver
         SCENE.synced, SCENE.written_ns, SCENE.kept = {}, {}, {}
         self.forward: set[str] = set()
         """Machines whose clock is only set forward: no later run on a machine can know where a
@@ -264,6 +269,8 @@ class Story:
         if draw.random() < 0.3:
             moment_s = draw.uniform(0, self.length_s * 3)
             world.after(moment_s, partial(self._import_intensity, draw.choice(["FR", "DE"])))
+        if draw.random() < 0.25:
+            budgets.plan(self)
 
     def _kill_server(self) -> None:
         self.world.fault("kill", "server")
@@ -374,11 +381,15 @@ class Story:
             world.pass_s(1000)
         else:
             self.ledger.fails(f"spooled for ever: {self._left()}")
+        if self.ledger.limits_kg:
+            budgets.come_to_rest(self)
         world.pass_s(62 * 24 * HOURS_S)  # the months are over
         idle = (*IDLE, "refresh-running", "present-month")
         # Without it, who asks for a month first makes its report.
         unmade = () if self.draw.random() < 0.5 else ("monthly-reports",)
         self.server.work_all(but=(*idle, *unmade))
+        if self.ledger.limits_kg:
+            self.server.work("outbox")
 
     def _spooled(self, machine: Machine) -> bool:
         with self.world.acting(machine, None):

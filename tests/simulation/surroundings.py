@@ -22,8 +22,10 @@ from gramwatt.sci.journal import records
 from tests.simulation.world import NS_PER_S, Death, Machine, World
 
 if TYPE_CHECKING:
+    from tests.simulation.budgets import Receiver
     from tests.simulation.ledger import Ledger
     from tests.simulation.network import Network
+    from tests.simulation.server import Plant
 
 
 WRITTEN_BACK_NS = 36 * NS_PER_S
@@ -36,6 +38,8 @@ class Scene:
     world: World
     ledger: Ledger
     network: Network
+    receiver: Receiver
+    plant: Plant
     synced: dict[int, int]
     """By inode, the size [B] up to which a file would survive a power cut."""
     written_ns: dict[int, int]
