@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import uuid
 from contextlib import suppress
 from datetime import timedelta
@@ -21,7 +22,7 @@ from gramwatt.service.store.timestamps import span_us
 RENEW = timedelta(seconds=2)
 """How often the leader prolongs its lead, and the others ask for it."""
 LEASE = timedelta(seconds=6)
-"""A leader that was not heard for so long has lost the lead: another leads within 8 s."""
+"""A leader that was not heard for so long has lost the lead: another leads within 10 s."""
 _TAKE = sa.text(
     """
     WITH clock AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now_us)
@@ -55,35 +56,66 @@ def leader_of(store: Store, holder: str = "") -> Leader:
 
 
 class FileLeader:
-    """Holds flock on a file; the kernel releases it with the process."""
+    """Holds flock on a file, which the kernel releases with the process, and touches the file.
+
+    A process that was stopped keeps its lock but touches nothing: another removes the file, and
+    locks a new one in its place. No clock is compared with another's.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._seen: tuple[int, int] | None = None
+        self._seen_s = 0.0
         self._mutex = Lock()  # tasks of one process ask from several threads
 
     def leads(self) -> bool:
-        """Whether this process holds the lock; tries to acquire it."""
+        """Whether this process holds the lock, and says so; tries to acquire it."""
         with self._mutex:
+            if self._descriptor is not None and not self._is_in_place(self._descriptor):
+                self._release()
             if self._descriptor is None:
-                self._acquire()
+                self._descriptor = self._acquired()
+            if self._descriptor is not None:
+                os.utime(self._descriptor)
             return self._descriptor is not None
 
-    def _acquire(self) -> None:
+    def _acquired(self) -> int | None:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-        else:
-            self._descriptor = descriptor
+            if self._is_in_place(descriptor):
+                return descriptor
+        is_left = self._is_left(descriptor) and self._is_in_place(descriptor)
+        os.close(descriptor)
+        if not is_left:
+            return None
+        self._path.unlink(missing_ok=True)
+        return self._acquired()
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
+    def _is_left(self, descriptor: int) -> bool:
+        """Whether the file has not been touched for as long as this process has looked."""
+        found = os.fstat(descriptor)
+        seen = found.st_ino, found.st_mtime_ns
+        if seen != self._seen:
+            self._seen, self._seen_s = seen, time.monotonic()
+        return time.monotonic() - self._seen_s > LEASE.total_seconds()
+
+    def _release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def resign(self) -> None:
         """Release the lock."""
         with self._mutex:
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-                self._descriptor = None
+            self._release()
 
 
 class LeaseLeader:

@@ -10,6 +10,7 @@ from gramwatt.service.config import sqlite_url
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Job, Listening, TaskRun
+from gramwatt.service.tasks.table import TASKS
 from tests.journals import body, journal
 from tests.service.processes import eventually, get, running, send, serving
 
@@ -35,11 +36,17 @@ def test_a_restart_after_an_hours_downtime_closes_no_running_job(tmp_path):
         assert process.end() == 0
 
 
-def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(new_postgres, tmp_path):
-    url = new_postgres()
-    settings = {"GRAMWATT_DATABASE_URL": url}
-    store = Store(url)
+def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(database_url, tmp_path):
+    settings = {"GRAMWATT_DATABASE_URL": database_url}
+    store = Store(database_url)
     upgrade(store)
+
+    def rests():
+        """Whether every task has run: a process that is stopped while it writes locks SQLite."""
+        with store.read() as session:
+            done = session.scalars(sa.select(TaskRun.task).where(TaskRun.outcome != "running"))
+            going = session.scalars(sa.select(TaskRun.id).where(TaskRun.outcome == "running"))
+            return set(done) == set(TASKS) and not going.all()
 
     def newest():
         with store.read() as session:
@@ -50,6 +57,7 @@ def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(new_postgres, tm
         eventually(lambda: newest() == str(first.popen.pid), 60)
         with running(tmp_path, "gramwatt", "scheduler", **settings) as second:
             second.says("periodic work")
+            eventually(rests, 60)
             first.popen.send_signal(signal.SIGSTOP)
             stopped = time.monotonic()
             eventually(lambda: newest() == str(second.popen.pid), 30)
@@ -57,7 +65,7 @@ def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(new_postgres, tm
             first.popen.send_signal(signal.SIGCONT)
             first.says("no longer leads", 15)
             assert second.end() == 0
-            # The second gave the lead up, so the first need not wait until the lease has run out.
+            # The second gave the lead up, so the first need not wait until it is thought dead.
             eventually(lambda: newest() == str(first.popen.pid), 30)
         assert first.end() == 0
     store.close()
