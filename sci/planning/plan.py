@@ -123,7 +123,7 @@ def plan_and_regret(
         what = "count with its mean" if at_once_until > ends else "are left out"
         text = f"the forecast ends at {_text(ends)}; later hours {what}"
         notices.append(Notice("plan-horizon", text))
-    regret = None
+    regret, record = None, None
     if place == home:
         record = _record(job, here) if here.method != "annual" else None
         saving, reliable = _in_time(job, here, slots, record)
@@ -132,7 +132,9 @@ def plan_and_regret(
         overhead = job.cost(there, slots) / intensity.value
         saving, reliable = _between_zones(intensity.scaled(overhead), at_once)
     if not reliable:
-        notices.append(Notice("no-reliable-gain", _reason(here, moves=place != home)))
+        notices.append(
+            Notice("no-reliable-gain", _reason(here, record, saving, moves=place != home))
+        )
     answer: PlanDoc = {
         "plan": [{"zone": place, "start": _text(a), "end": _text(b)} for a, b in slots],
         "intensity_g_per_kwh": intensity.to_doc(),
@@ -188,7 +190,9 @@ def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
 def _in_time(
     job: _Job, found: Outlook, slots: Slots, record: Outcome | None
 ) -> tuple[Quantity | None, bool]:
-    """The share saved by waiting in one zone, and whether such plans have earned one there."""
+    """The share saved by waiting in one zone; reliable where the whole range says so, and such
+    plans have earned one there.
+    """
     if found.method == "annual":
         return None, False
     expected = found.source(job.earliest, slots[-1][1])
@@ -203,7 +207,7 @@ def _in_time(
     low, value, high = (float(foreseen + part) for part in missed)
     source = f"{expected}, corrected by {len(record.hours)} plans of its past"
     saving = Quantity(value, low, high, SAVED, "estimated", source)
-    return saving, record.reliable and value > LEAST_SAVING
+    return saving, record.reliable and saving.low > LEAST_SAVING
 
 
 def _record(job: _Job, found: Outlook) -> Outcome | None:
@@ -240,11 +244,15 @@ def _between_zones(moved: Quantity, at_once: Quantity) -> tuple[Quantity | None,
     return saving, saving.low > LEAST_SAVING
 
 
-def _reason(found: Outlook, *, moves: bool) -> str:
+def _reason(found: Outlook, record: Outcome | None, saving: Quantity | None, *, moves: bool) -> str:
     if moves:
         return "the zones' expected intensities do not differ by more than their ranges"
     if found.method == "annual":
         return f"the hours of {found.zone} are not known; import them: gramwatt import intensity"
+    if record is not None and record.reliable and saving is not None:
+        if saving.high == 0:
+            return "no later hours are expected to emit less"
+        return "the saving is within the error of the forecast"
     return "plans of this kind have not saved in nearly every week of this zone's past"
 
 

@@ -73,6 +73,19 @@ def test_a_flat_grid_has_no_reliable_gain():
     assert [notice["code"] for notice in answer["notices"]] == ["no-reliable-gain"]
 
 
+def test_a_saving_whose_range_reaches_zero_is_not_reliable():
+    """In the morning the sun is near: plans of such a day save in every week, this one may not."""
+    zones = {"ES": data(solar_hours(depth=0.3, noise=0.2))}
+    night, morning = (plan(zones, now=f"2026-05-02T{hour}:00Z") for hour in ("04", "08"))
+    assert night["reliable"] is True
+    assert night["saving_ratio"]["low"] > 0.05
+    assert morning["saving_ratio"]["low"] < 0 < 0.05 < morning["saving_ratio"]["value"]
+    assert morning["reliable"] is False
+    (notice,) = morning["notices"]
+    said = ("no-reliable-gain", "the saving is within the error of the forecast")
+    assert (notice["code"], notice["message"]) == said
+
+
 def test_without_history_the_annual_value_tells_no_hours_apart():
     answer = plan({"ES": data()})
     assert answer["method"] == "annual"
