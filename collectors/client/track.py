@@ -171,17 +171,15 @@ class Tracker:
         self._entered: list[tuple[Session | None, bool]] = []
         unit = self._options.get("unit")
         self._unit = unit if isinstance(unit, str) and UNIT.fullmatch(unit) else None
+        self._ignored = [_unknown(key) for key in sorted(self._options.keys() - _OPTIONS)]
         if strict:
-            _check(self._options)
-        else:
-            for key in (
-                self._options.keys() - _OPTIONS
-            ):  # reported once: the meter has the same words
-                print_message(f"argument: unknown key {key!r} is ignored [argument-ignored]")
+            _check(self._options, self._ignored)
+        for text in self._ignored:
+            print_message(f"{text} [argument-ignored]")
 
     def __call__(self, function: F) -> F:
         """Decorate `function`: each of its runs is a job, or part of the job that is running."""
-        if not hasattr(function, "__call__") and not hasattr(function, "__func__"):  # noqa: B004
+        if isinstance(function, type) or not _runs(function):  # a class has to stay one
             if self._strict:
                 raise TypeError(f"track decorates functions, not {function!r}")
             print_message(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
@@ -194,10 +192,13 @@ class Tracker:
         return self._enter(by_start=False)
 
     def _enter(self, *, by_start: bool) -> Job:
-        options = {**self._options, "default_name": self._default_name or _script_name()}
+        options = {key: value for key, value in self._options.items() if key in _OPTIONS}
+        options["default_name"] = self._default_name or _script_name()
         session, owner = open_session(options, self._strict, by_start=by_start)
         if session is not None:
             session.may_pause(*self._callbacks)
+            for text in self._ignored if owner else ():
+                session.client.send_notice(f"argument-ignored: {text}")
         # A nested job counts its own unit by name: the meter knows the outer one's as declared.
         job = Job(session, None if owner else self._unit)
         self._entered.append((session, owner))
@@ -255,7 +256,6 @@ if TYPE_CHECKING:
         strict: bool = False,
         on_pause: Callback | None = None,
         on_resume: Callback | None = None,
-        **unknown: object,
     ) -> Tracker: ...
     def track(*_args: Any, **_options: Any) -> Any:
         """Measure energy and carbon; the definition below is the real one."""
@@ -290,7 +290,31 @@ else:
         options = {"project": project, "name": name, "unit": unit, "region": region}
         options |= {"zone": zone, "kind": kind, **more}
         tracker = Tracker(options, strict, callbacks=callbacks)
-        return tracker if function is None else tracker(function)
+        if function is None:
+            return tracker
+        if strict or _runs(function):
+            return tracker(function)
+        text = f"track({_short(function)}): arguments are given by name, such as project='vision'"
+        print_message(f"{text}; it is ignored [argument-ignored]")
+        return tracker
+
+
+def _runs(function: object) -> bool:
+    """Whether this can be called, or will be as a method is."""
+    return callable(function) or hasattr(function, "__func__")
+
+
+def _unknown(key: str) -> str:
+    """What to say of an argument that `track` does not have."""
+    from difflib import get_close_matches
+
+    from gramwatt.collectors.common.config import PARSERS, PREFIX
+
+    text = f"track() has no argument {key!r}, and it is ignored"
+    if key in PARSERS:
+        return f"{text}; set {PREFIX}{key.upper()}, or {key} in gramwatt.toml"
+    close = get_close_matches(key, _OPTIONS)
+    return f"{text}; close matches: {', '.join(close)}" if close else text
 
 
 def _callback(more: dict[str, Any], name: str, strict: bool) -> Callback | None:
@@ -310,12 +334,11 @@ def _script_name() -> str:
     return "notebook" if "ipykernel" in script else script
 
 
-def _check(options: Mapping[str, Any]) -> None:
+def _check(options: Mapping[str, Any], ignored: list[str]) -> None:
     if not switched_off() and (text := refused()):
         raise RuntimeError(text)
-    unknown = sorted(options.keys() - _OPTIONS)
-    if unknown:
-        raise TypeError(f"track() has no argument {unknown[0]!r}")
+    if ignored:
+        raise TypeError(ignored[0].replace(", and it is ignored", ""))
     from gramwatt.collectors.common.catalogs import place_problems
     from gramwatt.collectors.common.config import resolve
 

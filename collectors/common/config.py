@@ -12,6 +12,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,9 @@ def _merged(layers: list[Layer], base: Config) -> Config:
             try:
                 accepted[key] = PARSERS[key](raw)
             except KeyError:
-                problems.append((f"{layer.origin}: unknown key {key!r} is ignored", None))
+                close = get_close_matches(key, PARSERS)
+                hint = f"; close matches: {', '.join(close)}" if close else ""
+                problems.append((f"{layer.origin}: unknown key {key!r} is ignored{hint}", None))
             except (TypeError, ValueError, OverflowError) as error:
                 problems.append((f"{layer.origin}: {key} is ignored: {error}", key))
         if len({**values.get("tags", {}), **accepted.get("tags", {})}) > TAGS_MAX:

@@ -201,15 +201,58 @@ def test_a_wrong_amount_is_a_notice_and_not_an_error(
     assert captured.err.count("\n") == 2
 
 
-def test_unknown_arguments_are_said_and_handed_on(
+def test_unknown_arguments_are_said_and_not_used(
     clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with track(projct="x"):
+    with track(projct="x", pue=1.3):  # type: ignore[call-overload]
         pass
-    assert clients[0].args["projct"] == "x"
-    assert capsys.readouterr().err == (
-        "gramwatt: argument: unknown key 'projct' is ignored [argument-ignored]\n"
-    )
+    assert clients[0].args.keys() == {"default_name"}  # the meter would use a PUE
+    said = [
+        "track() has no argument 'projct', and it is ignored; close matches: project",
+        "track() has no argument 'pue', and it is ignored; "
+        "set GRAMWATT_PUE, or pue in gramwatt.toml",
+    ]
+    assert [item[1] for item in clients[0].told if item[0] == "notice"] == [
+        f"argument-ignored: {text}" for text in said
+    ]
+    assert capsys.readouterr().err.splitlines() == [
+        f"gramwatt: {text} [argument-ignored]" for text in said
+    ]
+
+
+def test_an_argument_without_a_name_is_said_and_the_block_runs(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with track("vision", unit="image") as job:  # type: ignore[call-overload]
+        job.count(2)
+
+    @track("vision")  # type: ignore[call-overload]
+    def double(x: int) -> int:
+        return 2 * x
+
+    assert double(4) == 8
+    assert [client.counts for client in clients] == [[(2.0, None, None)], []]
+    assert capsys.readouterr().err.splitlines() == [
+        "gramwatt: track('vision'): arguments are given by name, such as project='vision'; "
+        "it is ignored [argument-ignored]"
+    ]
+    with pytest.raises(TypeError, match="vision"):
+        track("vision", strict=True)  # type: ignore[call-overload]
+
+
+def test_a_class_stays_a_class(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    @track
+    class Model:
+        pass
+
+    class Larger(Model):
+        pass
+
+    assert isinstance(Larger(), Model)
+    assert "cannot decorate <class" in capsys.readouterr().err
+    assert clients == []
 
 
 @pytest.mark.parametrize(

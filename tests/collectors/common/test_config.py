@@ -58,7 +58,7 @@ def test_a_broken_value_leaves_a_notice_and_the_lower_layer_holds(
     places: tuple[dict[str, str], Path, Path],
 ) -> None:
     environ, work, user = places
-    user.write_text('pue = 1.2\ncolour = "green"\n')
+    user.write_text('pue = 1.2\ncolour = "green"\nzne = "DE"\n')
     environ["GRAMWATT_PUE"] = "0.4"
     config = resolve({"kind": "guessing"}, environ, work)
     assert config.pue == 1.2
@@ -66,6 +66,7 @@ def test_a_broken_value_leaves_a_notice_and_the_lower_layer_holds(
     texts = [notice.message for notice in config.notices]
     assert texts == [
         f"{user}: unknown key 'colour' is ignored",
+        f"{user}: unknown key 'zne' is ignored; close matches: zone",
         "environment: pue is ignored: PUE 0.4 is outside 1 to 5",
         "argument: kind is ignored: 'guessing' is none of training, fine-tuning, inference, "
         "evaluation, data-prep, other",
