@@ -290,8 +290,8 @@ def test_a_terminals_interrupt_reaches_the_command_once(
 def test_a_closed_terminal_reaches_the_command_of_a_session_leader_once(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
-    # A terminal that is closed sends SIGHUP to its session's leader alone; `tmux new 'gramwatt run'`
-    # and `ssh -t host gramwatt run` make the wrapper that leader.
+    # A terminal that is closed sends SIGHUP to its session's leader alone, and `tmux new
+    # 'gramwatt run ...'` and `ssh -t host gramwatt run ...` make the wrapper that leader.
     command = [*RUN, "--", sys.executable, "-c", COUNTING, str(int(signal.SIGHUP)), str(tmp_path)]
     pid, terminal = os.forkpty()
     if pid == 0:
