@@ -108,6 +108,9 @@ class Job(Base):
             Index(None, "project", name, "id")
             for name in ("ended_us", "duration_s", "energy_kwh", "total_g")
         ),
+        Index(
+            "ix_jobs_job_id_prefix", "job_id", postgresql_ops={"job_id": "varchar_pattern_ops"}
+        ).ddl_if(dialect="postgresql"),
     )
 
     id: Mapped[AutoKey]

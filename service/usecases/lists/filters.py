@@ -13,7 +13,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import parse_time
-from gramwatt.service.store.job_labels import DIGEST, HARDWARE, TAG, ZONE, label_text
+from gramwatt.service.store.job_labels import HARDWARE, TAG, ZONE, label_text
 from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
 
@@ -89,14 +89,12 @@ class JobFilter:
         return self.sort.startswith("-")
 
     def conditions(self) -> Iterator[sa.ColumnElement[bool]]:
-        """What the filters ask of a row of jobs."""
+        """What the filters ask of a row of jobs, but for `q` (`lists.search`)."""
         for name in ("project", "kind", "state", "name", "model_id"):
             value = getattr(self, name)
             if value is not None:
                 yield getattr(Job, name) == value
         yield from self.started(Job.started_us)
-        if self.q is not None:
-            yield Job.id.in_(_search(self.q))
         for label in self.labels():
             # Asked of each row on the way: SQLite would list all that `in` finds first, and
             # PostgreSQL, but for the offset, join by its guess of how many share two labels.
@@ -125,17 +123,3 @@ class JobFilter:
         if self.user is not None:
             yield label_text(TAG, f"user:{self.user}")
         yield from (label_text(TAG, text) for text in self.tags)
-
-
-def _search(text: str) -> sa.CompoundSelect[tuple[int]]:
-    """The jobs that `JobFilter.q` finds; each part reads one index and no row of jobs."""
-    plain = text.replace("/", "//").replace("%", "/%").replace("_", "/_")
-    return sa.union_all(
-        sa.select(Job.id).where(Job.name.icontains(text, autoescape=True)),
-        sa.select(Job.id).where(Job.model_id.icontains(text, autoescape=True)),
-        sa.select(Job.id).where(Job.job_id.startswith(text, autoescape=True)),
-        sa.select(JobLabel.job).where(
-            JobLabel.label.ilike(f"{TAG}:%{plain}%", escape="/"),
-            JobLabel.label.not_like(f"{label_text(TAG, '')}{DIGEST}%"),
-        ),
-    )

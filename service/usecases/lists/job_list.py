@@ -16,6 +16,7 @@ from gramwatt.service.usecases.errors import CursorError
 from gramwatt.service.usecases.jobs.documents import JobSummary
 from gramwatt.service.usecases.lists.filters import JobFilter
 from gramwatt.service.usecases.lists.model_runs import totals_of_model
+from gramwatt.service.usecases.lists.search import FEW, found_by
 
 
 def list_jobs(
@@ -30,7 +31,11 @@ def list_jobs(
     with service.store.read() as session:
         # Who sees some projects only walks through their jobs, not through all of a label.
         by_labels = chosen.is_by_labels and service.store.projects is None
-        rows = (_labelled if by_labels else _rows)(session, chosen, after, limit + 1)
+        if by_labels:
+            rows = _labelled(session, chosen, after, limit + 1)
+        else:
+            searched = () if chosen.q is None else (found_by(service, session, chosen.q),)
+            rows = _rows(session, chosen, after, limit + 1, *searched)
     shown, following = cut(
         rows, limit, lambda job: (chosen.sort, getattr(job, chosen.column.key), job.id)
     )
@@ -55,10 +60,6 @@ def jobs_page(
     return answer
 
 
-FEW = 1_000
-"""Up to so many jobs with the wanted labels are looked up one by one."""
-
-
 def _position(cursor: str, chosen: JobFilter) -> tuple[Any, int]:
     kind = MAYBE_INT if chosen.column.type.python_type is int else MAYBE_FLOAT
     sort, value, key = decode_cursor(cursor, str, kind, int)
@@ -68,14 +69,18 @@ def _position(cursor: str, chosen: JobFilter) -> tuple[Any, int]:
 
 
 def _rows(
-    session: Session, chosen: JobFilter, after: tuple[Any, int] | None, most: int
+    session: Session,
+    chosen: JobFilter,
+    after: tuple[Any, int] | None,
+    most: int,
+    *searched: sa.ColumnElement[bool],
 ) -> Sequence[Job]:
     """The next rows: by the column those that have it, then by key those that do not.
 
-    Two queries, because each of them reads its index in order.
+    Two queries, because each of them reads its index in order. `searched` is what `q` asks.
     """
     column, found = chosen.column, list[Job]()
-    wanted = sa.select(Job).where(*chosen.conditions())
+    wanted = sa.select(Job).where(*chosen.conditions(), *searched)
     few = _few_labelled(session, list(chosen.labels()))
     if few is not None:
         wanted = wanted.where(Job.id.in_(few))

@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.lists import job_list
+from gramwatt.service.usecases.lists import job_list, search
 from tests.journals import START, body, journal, lines
 
 H100 = "nvidia-h100-sxm5-80"
@@ -41,10 +43,14 @@ def ids(client, **query):
     return "".join(job["job_id"] for job in answer.json["jobs"])
 
 
-@pytest.mark.parametrize("few", [0, job_list.FEW])
-def test_each_filter_and_several_at_once(listed, few, monkeypatch):
-    """Also where so many have the labels that the list is read in order."""
+@pytest.mark.parametrize(
+    ("few", "values"), [(search.FEW, search.VALUES_MOST), (0, search.VALUES_MOST), (0, 0)]
+)
+def test_each_filter_and_several_at_once(listed, few, values, monkeypatch):
+    """Also where so many have the labels or the text that the list is read in order."""
     monkeypatch.setattr(job_list, "FEW", few)
+    monkeypatch.setattr(search, "FEW", few)
+    monkeypatch.setattr(search, "VALUES_MOST", values)
     expected = [
         ({"kind": "inference"}, "b"),
         ({"state": "running"}, "d"),
@@ -76,6 +82,46 @@ def test_each_filter_and_several_at_once(listed, few, monkeypatch):
         ({"q": "vision", "zone": "DE"}, "b"),
     ]
     assert [(query, ids(listed, **query)) for query, _ in expected] == expected
+
+
+NAMES = ("aB", "b/1", "1%", "_a", "Bb1", "aab%", "B_1/a", None)
+MODELS = ("a/B-1", None, "b%")
+
+
+@pytest.fixture
+def named(service):
+    """Jobs of all these names, models and tags, and what is searched of each."""
+    texts = {}
+    for number in range(12):
+        job_id, name, model_id = str(number), NAMES[number % 8], MODELS[number % 3]
+        tags = {"k": NAMES[(number + 3) % 7], "b": "1"} if number % 2 else {}
+        about = {"name": name, "model_id": model_id, "tags": tags}
+        start = START + timedelta(hours=number)
+        ingest(service, job_id, lines(journal(job_id, start=start, **about)))
+        within = [name or "", model_id or "", *(f"{key}:{text}" for key, text in tags.items())]
+        texts[job_id] = [one.lower() for one in within]
+    return create_app(service=service).test_client(), texts
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    text=st.text("aAbB1%_/:k-", min_size=1, max_size=4),
+    values=st.sampled_from([0, 4, 500]),
+    few=st.sampled_from([0, 3, 1000]),
+)
+def test_a_search_finds_what_a_look_at_every_job_finds(named, text, values, few):
+    client, texts = named
+    found = [
+        job_id
+        for job_id, within in texts.items()
+        if job_id.startswith(text) or any(text.lower() in one for one in within)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "VALUES_MOST", values)
+        patch.setattr(search, "FEW", few)
+        assert ids(client, q=text) == "".join(reversed(found))
 
 
 def test_each_order_in_both_directions_unknown_last(listed):

@@ -45,6 +45,7 @@ WORK = {
     "list of a project": lambda s: list_jobs(s, 50, None, project="vision"),
     "list of a state": lambda s: list_jobs(s, 50, None, state="completed"),
     "list of a model": lambda s: list_jobs(s, 50, None, model_id="m-1"),
+    "list by a text": lambda s: list_jobs(s, 50, None, q="job-"),
     "list by energy": lambda s: list_jobs(s, 50, None, sort="-energy"),
     "report": lambda s: job_document(s, "job-1"),
     "revisions": lambda s: revisions_page(s, "job-1", 50, encode_cursor(9)),

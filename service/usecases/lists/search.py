@@ -1,0 +1,91 @@
+"""The jobs that a text is found in: in their name, model or tags, or at the start of their id.
+
+Many jobs have few names, models and labels between them, so each of these is looked at once, and
+an index gives the jobs of those that match. Where a column has more than `VALUES_MOST` of them,
+its index is read as a whole: half a second for a million jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from gramwatt.service.container import Service
+from gramwatt.service.store.job_labels import DIGEST, TAG, label_text
+from gramwatt.service.store.models import Job, JobLabel
+
+VALUES_MOST = 500
+"""Up to so many different names, models or labels are looked at one by one."""
+FEW = 1_000
+"""Up to so many jobs with a text or with labels are looked up one by one."""
+Condition = sa.ColumnElement[bool]
+
+
+def found_by(service: Service, session: Session, text: str) -> Condition:
+    """What is asked of a row of jobs, so that it is one that `JobFilter.q` finds."""
+    of_job, of_label = _conditions(service, text)
+    ways = [sa.select(Job.id).where(one) for one in of_job]
+    ways += [sa.select(JobLabel.job).where(one) for one in of_label]
+    few = list(session.scalars(sa.union_all(*ways).limit(FEW + 1)))
+    if len(few) <= FEW:
+        return Job.id.in_(set(few))
+    # Of many, a walk through the jobs in order soon has a page.
+    labelled = [sa.select(JobLabel.job).where(JobLabel.job == Job.id, one) for one in of_label]
+    return sa.or_(*of_job, *(one.offset(0).correlate(Job).exists() for one in labelled))
+
+
+def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Condition]]:
+    """What is asked of a job, any of which will do, and of one of its labels."""
+    plain = text.replace("/", "//").replace("%", "/%").replace("_", "/_")
+
+    def within(column: sa.ColumnElement[str]) -> Condition:
+        return column.icontains(text, autoescape=True)
+
+    def is_tag(label: sa.ColumnElement[str]) -> Condition:
+        return sa.and_(
+            label.ilike(f"{TAG}:%{plain}%", escape="/"),
+            label.not_like(f"{label_text(TAG, '')}{DIGEST}%"),
+        )
+
+    # A caller who sees some projects would walk through the values of the others, row by row.
+    with service.for_every_project().store.read() as session:
+        of_name = _having(session, Job.name, within)
+        of_model = _having(session, Job.model_id, within)
+        return (
+            [Job.job_id.startswith(text, autoescape=True), *of_name, *of_model],
+            _having(session, JobLabel.label, is_tag),
+        )
+
+
+def _having(
+    session: Session,
+    column: InstrumentedAttribute[Any],
+    matches: Callable[[sa.ColumnElement[str]], Condition],
+) -> list[Condition]:
+    """What a row is asked, so that its value matches; nothing where no value does."""
+    values = _matching(session, column, matches)
+    if values is None:
+        return [matches(column)]
+    return [column.in_(values)] if values else []
+
+
+def _matching(
+    session: Session,
+    column: InstrumentedAttribute[Any],
+    matches: Callable[[sa.ColumnElement[str]], Condition],
+) -> Sequence[str] | None:
+    """The values of the column that match; None where it has more than `VALUES_MOST`.
+
+    Each value costs one search of the column's index.
+    """
+    met = sa.select(sa.func.min(column).label("value")).cte("met", recursive=True)
+    following = sa.select(sa.func.min(column)).where(column > met.c.value)
+    met = met.union_all(
+        sa.select(following.correlate(met).scalar_subquery()).where(met.c.value.is_not(None))
+    )
+    wanted = sa.select(met.c.value, matches(met.c.value)).where(met.c.value.is_not(None))
+    rows = session.execute(wanted.limit(VALUES_MOST + 1)).all()
+    return [value for value, found in rows if found] if len(rows) <= VALUES_MOST else None
