@@ -52,6 +52,14 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+def announce(form: Form, text: str) -> None:
+    """Say on stderr what the process does from now on, in the form of its log."""
+    if form == "json":
+        logging.getLogger("gramwatt.service").info(text)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
 def set_up(form: Form) -> None:
     """Log to stderr in this form, from now on."""
     handler = logging.StreamHandler(sys.stderr)

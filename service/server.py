@@ -83,9 +83,10 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     worker.start()
     scheduler.start()
     url = f"http://{_shown(address)}:{server.effective_port}"
-    token = new_link(service, keys.SERVER) if ip_address(address).is_loopback else None
-    print(f"gramwatt serves {url}", file=sys.stderr, flush=True)
-    if token is not None:
+    logs.announce(config.log, f"gramwatt serves {url}")
+    # A log is kept and read by others, so no link that signs in stands in one.
+    if ip_address(address).is_loopback and (open_browser or config.log == "text"):
+        token = new_link(service, keys.SERVER)
         _let_in(f"{url}/login?token={token}", open_browser=open_browser)
     while not stop.asked:
         _turn(server, 1.0)
@@ -103,7 +104,7 @@ def run_scheduler(config: ServiceConfig) -> None:
     stop = Stop()
     scheduler = Scheduler(service)
     scheduler.start()
-    print("gramwatt does the periodic work while it leads", file=sys.stderr, flush=True)
+    logs.announce(config.log, "gramwatt does the periodic work while it leads")
     stop.wait()
     _end(service, scheduler, stop)
 

@@ -68,7 +68,7 @@ def running(folder: Path, *command: str, **settings: str) -> Iterator[Process]:
 def serving(folder: Path, **settings: str) -> Iterator[tuple[Process, str]]:
     """`gramwatt serve` on a free port, and its address."""
     with running(folder, "gramwatt", "serve", "--port", "0", **settings) as process:
-        address = process.says(r"gramwatt serves (\S+)")[1]
+        address = process.says(r'gramwatt serves ([^\s"]+)')[1]
         key = (folder / "home" / "server.key").read_text().strip()
         KEYS[address] = {"Authorization": f"Bearer {key}"}
         DIRECT.addheaders = list(KEYS[address].items())
