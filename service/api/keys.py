@@ -28,11 +28,16 @@ ProjectName = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x
 
 
 class KeyBody(Strict):
-    """A key to make; without `projects` it is for all of them, without `expires_days` for ever."""
+    """A key to make; without `projects` it is for all of them, without `expires_days` for ever.
+
+    An empty list is refused: who computes the projects does not mean all of them by none.
+    """
 
     name: str = Field(pattern=PATTERN)
     scope: Literal["ingest", "read", "admin"]
-    projects: list[ProjectName] = Field(default_factory=list, max_length=PROJECTS_MOST)
+    projects: list[ProjectName] = Field(
+        default_factory=list, min_length=1, max_length=PROJECTS_MOST
+    )
     expires_days: float | None = Field(None, gt=0, le=36_500)
 
 

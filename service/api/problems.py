@@ -7,10 +7,10 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.store.database import UNAVAILABLE, is_wrong_statement
@@ -179,11 +179,21 @@ def _from_engine(error: GramwattError) -> Response:
 def _from_http(error: HTTPException) -> Response:
     status = error.code or 500
     code = _BY_STATUS.get(status, "bad-request" if status < 500 else "internal")
-    response = to_response(Problem(code, error.description or CODES[code][1]))
+    response = to_response(Problem(code, _text(error) or CODES[code][1]))
     for name, value in error.get_headers():
         if name in ("Allow", "Retry-After", "Location"):
             response.headers[name] = value
     return response
+
+
+def _text(error: HTTPException) -> str | None:
+    """What is wrong with the request and what to do, where werkzeug speaks of typing errors."""
+    if isinstance(error, NotFound):
+        return f"there is no {request.path} here; /docs lists the routes"
+    if isinstance(error, MethodNotAllowed):
+        allowed = ", ".join(sorted(error.valid_methods or ()))
+        return f"{request.method} does nothing here; this route knows {allowed}"
+    return error.description
 
 
 def _from_database(error: SQLAlchemyError) -> Response:

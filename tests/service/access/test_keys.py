@@ -136,6 +136,14 @@ def test_only_an_admin_of_every_project_has_to_do_with_keys(client, light):
     assert code(client.get("/metrics", headers=bound)) == (403, "forbidden")
 
 
+def test_an_empty_list_of_projects_makes_no_key_for_all_of_them(client):
+    sent = {"name": "ci", "scope": "read", "projects": []}
+    assert code(client.post("/v1/keys", json=sent)) == (422, "invalid")
+    assert "ci" not in [row["name"] for row in client.get("/v1/keys").json["keys"]]
+    del sent["projects"]
+    assert client.post("/v1/keys", json=sent).json["projects"] == []
+
+
 def test_a_key_lives_from_its_making_to_its_end(client, light, clock):
     made = client.post(
         "/v1/keys", json={"name": "ci", "scope": "read", "projects": ["A"], "expires_days": 90}

@@ -163,7 +163,17 @@ def test_refusals_are_problem_documents_with_a_stable_code(client, call, expecte
 
 
 def test_a_refused_method_names_those_that_are_known(client):
-    assert "GET" in client.delete("/v1/jobs").headers["Allow"]
+    refused = client.delete("/v1/jobs")
+    assert "GET" in refused.headers["Allow"]
+    said = refused.json["detail"]
+    assert said == "DELETE does nothing here; this route knows GET, HEAD, OPTIONS"
+
+
+def test_an_unknown_address_is_named_with_where_the_known_ones_are(client):
+    """A slash too many is the commonest: no word of browsers and spelling to a program."""
+    refused = client.get("/v1/jobs/")
+    assert problem(refused) == (404, "not-found")
+    assert refused.json["detail"] == "there is no /v1/jobs/ here; /docs lists the routes"
 
 
 def test_unknown_and_mistyped_fields_of_a_body_are_refused(client, light):
