@@ -130,7 +130,7 @@ def _figures(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
         pairs = Counter(zip_longest((old - new).elements(), (new - old).elements()))
         for (one, other), n in pairs.items():
             name = f"{what} ({n} alike)" if n > 1 else what
-            yield _row(name, *(figure and figure.doc for figure in (one, other)))
+            yield _row(name, *(figure.doc if figure else None for figure in (one, other)))
     counts = [{row["unit"]: row["count"] for row in side["sci"]} for side in (before, after)]
     for unit in dict.fromkeys([*counts[0], *counts[1]]):
         texts = [f"{found[unit]:g}" if unit in found else None for found in counts]
