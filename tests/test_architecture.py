@@ -26,7 +26,7 @@ ARROWS = {
         "gramwatt.collectors.journal.spool",
         "gramwatt.collectors.journal.recovery",
         "gramwatt.collectors.cli.options",
-        "gramwatt.collectors.cli.timing.times",
+        "gramwatt.collectors.cli.times",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
         "gramwatt.collectors.common.device_rows",

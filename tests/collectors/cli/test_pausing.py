@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from gramwatt import track
-from gramwatt.collectors.cli.timing.pausing import Limits, Memory
+from gramwatt.collectors.cli.run.timing.pausing import Limits, Memory
 
 HIGH, LOW = 500.0, 100.0
 LIMIT_S = 30.0

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import app
+from gramwatt.collectors.cli.run.command import run_command
 from gramwatt.collectors.client import session
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
@@ -441,9 +442,9 @@ def test_a_job_on_windows_runs_unmeasured_and_is_told_once(
     monkeypatch.setattr(app, "refused", lambda: "not on this system")
     monkeypatch.setattr(session, "refused", lambda: "not on this system either")
     command = [sys.executable, "-c", "print('done'); raise SystemExit(3)"]
-    assert app.run_command(command, {}, strict=False, json_summary=None) == 3
-    assert app.run_command(command, {}, strict=True, json_summary=None) == 1
-    assert app.run_command(["no-such-command-here"], {}, False, None) == 127
+    assert run_command(command, {}, strict=False, json_summary=None) == 3
+    assert run_command(command, {}, strict=True, json_summary=None) == 1
+    assert run_command(["no-such-command-here"], {}, False, None) == 127
     assert session.open_session({}) == (None, False)
     seen = capfd.readouterr()
     assert seen.out == "done\n"
@@ -463,14 +464,14 @@ def test_macos_says_what_works_and_what_does_not(tmp_path: Path) -> None:
 
 AS_ON_MACOS = """
 import os, signal, sys, threading
-from gramwatt.collectors.cli import run
+from gramwatt.collectors.cli.run import measure
 del signal.sigtimedwait
 os.environ["GRAMWATT_OFF"] = "1"
 child = "import time; print('up', flush=True); time.sleep(30)"
-signal.pthread_sigmask(signal.SIG_BLOCK, run.FORWARDED)  # in the timer's thread as well
+signal.pthread_sigmask(signal.SIG_BLOCK, measure.FORWARDED)  # in the timer's thread as well
 threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
-print(run.measure([sys.executable, "-c", child], {}, strict=False).outcome)
+print(measure.measure([sys.executable, "-c", child], {}, strict=False).outcome)
 """
 
 

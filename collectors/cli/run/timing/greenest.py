@@ -14,10 +14,10 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
-from gramwatt.collectors.cli.run import UsageError
-from gramwatt.collectors.cli.timing.queries import NoAnswer, ask_server, ask_store
-from gramwatt.collectors.cli.timing.times import moment
-from gramwatt.collectors.cli.timing.waiting import wait_until
+from gramwatt.collectors.cli.run.measure import UsageError
+from gramwatt.collectors.cli.run.timing.queries import NoAnswer, ask_server, ask_store
+from gramwatt.collectors.cli.run.timing.waiting import wait_until
+from gramwatt.collectors.cli.times import moment
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import Config
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gramwatt.collectors.cli.run import UsageError
-from gramwatt.collectors.cli.timing import pausing
-from gramwatt.collectors.cli.timing.greenest import Wish, wait_for_greenest, wish
-from gramwatt.collectors.cli.timing.queries import NoAnswer
+from gramwatt.collectors.cli.run.measure import UsageError
+from gramwatt.collectors.cli.run.timing import pausing
+from gramwatt.collectors.cli.run.timing.greenest import Wish, wait_for_greenest, wish
+from gramwatt.collectors.cli.run.timing.queries import NoAnswer
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import Config
 

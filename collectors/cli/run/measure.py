@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
-from gramwatt.collectors.cli.orphans import orphans
-from gramwatt.collectors.cli.signals import GroupWitness
+from gramwatt.collectors.cli.run.orphans import orphans
+from gramwatt.collectors.cli.run.signals import GroupWitness
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
@@ -46,7 +46,7 @@ LEFT = "running; what runs on is not counted, so keep it in the foreground to ha
 
 
 class Pauses(Protocol):
-    """What pauses a command for a time (`timing/pausing.py`)."""
+    """What pauses a command for a time (`timing.pausing`)."""
 
     def environment(self) -> Mapping[str, str]:
         """Variables for the command, before it starts."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from gramwatt.collectors.cli.timing.queries import NoAnswer, ask_server, ask_store
+from gramwatt.collectors.cli.run.timing.queries import NoAnswer, ask_server, ask_store
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import Config
 

@@ -20,10 +20,10 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from gramwatt.collectors.cli.run import UsageError
-from gramwatt.collectors.cli.timing.greenest import LIMIT_S, Wish, known_zone, usual_hours
-from gramwatt.collectors.cli.timing.processes import PausableGroup
-from gramwatt.collectors.cli.timing.queries import NoAnswer, ask_server, ask_store
+from gramwatt.collectors.cli.run.measure import UsageError
+from gramwatt.collectors.cli.run.timing.greenest import LIMIT_S, Wish, known_zone, usual_hours
+from gramwatt.collectors.cli.run.timing.processes import PausableGroup
+from gramwatt.collectors.cli.run.timing.queries import NoAnswer, ask_server, ask_store
 from gramwatt.collectors.client.client import Client
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common import files
