@@ -61,9 +61,9 @@ def lines(ended: Ended) -> list[str]:
     """What the user reads about the job; empty where it runs elsewhere still."""
     if ended.unwritten:
         return [unwritten_text(ended.job_id, ended.unwritten)]
-    folders = spool.folders(ended.home, ended.job_id)
-    if any(map(_runs, folders)):
+    if runs_elsewhere(ended):
         return []
+    folders = spool.folders(ended.home, ended.job_id)
     if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
         return [f"{ended.job_id} has ended; see {see(ended)}"]
     from gramwatt.collectors.journal.result import job_document, result_line
@@ -72,6 +72,11 @@ def lines(ended: Ended) -> list[str]:
     if document is None:
         return [f"{ended.job_id} makes no score; see {see(ended)}"]
     return [result_line(document, see(ended)), *_remedies(ended, document)]
+
+
+def runs_elsewhere(ended: Ended) -> bool:
+    """Whether another process of the job is measured still; raises OSError."""
+    return any(map(_runs, spool.folders(ended.home, ended.job_id)))
 
 
 def _runs(folder: spool.SpoolFolder) -> bool:

@@ -23,7 +23,7 @@ from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.installation import has_service
-from gramwatt.collectors.journal.ending import Ended, lines, prepare, see
+from gramwatt.collectors.journal.ending import Ended, lines, prepare, runs_elsewhere, see
 from gramwatt.collectors.meter.dependencies import Dependencies, host_command
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.node_meter import NodeMeter
@@ -252,14 +252,22 @@ def main() -> int:
     ended = Ended(meter.job_id, meter.config, meter.home, meter.unwritten)
     closed = {"reply": "closed", "home": str(meter.home), "unwritten": meter.unwritten}
     meter.release()  # before the reply: its reader finds a folder that nobody writes to
+    silent = meter.wants_lines and _is_silent(ended)
+    closed |= {"lines": []} if silent else {}  # at once, or the client takes the job for ended
     channel.reply({**closed, "see": see(ended), "notices": meter.new_notices()})
-    if meter.wants_lines:
+    if meter.wants_lines and not silent:
         channel.reply({"reply": "ended", "lines": _end_lines(ended, meter.log)})
     # `run` waits for a server itself; a store that is on this machine is not waited for.
     by_track = meter.role == "track"
     if by_track if meter.config.server else not by_track and has_service():
         loop.sync()
     return 0
+
+
+def _is_silent(ended: Ended) -> bool:
+    with contextlib.suppress(OSError):
+        return not ended.unwritten and runs_elsewhere(ended)
+    return False
 
 
 def _end_lines(ended: Ended, log: Log) -> list[str]:

@@ -465,3 +465,28 @@ def test_as_many_and_as_long_tags_as_are_allowed_are_journaled(
     found = records(environ)
     assert [dict(r.tags) for r in found if isinstance(r, JobRecord)] == [tags]
     assert seconds(gpu_intervals(found)) > 0.9
+
+
+def test_a_part_of_a_running_job_ends_without_a_line_however_slow_its_meter_is(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    part = (  # the meter's line about the job comes too late
+        "from gramwatt.collectors.client.channel import Channel\n"
+        "replies = Channel.replies\n"
+        "Channel.replies = lambda self: (r for r in replies(self) if r['reply'] != 'ended')\n"
+        "from gramwatt import track\n"
+        "with track() as job: assert job._session.client.wait_ready(30)\n"
+    )
+    whole = (
+        "import subprocess, sys\n"
+        "from gramwatt import track\n"
+        "with track() as job:\n"
+        "    assert job._session.client.wait_ready(30)\n"
+        f"    part = subprocess.run([sys.executable, '-c', {part!r}], capture_output=True)\n"
+        "print(part.returncode, part.stderr)\n"
+    )
+    told = {k: v for k, v in environ.items() if k not in ("GRAMWATT_QUIET", "GRAMWATT_JOB_ID")}
+    done = subprocess.run(
+        [sys.executable, "-c", whole], env=told, capture_output=True, timeout=120, cwd=tmp_path
+    )
+    assert done.stdout == b"0 b''\n", done.stderr
