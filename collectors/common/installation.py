@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from importlib.util import find_spec
@@ -20,6 +21,21 @@ SERVICE_PACKAGES = ("flask", "sqlalchemy")
 def has_service() -> bool:
     """Whether the extra `service` is installed, so that jobs can be scored and shown here."""
     return all(find_spec(name) is not None for name in SERVICE_PACKAGES)
+
+
+def missing_packages(extra: str) -> list[str]:
+    """The packages that an extra names and that are not installed, by gramwatt's metadata."""
+    from importlib import metadata
+
+    missing = []
+    try:
+        for text in _packages(metadata.distribution("gramwatt"), extra):
+            name = re.split(r"[^\w.-]", text, maxsplit=1)[0]
+            if next(iter(metadata.distributions(name=name)), None) is None:
+                missing.append(name)
+    except metadata.PackageNotFoundError:  # a checkout that was not installed
+        return []
+    return missing
 
 
 def install_command(extra: str) -> str:

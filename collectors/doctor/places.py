@@ -10,7 +10,7 @@ from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.common.installation import has_service, install_command
+from gramwatt.collectors.common.installation import has_service, install_command, missing_packages
 from gramwatt.collectors.doctor.finding import Finding, Target
 
 NETWORK = frozenset(
@@ -75,11 +75,15 @@ def spool(config: Config, target: Target) -> Finding:
 
 def service(config: Config) -> Finding:
     """Where jobs are scored: here, or on a server."""
-    if has_service():
+    missing = missing_packages("service")
+    if has_service() and not missing:
         return Finding("service extra", "ok", "installed: jobs can be scored here")
     if config.server:
         return Finding("service extra", "absent", "not installed: jobs are scored by the server")
     fix = f"{install_command('service')}\nor set GRAMWATT_SERVER"
+    if has_service():
+        text = f"installed without {', '.join(missing)}: what needs that fails here"
+        return Finding("service extra", "limited", text, fix)
     text = "not installed: jobs are spooled but not scored here"
     return Finding("service extra", "missing", text, fix)
 

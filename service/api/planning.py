@@ -52,8 +52,8 @@ class SpanQuery(Strict):
 def make_plan(body: PlanBody) -> PlanDoc:
     """When and where a job would emit least, against starting at once.
 
-    `reliable` means that such plans have saved in nearly every week of the zone's past, or that
-    zones differ by more than their ranges.
+    `reliable`: such plans have saved in nearly every week of the zone's past, and the whole range
+    of this saving is above 1 %; between zones the range alone decides.
     """
     try:
         return plan(service(), parse_plan_request(body.model_dump(exclude_none=True)))

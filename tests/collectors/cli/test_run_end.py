@@ -220,11 +220,15 @@ def test_a_wrong_place_of_track_is_said_and_reported(
 @pytest.fixture
 def bare(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
     """An installation without the extras, made of this one's other packages."""
-    site = tmp_path / "site"
+    return without(environ, tmp_path / "site", "flask", "sqlalchemy", "codecarbon")
+
+
+def without(environ: dict[str, str], site: Path, *packages: str) -> dict[str, str]:
+    """The variables of an installation without some of this one's packages."""
     site.mkdir()
     mine = next(Path(path) for path in sys.path if path.endswith("site-packages"))
     for path in mine.iterdir():
-        if not path.name.lower().startswith(("flask", "sqlalchemy", "codecarbon")):
+        if not path.name.lower().startswith(packages):
             (site / path.name).symlink_to(path)
     return {**environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{site}"}
 
@@ -262,6 +266,17 @@ def test_doctor_does_not_promise_a_score_where_nothing_scores(bare: dict[str, st
     found = {row["what"]: row["detail"] for row in json.loads(done.stdout)["findings"]}
     assert found["service extra"] == "not installed: jobs are spooled but not scored here"
     assert found["server"] == "none is set: jobs are spooled on this machine"
+
+
+def test_doctor_names_each_package_of_the_extra_that_is_missing(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    incomplete = without(environ, tmp_path / "site", "waitress", "vl_convert")
+    line = [*BASE, "doctor", "--json"]
+    done = subprocess.run(line, capture_output=True, env=incomplete, timeout=60)
+    found = {row["what"]: row for row in json.loads(done.stdout)["findings"]}["service extra"]
+    said = "installed without vl-convert-python, waitress: what needs that fails here"
+    assert (found["state"], found["detail"]) == ("limited", said)
 
 
 FULL_B = 64 * 1024
