@@ -34,6 +34,9 @@ from gramwatt.sci.journal.merge import DeviceKey, MergedJob
 from gramwatt.sci.journal.records import DeviceRecord
 
 ACCELERATORS = ("gpu", "accelerator", "module")
+BEYOND_LIFE = 1.5
+"""Of EL, how long no hardware is reserved for one job: 6 years where 4 are expected, which is the
+high end of EL's range. A clock that was set wrong makes such a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +128,24 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
         text = "No device of the job is known, so neither is its embodied carbon."
         unknown = Notice("embodied-unknown", text, "embodied_g")
         return EmbodiedShares((), life or catalog.lifetime(), (unknown,), {})
+    usual_life = life or catalog.lifetime()
+    longest_s = max(job.reserved_s([node.name]) for node in job.nodes)
     devices = _identified(job, catalog)
+    ids = {device.key: device.row.id for device in devices if device.row}
+    if longest_s > BEYOND_LIFE * usual_life.value * S_PER_YEAR:
+        text = (
+            f"The job's times are {longest_s / S_PER_YEAR:.0f} years apart, longer than hardware "
+            "lives, so a clock was wrong, and its embodied carbon is not known. Delete the job, or "
+            "declare its hardware's lifetime."
+        )
+        return EmbodiedShares(
+            (), usual_life, (Notice("embodied-unknown", text, "embodied_g"),), ids
+        )
     by_node: dict[str, list[_Device]] = defaultdict(list)
     for device in devices:
         by_node[device.record.node].append(device)
     shares: list[Share] = []
     notices: list[Notice] = []
-    usual_life = life or catalog.lifetime()
     names = {device.row.id for device in devices if device.row}
     lives = {name: life or catalog.lifetime(name) for name in names}
     for device in devices:
@@ -148,10 +162,8 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
             shares.append(host)
             notices.append(Notice("host-modelled", CODES["host-modelled"], "embodied_g"))
     notices += [_ambiguous(d.record.name, d.choices) for d in devices if d.choices]
-    longest_s = max(job.reserved_s([node.name]) for node in job.nodes)
     if longest_s > usual_life.value * S_PER_YEAR:
         notices.append(Notice("lifetime-exceeded", CODES["lifetime-exceeded"], "embodied_g"))
-    ids = {device.key: device.row.id for device in devices if device.row}
     return EmbodiedShares(tuple(shares), usual_life, tuple(dict.fromkeys(notices)), ids)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -145,3 +147,23 @@ def test_a_count_too_small_to_divide_by_makes_no_score_and_no_failure(client: Fl
     told = client.get("/v1/jobs/job-1")
     assert (told.status_code, told.json["code"]) == (409, "not-scorable")
     assert client.get("/v1/jobs").status_code == 200
+
+
+def test_a_clock_of_the_year_2000_at_the_start_of_a_job_does_not_spoil_its_month(
+    client: FlaskClient,
+) -> None:
+    """26 years of an L4 would be some tonnes of embodied carbon; it is not known instead."""
+    upload(client, "sound", hour("sound", 180_000))
+    records = hour("wrong", 180_000)
+    records[0] = replace(records[0], started_at=datetime(2000, 1, 1, tzinfo=UTC))
+    upload(client, "wrong", records)
+    sound, wrong = (client.get(f"/v1/jobs/{name}/report").json for name in ("sound", "wrong"))
+    assert wrong["duration_s"] > 26 * 365 * 86400
+    assert (wrong["embodied_g"], wrong["total_g"], wrong["conformance"]) == (None, None, "not-sci")
+    [said] = [n["message"] for n in wrong["notices"] if n["code"] == "embodied-unknown"]
+    assert said.startswith("The job's times are 26 years apart, longer than hardware lives")
+    totals = client.get("/v1/reports/monthly/2026-05").json["totals"]
+    assert totals["jobs_unknown"] == 1
+    assert totals["embodied_g"]["value"] == pytest.approx(sound["embodied_g"]["value"])
+    # Twice two hours of 50 W are 0.2 kWh.
+    assert totals["energy_kwh"]["value"] == pytest.approx(sound["energy_kwh"]["value"] * 2)
