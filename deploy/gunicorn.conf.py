@@ -19,9 +19,12 @@ keepalive = 5
 control_socket_disable = True
 
 # Every worker counts requests in files of this folder, and any of them answers for all; it has to
-# be named before prometheus_client is imported. A server that is started anew counts from zero.
-_COUNTERS = tempfile.mkdtemp(prefix="gramwatt-metrics-")
-os.environ["PROMETHEUS_MULTIPROC_DIR"] = _COUNTERS
+# be named before prometheus_client is imported. A server that is started anew counts from zero;
+# SIGHUP reads this file again in the same process, and counts on.
+_PREFIX = f"gramwatt-metrics-{os.getpid()}-"
+_COUNTERS = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
+if not os.path.basename(_COUNTERS).startswith(_PREFIX):
+    _COUNTERS = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix=_PREFIX)
 
 if os.environ.get("GRAMWATT_LOG") == "json":
     logconfig_dict = {

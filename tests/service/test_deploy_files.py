@@ -1,0 +1,238 @@
+"""What the files in deploy/ say, held against the product: settings, commands, routes, ports."""
+
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from flask import Flask
+from flask.testing import FlaskClient
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ServiceConfig, sqlite_url
+from tests.packages import ROOT
+from tests.service.cli.command import gramwatt
+
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+FILES = [path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+OBJECTS = [
+    found
+    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+    for found in yaml.safe_load_all(path.read_text())
+]
+PODS = {
+    found["metadata"]["name"]: found["spec"]["template"]
+    for found in OBJECTS
+    if found["kind"] == "Deployment"
+}
+SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+OURS = {name: found for name, found in SERVICES.items() if name != "database"}
+STOP_S = 20
+"""How long a server and a scheduler finish what is under way, as docs/deploy.md says."""
+
+
+def instructions():
+    """Each instruction of the Dockerfile with its text, on one line."""
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    return [line.split(None, 1) for line in text.splitlines() if line and line[0] != "#"]
+
+
+def told(name):
+    return [text for word, text in instructions() if word == name]
+
+
+def containers(pod):
+    return pod["spec"].get("initContainers", []) + pod["spec"]["containers"]
+
+
+def seconds(text):
+    number, unit = re.fullmatch(r"(\d+)([sm])", text).groups()
+    return int(number) * {"s": 1, "m": 60}[unit]
+
+
+def test_every_setting_named_is_read_by_the_product_and_explained():
+    read = "".join(
+        path.read_text()
+        for folder in ("collectors", "service")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    read += (DEPLOY / "gunicorn.conf.py").read_text()
+    explained = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    found = {
+        name
+        for path in FILES
+        for name in re.findall(r"\bGRAMWATT_[A-Z_]*[A-Z]\b", path.read_text())
+    }
+    assert {"GRAMWATT_DATABASE_URL", "GRAMWATT_WORKERS", "GRAMWATT_HOSTS"} < found
+    for name in found:
+        assert f'"{name}"' in read, name
+        assert f"`{name}`" in explained, name
+
+
+def commands():
+    """Every command in deploy/, as its words."""
+    (cmd,) = told("CMD")
+    yield yaml.safe_load(cmd)
+    for found in OURS.values():
+        if "command" in found:
+            yield found["command"]
+    for pod in PODS.values():
+        for container in containers(pod):
+            if "command" in container:
+                yield container["command"]
+    for unit in UNITS:
+        lines = re.findall(r"^ExecStart(?:Pre)?=-?(.*)$", unit.read_text(), re.MULTILINE)
+        yield from map(shlex.split, lines)
+
+
+def test_every_command_is_one_of_the_product_with_options_it_has():
+    found = [[words[0].rpartition("/")[2], *words[1:]] for words in commands()]
+    assert len(found) == 8
+    (gunicorn,) = {tuple(words) for words in found if words[0] == "gunicorn"}
+    assert gunicorn[1] == "--config"
+    copied = [text.split() for text in told("COPY")]
+    assert ["deploy/gunicorn.conf.py", gunicorn[2]] in copied
+    others = {tuple(words) for words in found if words[0] != "gunicorn"}
+    assert others == {
+        ("gramwatt", "serve"),
+        ("gramwatt", "scheduler"),
+        ("gramwatt", "db", "upgrade"),
+    }
+    for words in others:
+        code, _, said = gramwatt(*words[1:], "--help")
+        assert code == 0, said
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Flask:
+    home = tmp_path_factory.mktemp("home")
+    return create_app(ServiceConfig(database_url=sqlite_url(home / "store.db"), home=home))
+
+
+def test_probes_and_health_checks_ask_a_route_that_answers_without_a_key(app):
+    paths = set()
+    for container in [one for pod in PODS.values() for one in containers(pod)]:
+        named = {port["name"] for port in container.get("ports", ())}
+        for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
+            if kind in container:
+                asked = container[kind]["httpGet"]
+                assert asked["port"] in named
+                paths.add(asked["path"])
+    (check,) = (found["healthcheck"] for found in OURS.values() if "healthcheck" in found)
+    port, path = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", check["test"][-1]).groups()
+    assert [port] == told("EXPOSE")
+    paths.add(path)
+    assert paths == {"/healthz"}
+    plain = FlaskClient(app)  # shows no key
+    for path in paths:
+        # The kubelet asks by the pod's address.
+        assert plain.get(path, headers={"Host": "10.0.0.9:8642"}).status_code == 200
+
+
+def test_ports_users_and_volumes_agree():
+    (port,), (user,) = told("EXPOSE"), told("USER")
+    (environment,) = told("ENV")
+    assert f"GRAMWATT_BIND=0.0.0.0:{port}" in environment
+    assert OURS["web"]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    assert PODS["gramwatt-web"]["spec"]["containers"][0]["ports"] == [
+        {"name": "http", "containerPort": int(port)}
+    ]
+    for pod in PODS.values():
+        context = pod["spec"]["securityContext"]
+        assert f"{context['runAsUser']}:{context['runAsGroup']}" == user
+        volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
+        for container in containers(pod):
+            assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    mounted = [volume for one in SERVICES.values() for volume in one.get("volumes", ())]
+    assert {volume.partition(":")[0] for volume in mounted} == set(compose["volumes"])
+
+
+def test_objects_find_each_other_by_their_labels():
+    kinds = [found["kind"] for found in OBJECTS]
+    assert sorted(kinds) == [
+        "ConfigMap",
+        "Deployment",
+        "Deployment",
+        "PodDisruptionBudget",
+        "Service",
+    ]
+    web = PODS["gramwatt-web"]["metadata"]["labels"]
+    for found in OBJECTS:
+        if found["kind"] == "Deployment":
+            labels = found["spec"]["template"]["metadata"]["labels"]
+            assert found["spec"]["selector"]["matchLabels"] == labels
+        elif found["kind"] == "PodDisruptionBudget":
+            assert found["spec"]["selector"]["matchLabels"] == web
+        elif found["kind"] == "Service":
+            assert found["spec"]["selector"] == web
+            assert [one["targetPort"] for one in found["spec"]["ports"]] == ["http"]
+    (config,) = (found for found in OBJECTS if found["kind"] == "ConfigMap")
+    assert all(isinstance(value, str) for value in config["data"].values())
+    for pod in PODS.values():
+        for container in containers(pod):
+            named = [ref.popitem()[1]["name"] for ref in map(dict, container["envFrom"])]
+            assert named == ["gramwatt", config["metadata"]["name"]]
+
+
+def test_containers_may_do_only_what_they_need_and_hold_no_secret():
+    for pod in PODS.values():
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        for container in containers(pod):
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert "memory" in container["resources"]["limits"]
+    for found in OURS.values():
+        assert (found["read_only"], found["cap_drop"]) == (True, ["ALL"])
+        assert found["security_opt"] == ["no-new-privileges:true"]
+    for found in SERVICES.values():
+        for name, value in found.get("environment", {}).items():
+            if "PASSWORD" in name:
+                assert value.startswith("${POSTGRES_PASSWORD"), name
+            assert not re.search(r"://\w+:", str(value)), name  # breaks where it has / or @
+
+
+def test_nothing_is_killed_before_it_has_stopped():
+    configured = (DEPLOY / "gunicorn.conf.py").read_text()
+    assert f"\ngraceful_timeout = {STOP_S}\n" in configured
+    for pod in PODS.values():
+        before = 0
+        for container in containers(pod):
+            if "lifecycle" in container:
+                word, before = container["lifecycle"]["preStop"]["exec"]["command"]
+                assert word == "sleep"
+        assert pod["spec"]["terminationGracePeriodSeconds"] > STOP_S + int(before)
+    for found in OURS.values():
+        assert seconds(found["stop_grace_period"]) > STOP_S
+    for unit in UNITS:
+        (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit.read_text(), re.MULTILINE)
+        assert int(stop) > STOP_S
+
+
+def test_the_image_is_made_of_locked_packages_and_whole():
+    copied = [text.split() for text in told("COPY") if not text.startswith("--from")]
+    for *sources, _ in copied:
+        for source in sources:
+            assert (ROOT / source).exists(), source
+    whole = {source for *sources, _ in copied for source in sources}
+    linked = {path.name for path in (ROOT / "src" / "gramwatt").iterdir() if path.is_symlink()}
+    assert linked | {"src", "pyproject.toml", "requirements/team.txt"} <= whole
+    installs = [text for text in told("RUN") if "pip install" in text]
+    assert ["--require-hashes" in text or "--no-deps" in text for text in installs] == [True, True]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_systemd_finds_no_fault_in_the_units_but_that_nothing_is_installed():
+    units = sorted(map(str, (DEPLOY / "systemd").glob("*.service")))
+    assert len(units) == 3
+    command = ["systemd-analyze", "verify", *units]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    faults = [line for line in said.splitlines() if "is not executable" not in line]
+    assert [line for line in faults if "gramwatt" in line] == []
