@@ -250,7 +250,8 @@ def main() -> int:
     loop.handle(early)
     loop.run()
     ended = Ended(meter.job_id, meter.config, meter.home, meter.unwritten)
-    closed = {"reply": "closed", "home": str(meter.home), "unwritten": meter.unwritten}
+    closed: dict[str, Any] = {"reply": "closed", "home": str(meter.home)}
+    closed["unwritten"] = meter.unwritten
     meter.release()  # before the reply: its reader finds a folder that nobody writes to
     silent = meter.wants_lines and _is_silent(ended)
     closed |= {"lines": []} if silent else {}  # at once, or the client takes the job for ended
