@@ -33,9 +33,10 @@ from gramwatt.service.usecases.intake.local_spool import take_in
 from gramwatt.service.usecases.rendering.reports import end_child, render_in_child
 
 THREADS = 8
-TURN_S = 0.0005
+TURN_S = 0.002
 """How long a thread may go on while others wait [s]. Python's 5 ms would be waited for at each part
-of a body that arrives and at each statement, while other threads parse uploads."""
+of a body that arrives and at each statement, while another thread parses an upload; shorter turns
+take more of the processor for changing threads."""
 
 
 class NotLoopbackError(ValueError):
