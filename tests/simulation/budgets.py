@@ -37,6 +37,10 @@ class Receiver:
         self.world, self.ledger, self.server = story.world, story.ledger, story.server
         self.received: dict[str, list[dict[str, Any]]] = defaultdict(list)
         """Messages by their id, as often as they came."""
+        self.failing = True
+        """Whether it may refuse a message, or take one and not answer."""
+        self.changing: list[str] = []
+        """Projects whose budgets are being changed."""
         self._begun_ns: dict[str, int] = {}
         """When the sending of a message began that has not ended, by the server's clock."""
 
@@ -55,19 +59,22 @@ class Receiver:
     def _answer(self, name: str, body: bytes, headers: dict[str, str]) -> int:
         world = self.world
         self._wait(world.draw.uniform(0.01, 5))
-        if world.chance(0.2):
+        if self._chance(0.3):
             world.fault("loss", f"alert {name}")
             raise ConnectionRefusedError("nobody listens")
-        if world.chance(0.1):
+        if self._chance(0.1):
             return 503
         self._check(name, body, headers)
         self.received[name].append(json.loads(body))
         world.log(f"alert {name} arrives")
         self._wait(world.draw.uniform(0.01, 5))
-        if world.chance(0.2):
+        if self._chance(0.2):
             world.fault("answer lost", f"alert {name}")
             raise TimeoutError("timed out")
         return 204
+
+    def _chance(self, share: float) -> bool:
+        return self.failing and self.world.draw.random() < share
 
     def _wait(self, duration_s: float) -> None:
         self.world.pass_s(duration_s)
@@ -124,39 +131,47 @@ def plan(story: Story) -> None:
             world.after(draw.uniform(0, length_s * 2), partial(_set, story, project))
         if draw.random() < 0.1:
             world.after(draw.uniform(0, length_s * 3), partial(_remove, story, project))
-    for name in ("budgets", "budgets", "outbox", "outbox"):
-        if draw.random() < 0.7:
-            world.after(draw.uniform(0, length_s * 3), partial(story.server.work, name))
+    for _ in range(draw.choice([1, 2])):  # when some jobs have ended
+        moment_s = draw.uniform(length_s * 0.7, length_s * 3)
+        world.after(moment_s, partial(story.server.work, "budgets"))
+        for wait_s in (1.0, draw.uniform(0, 100)):
+            world.after(moment_s + wait_s, partial(story.server.work, "outbox"))
 
 
 def _set(story: Story, project: str) -> None:
     draw = story.draw
-    limit_kg = 10 ** draw.uniform(-5, -2)
+    limit_kg = 10 ** draw.uniform(-6, -3)
     thresholds = draw.choice([[50.0, 80.0, 100.0], [1.0, 10.0], [100.0]])
     body = {"project": project, "limit_kg": limit_kg, "thresholds": thresholds}
     sent = json.dumps({**body, "webhook": f"https://{HOST}/hook"}).encode()
-    headers = {"Content-Type": "application/json"}
-    answer = story.server.answer("POST", "/v1/budgets", sent, headers)
-    _note(story, project, limit_kg, 0 if answer is None else answer.status)
+    _change(story, project, limit_kg, "POST", "/v1/budgets", sent)
 
 
 def _remove(story: Story, project: str) -> None:
-    answer = story.server.answer("DELETE", f"/v1/budgets?project={project}", b"", {})
-    _note(story, project, None, 0 if answer is None else answer.status)
+    _change(story, project, None, "DELETE", f"/v1/budgets?project={project}", b"")
 
 
-def _note(story: Story, project: str, limit_kg: float | None, status: int) -> None:
-    """Note a budget that may hold now: certainly, perhaps, or not."""
-    limits = story.ledger.limits_kg
-    if status == 200:
+def _change(
+    story: Story, project: str, limit_kg: float | None, method: str, path: str, sent: bytes
+) -> None:
+    """Ask for a change, and note which budgets may hold: of two changes at once either."""
+    limits, going = story.ledger.limits_kg, story.receiver.changing
+    before, nested = limits.get(project), project in going
+    going.append(project)
+    answer = story.server.answer(method, path, sent, {"Content-Type": "application/json"})
+    going.remove(project)
+    status = 0 if answer is None else answer.status
+    if status == 200 and not nested and limits.get(project) is before:
         limits[project] = {limit_kg}
     elif not 400 <= status < 500:  # it may have been stored, and then not answered
-        limits.setdefault(project, {None}).add(limit_kg)
+        limits[project] = {*limits.get(project, {None}), limit_kg}
 
 
 def come_to_rest(story: Story) -> None:
     """Look at the budgets a last time while their months are looked at; all reached has alerts."""
     story.server.work("budgets")
+    story.server.work("outbox")
+    story.receiver.failing = False
     for row in (story.server.ask("/v1/budgets") or {"budgets": []})["budgets"]:
         known = {alert["threshold"] for alert in row["alerts"]}
         share = row["spent_share"]
