@@ -216,7 +216,7 @@ def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
         if stored["state"] == "running":
             raise StillRunsError(f"job {job_id!r} still runs; it can be packed when it has ended")
         inputs, made = _computed(service, stored)
-        if contents.normal(made) == contents.normal(stored):
+        if contents.normal(made) == stored:
             return inputs, stored
         _, changed = rescore(service, job_id, REASON)
         if not changed:

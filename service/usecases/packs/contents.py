@@ -50,7 +50,7 @@ def as_json(document: object) -> bytes:
 
 def normal(document: object) -> Any:
     """A document as it is after it was written and read as JSON."""
-    return json.loads(to_text(document))
+    return msgspec.json.decode(to_text(document))
 
 
 def job_files(inputs: ScoreInputs, document: JobDoc) -> dict[str, bytes]:
