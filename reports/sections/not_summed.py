@@ -34,7 +34,7 @@ def not_summed_warnings(document: MonthDoc) -> list[Block]:
     taken = [f"{n} {'job was' if n == 1 else 'jobs were'} {how}" for how, n in counts.items() if n]
     sentences = incomplete(document)
     if taken:
-        sentences.append(f"{' and '.join(taken)}: no figure of this month holds them.")
+        sentences.append(f"{' and '.join(taken)}: in no figure of this month.")
     return [NoticeBlock("warning", "", sentence) for sentence in sentences]
 
 
