@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gramwatt.service.store import access, budgets, codecarbon, factors
+from gramwatt.service.store import access, budgets, codecarbon, factors, intensity
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets, codecarbon, factors)
+MODULES = (access, budgets, codecarbon, factors, intensity)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

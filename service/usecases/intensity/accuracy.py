@@ -14,7 +14,7 @@ from gramwatt.sci.planning.issued import Accuracy, accuracy, is_worse
 from gramwatt.sci.planning.outlook import outlook
 from gramwatt.sci.score.context import doc
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import IntensitySeries
+from gramwatt.service.store.intensity import IntensitySeries
 from gramwatt.service.store.timestamps import from_us
 from gramwatt.service.usecases.intensity.forecasts import (
     RECORD,

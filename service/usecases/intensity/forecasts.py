@@ -21,7 +21,7 @@ from gramwatt.sci.planning.outlook import ZoneData, outlook
 from gramwatt.sci.planning.replay import EVERY_H, WEEKS
 from gramwatt.service.container import Service
 from gramwatt.service.providers.base import SCORED
-from gramwatt.service.store.models import IntensityDay, IntensitySeries
+from gramwatt.service.store.intensity import IntensityDay, IntensitySeries
 from gramwatt.service.store.timestamps import from_us, to_us
 from gramwatt.service.usecases.intensity.hours import by_hour, hours_of
 from gramwatt.service.usecases.intensity.points import FINAL, OWN, PAST, SeriesName, keep

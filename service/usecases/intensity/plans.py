@@ -19,7 +19,7 @@ from gramwatt.sci.planning.plan import PlanDoc, plan_and_regret
 from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.service.container import Service
 from gramwatt.service.providers.base import SCORED
-from gramwatt.service.store.models import IntensityDay, IntensitySeries
+from gramwatt.service.store.intensity import IntensityDay, IntensitySeries
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.usecases.intensity.forecasts import issued_days, usable_forecast
 from gramwatt.service.usecases.intensity.hours import hours_of_zones

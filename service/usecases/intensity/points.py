@@ -21,7 +21,7 @@ from gramwatt.sci.grid.zones import Scope
 from gramwatt.service.container import Service
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.database import upsert
-from gramwatt.service.store.models import IntensityArrival, IntensityDay, IntensitySeries
+from gramwatt.service.store.intensity import IntensityArrival, IntensityDay, IntensitySeries
 from gramwatt.service.store.timestamps import to_us
 
 DAY_S = 86_400

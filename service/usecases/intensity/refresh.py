@@ -26,8 +26,9 @@ from gramwatt.service.providers.base import (
     Values,
 )
 from gramwatt.service.providers.chain import providers_of
+from gramwatt.service.store.intensity import IntensityQuestion
 from gramwatt.service.store.job_labels import ZONE
-from gramwatt.service.store.models import IntensityQuestion, Job, JobLabel
+from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.store.timestamps import from_us, span_us, to_us
 from gramwatt.service.usecases.intensity.lookup import StoredIntensity
 from gramwatt.service.usecases.intensity.points import FINAL, SeriesName, keep

@@ -13,8 +13,9 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
+from gramwatt.service.store.intensity import IntensityArrival
 from gramwatt.service.store.job_labels import ZONE, label_text
-from gramwatt.service.store.models import IntensityArrival, Job, JobLabel
+from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.usecases.intensity.points import DAY_S
 from gramwatt.service.usecases.jobs.scoring import score_job
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
-from gramwatt.service.store.models import IntensityDay
+from gramwatt.service.store.intensity import IntensityDay
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.intensity import plans
 from gramwatt.service.usecases.intensity.forecasts import thin
