@@ -136,10 +136,10 @@ def test_the_readmes_first_commands_are_the_scripts() -> None:
         assert os.access(ROOT / "scripts" / name, os.X_OK)
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python", README))))
-def test_the_readmes_python_runs(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", range(len(blocks("python", README, *DOCS))))
+def test_the_python_of_readme_and_documents_runs(number: int, tmp_path: Path) -> None:
     """Each block as a script of its own, with measuring switched off: it must not need it."""
-    (tmp_path / "example.py").write_text(blocks("python", README)[number], "utf-8")
+    (tmp_path / "example.py").write_text(blocks("python", README, *DOCS)[number], "utf-8")
     environ = {**os.environ, "GRAMWATT_OFF": "1"}
     line = [sys.executable, "example.py"]
     done = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, text=True)
