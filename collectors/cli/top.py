@@ -92,11 +92,15 @@ def _shown(server: str | None) -> RenderableType:
 
 def _follow(interval_s: float, server: str | None) -> None:
     """Show the table again and again until q is typed."""
+    from rich.console import Group
     from rich.live import Live
 
-    with _typed() as typed, Live(_shown(server), screen=True, auto_refresh=False) as live:
+    def shown() -> RenderableType:
+        return Group(_shown(server), KEYS)
+
+    with _typed() as typed, Live(shown(), screen=True, auto_refresh=False) as live:
         while not typed(interval_s):
-            live.update(_shown(server), refresh=True)
+            live.update(shown(), refresh=True)
 
 
 @contextmanager
@@ -204,7 +208,7 @@ def _notes(jobs: Sequence[LiveJob]) -> list[str]:
     old = [job.age_s for job in jobs if job.age_s is not None and job.age_s > STALE_S]
     if old:
         lines.append(f"the oldest of the newest readings is {_length(max(old))} old")
-    lines.append(f"{datetime.now(UTC):%H:%M:%S} UTC; {KEYS}")
+    lines.append(f"{datetime.now(UTC):%H:%M:%S} UTC")
     return lines
 
 

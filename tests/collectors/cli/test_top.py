@@ -88,6 +88,7 @@ def test_a_pipe_gets_one_table_whose_figures_are_whole_in_eighty_columns(home):
     assert any(row.startswith("all 2") and "1.80 kW" in row for row in rows)
     assert "\u202e" not in done.stdout
     assert any(row.startswith("* no SCI") for row in rows)
+    assert "quits" not in done.stdout  # there is nothing to quit
     assert sorted(job["power_w"]["value"] for job in found) == pytest.approx([600, 1200])
 
 
@@ -125,5 +126,6 @@ def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed)
             except OSError:  # the child has closed the terminal
                 pass
     assert child.wait(60) == 0
+    assert b"q quits" in shown
     assert b"\x1b[?1049l" in shown  # back from the alternate screen
     assert b"Traceback" not in shown
