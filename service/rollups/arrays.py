@@ -77,7 +77,7 @@ class Rows:
     amount: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Parts:
     """The parts of a month's jobs, which are numbered in order of start and id.
 

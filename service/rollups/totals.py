@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -125,11 +126,13 @@ def by_job(parts: Parts, job: Ints, cell: Ints, cells: int, *, with_inputs: bool
     known = parts.totals.get((mark, cells))
     if known is not None and known.with_inputs >= with_inputs:
         return cast(Totals, known)
+    # What the parts hold does not hold them: a month's arrays go with the last who needs them.
+    of_month: Parts = weakref.proxy(parts)
 
     def term(number: int) -> Sums:
-        rows = parts.whole_rows(number)[job]
+        rows = of_month.whole_rows(number)[job]
         known = rows >= 0
-        return _summed(parts, number, rows[known], cell[known], cells)
+        return _summed(of_month, number, rows[known], cell[known], cells)
 
     made = parts.totals[mark, cells] = Totals(term, with_inputs=with_inputs)
     return made

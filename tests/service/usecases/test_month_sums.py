@@ -1,7 +1,9 @@
 """Months from parts equal months from whole documents, figure for figure."""
 
+import gc
 import random
 import threading
+import weakref
 from datetime import timedelta
 
 import pytest
@@ -9,6 +11,7 @@ import sqlalchemy as sa
 
 from gramwatt.sci.advice.jobs import for_month
 from gramwatt.sci.base.document import MonthDoc
+from gramwatt.service.rollups import month as rollup
 from gramwatt.service.rollups.filling import fill_parts
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion, Score
@@ -211,6 +214,28 @@ def test_filling_goes_on_where_it_was_interrupted(light, monkeypatch):
     assert fill_parts(light, iter([True, True, False]).__next__) == 2
     assert fill_parts(light) == 1
     assert month_report(light, "2026-05") == whole
+
+
+def test_the_parts_of_a_month_are_let_go_before_those_of_the_next_are_read(light, monkeypatch):
+    """By themselves: the collector of cycles may come only when memory holds many months."""
+    for number, days in enumerate((-70, -40, 0)):
+        start = T0 + timedelta(days=days)
+        ingest(light, f"job-{number}", lines(journal(f"job-{number}", start=start)))
+    read, known = rollup.read_parts, []
+
+    def reading(portions):
+        assert [parts for parts in known if parts() is not None] == []
+        found = read(portions)
+        known.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(rollup, "read_parts", reading)
+    gc.disable()
+    try:
+        month_report(light, "2026-05")
+    finally:
+        gc.enable()
+    assert len(known) > 3
 
 
 @pytest.mark.parametrize(
