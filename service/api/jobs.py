@@ -91,8 +91,9 @@ class JobsQuery(Page, ProjectQuery):
     )
     wait: Literal["sums"] | None = Field(
         None,
-        description="`sums`: the sums of a model's runs are made however many they are. Without "
-        "it, those of more than 2 000 runs that changed since are left out.",
+        description="`sums`: wait until the sums of the model's runs are made, however many runs. "
+        "Without it, an answer without `model` says that they are still to be made: the model has "
+        "more than 2 000 runs, of which one changed.",
     )
     q: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")] | None = Field(
         None,
