@@ -54,7 +54,10 @@ def relative_range(kind: Kind, meter: str) -> RelativeRange:
     if kind == "estimated" and meter in RANGES:
         return RANGES[meter]
     spread = ENERGY_SPREADS[kind]
-    return RelativeRange(1.0 - spread.fraction, 1.0 + spread.fraction, spread.source)
+    source = spread.source
+    if kind in OF_EACH_DEVICE and not meter.startswith("nvml"):
+        source = f"as for NVML, since none is stated for {meter}: {source}"
+    return RelativeRange(1.0 - spread.fraction, 1.0 + spread.fraction, source)
 
 
 class Sensors(NamedTuple):

@@ -3,7 +3,8 @@
 import pytest
 
 from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL, cpu_power_w, ram_power_w
-from gramwatt.sci.base.uncertainty import energy
+from gramwatt.sci.base.quantity import Kind
+from gramwatt.sci.base.uncertainty import energy, relative_range
 from gramwatt.sci.catalog.catalog import load_catalog
 
 
@@ -43,3 +44,11 @@ def test_the_range_holds_eight_in_ten_of_what_counters_would_give() -> None:
     ]
     assert len(held) >= 70
     assert sum(held) >= 0.8 * len(held)
+
+
+@pytest.mark.parametrize("kind", ["measured", "integrated"])
+def test_the_range_of_another_meter_says_that_its_evidence_is_of_nvml(kind: Kind) -> None:
+    own, other = relative_range(kind, "nvml-counter"), relative_range(kind, "rapl")
+    assert other[:2] == own[:2]
+    assert other.source == f"as for NVML, since none is stated for rapl: {own.source}"
+    assert relative_range("catalog", "rapl").source == relative_range("catalog", "nvml").source
