@@ -55,7 +55,6 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 
 
 CONFLICTS = ("deadlock", "serialization")
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 KEPT = timedelta(days=30)
 """How long intervals are kept: longer than a story, and over when it is judged."""
 
@@ -80,6 +79,7 @@ class Plant:
         self.synced = folder / "synced.db"
         self.silent_after_us = 0
         self.engine: Engine | None = None
+        self._side: sqlite3.Connection | None = None
         self.server: Server | None = None
         self._make_engine = database._engine
         self._service = self.open(lambda: EPOCH)
@@ -87,12 +87,8 @@ class Plant:
         self.app: Flask = create_app(service=self._service)
         self.key = create_key(self._service, "simulation", "admin")["key"]
         rescore_on_new_factors(self._service)  # there is nothing to score
-        with self._service.store.write() as session:  # `empty` deletes from the audit log
-            session.execute(sa.text("DROP TRIGGER audit_no_delete"))
         self._service.store.close()
         shutil.copy(self.path, self.template)
-        self._side: sqlite3.Connection | None = None
-        self._tables = [name for (name,) in self.beside().execute(_TABLES)]
 
     def open(self, clock: Callable[[], datetime]) -> Service:
         """A service over the store, with the engine of those before."""
@@ -111,26 +107,16 @@ class Plant:
         """A connection of the simulation's own, beside those of the engine; it commits at once."""
         if self._side is None:
             self._side = sqlite3.connect(self.path, isolation_level=None)
-            self._side.execute("ATTACH ? AS template", (str(self.template),))
         return self._side
 
-    def empty(self) -> None:
-        """Empty the store by its rows: connections, and the statements they know, go on."""
-        self.synced.unlink(missing_ok=True)
-        side = self.beside()
-        side.execute("BEGIN IMMEDIATE")
-        for table in self._tables:
-            side.execute(f"DELETE FROM main.{table}")
-            side.execute(f"INSERT INTO main.{table} SELECT * FROM template.{table}")
-        side.execute("COMMIT")
-
-    def reset(self, content: Path) -> None:
-        """Replace the store by this content, as if its machine had lost power."""
-        assert self.engine is not None
+    def reset(self, content: Path | None = None) -> None:
+        """An empty store, or one with this content."""
         self.disconnect()
         for path in self.folder.glob("gramwatt.db*"):
             path.unlink()
-        shutil.copy(content, self.path)
+        if content is None:
+            self.synced.unlink(missing_ok=True)
+        shutil.copy(content or self.template, self.path)
 
     def disconnect(self) -> None:
         """Close every connection to the store."""
@@ -171,7 +157,7 @@ class Server:
         self.like_postgresql = False
         """Work is done as on PostgreSQL, where conflicts are tried again."""
         plant.server = None
-        plant.empty()
+        plant.reset()
         plant.server = self
 
     def clock(self) -> datetime:
