@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import app
-from gramwatt.collectors.cli.run.command import run_command
+from gramwatt.collectors.cli.run import command as run
 from gramwatt.collectors.client import session
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
@@ -439,12 +439,12 @@ def test_windows_is_refused_in_words_and_not_by_a_traceback() -> None:
 def test_a_job_on_windows_runs_unmeasured_and_is_told_once(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(app, "refused", lambda: "not on this system")
+    monkeypatch.setattr(run, "refused", lambda: "not on this system")
     monkeypatch.setattr(session, "refused", lambda: "not on this system either")
     command = [sys.executable, "-c", "print('done'); raise SystemExit(3)"]
-    assert run_command(command, {}, strict=False, json_summary=None) == 3
-    assert run_command(command, {}, strict=True, json_summary=None) == 1
-    assert run_command(["no-such-command-here"], {}, False, None) == 127
+    assert run.run_command(command, {}, strict=False, json_summary=None) == 3
+    assert run.run_command(command, {}, strict=True, json_summary=None) == 1
+    assert run.run_command(["no-such-command-here"], {}, False, None) == 127
     assert session.open_session({}) == (None, False)
     seen = capfd.readouterr()
     assert seen.out == "done\n"
