@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -87,10 +87,17 @@ def differences(store: Store) -> list[str]:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
+    from gramwatt.service.store.models import ONLY
     from gramwatt.service.store.tables import METADATA
 
+    kind = store.url.get_backend_name()
+
+    def is_here(item: Any, _name: str | None, _kind: str, _found: bool, _other: Any) -> bool:
+        return bool(item.info.get(ONLY, kind) == kind)
+
     with store.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        opts = {"compare_type": True, "include_object": is_here}
+        context = MigrationContext.configure(connection, opts=opts)
         return [str(change) for change in compare_metadata(context, METADATA)]
 
 

@@ -8,7 +8,7 @@ deletion of a whole job removes them.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from sqlalchemy import (
     BigInteger,
@@ -39,11 +39,11 @@ Label = Annotated[str, mapped_column(String(512))]
 Word = Annotated[str, mapped_column(String(64))]
 Figure = Annotated[float, mapped_column(Double)]
 Document = Annotated[str, mapped_column(Text)]
-
 LABEL_MOST = 400
 """Characters of a label: an index of PostgreSQL holds up to 2704 bytes, and a character takes 4."""
-
-
+ONLY = "only"
+"""The kind of database in the `info` of an index that the other does without."""
+BY_POINT: Any = {"postgresql_ops": {"job_id": "varchar_pattern_ops"}, "info": {ONLY: "postgresql"}}
 PENDING = "state = 'running' OR scored_version <> version"
 """Jobs that run, or have lines that their newest score lacks."""
 OF_MODEL = (
@@ -108,9 +108,7 @@ class Job(Base):
             Index(None, "project", name, "id")
             for name in ("ended_us", "duration_s", "energy_kwh", "total_g")
         ),
-        Index(
-            "ix_jobs_job_id_prefix", "job_id", postgresql_ops={"job_id": "varchar_pattern_ops"}
-        ).ddl_if(dialect="postgresql"),
+        Index("ix_jobs_job_id_prefix", "job_id", **BY_POINT),
     )
 
     id: Mapped[AutoKey]

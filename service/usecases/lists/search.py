@@ -63,7 +63,7 @@ def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Cond
 def _having(
     session: Session,
     column: InstrumentedAttribute[Any],
-    matches: Callable[[sa.ColumnElement[str]], Condition],
+    matches: Callable[[Any], Condition],
 ) -> list[Condition]:
     """What a row is asked, so that its value matches; nothing where no value does."""
     values = _matching(session, column, matches)
@@ -75,7 +75,7 @@ def _having(
 def _matching(
     session: Session,
     column: InstrumentedAttribute[Any],
-    matches: Callable[[sa.ColumnElement[str]], Condition],
+    matches: Callable[[Any], Condition],
 ) -> Sequence[str] | None:
     """The values of the column that match; None where it has more than `VALUES_MOST`.
 
