@@ -101,7 +101,9 @@ def connect_args(url: URL) -> dict[str, Any]:
     options = " ".join(f"-c {name}={limit_s}s" for name, limit_s in limits.items())
     own = url.query.get("options", "")
     timeout_s = url.query.get("connect_timeout", CONNECT_S)
-    return {"connect_timeout": timeout_s, "options": f"{options} {own}".strip()}
+    # A database that was made without a locale is in SQL_ASCII, which psycopg gives as bytes.
+    options = f"{options} {own}".strip()
+    return {"connect_timeout": timeout_s, "options": options, "client_encoding": "UTF8"}
 
 
 def watch(engine: Engine) -> Availability:

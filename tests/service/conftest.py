@@ -66,8 +66,11 @@ def postgres_server() -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def create_database(server: str, template: str = "template1") -> str:
-    """The address of a new database, a copy of another one of the server."""
+def create_database(server: str, template: str = "template1", options: str = "") -> str:
+    """The address of a new database, a copy of another one of the server.
+
+    `options` are further ones of CREATE DATABASE.
+    """
     import sqlalchemy as sa
 
     from gramwatt.service.store.database import parse_url
@@ -76,7 +79,7 @@ def create_database(server: str, template: str = "template1") -> str:
     url = parse_url(server)
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+        connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE {template} {options}"))
     return url.set(database=name).render_as_string(hide_password=False)
 
 

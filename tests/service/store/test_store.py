@@ -15,10 +15,12 @@ from gramwatt.service.store.database import Store, parse_url
 from gramwatt.service.store.filesystem import is_local, mounted_type
 from gramwatt.service.store.migrations import HEAD
 from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import list_jobs
 from gramwatt.service.usecases.months.report import months_with_data
-from tests.journals import START, journal
+from tests.journals import START, journal, lines
+from tests.service.conftest import create_database
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -153,6 +155,18 @@ def earlier_rows():
         ],
         "job_runs": [run],
     }
+
+
+def test_a_database_without_an_encoding_holds_every_text(postgres_server, clock, tmp_path):
+    """`createdb` where the system has no locale makes one in SQL_ASCII."""
+    options = "ENCODING SQL_ASCII LC_COLLATE 'C' LC_CTYPE 'C'"
+    store = Store(create_database(postgres_server, "template0", options))
+    migrate.upgrade(store)
+    service = Service(ServiceConfig(home=tmp_path, database_url="", clock=clock), store)
+    ingest(service, "job-1", lines(journal(name="Zürich 日本")))
+    (job,), _ = list_jobs(service, 50, None, name="Zürich 日本")
+    assert job.head["name"] == "Zürich 日本"
+    store.close()
 
 
 def test_several_processes_may_upgrade_at_once(database_url):
