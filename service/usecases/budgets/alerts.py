@@ -16,8 +16,9 @@ from gramwatt.service.usecases.budgets.budgets import (
     projects_with_budgets,
 )
 
-LATE = timedelta(days=3)
-"""How long the month before is looked at too: its last jobs are scored after its end."""
+LATE = timedelta(days=8)
+"""How long the month before is looked at too: its last jobs are scored again until seven days after
+their end, when the intensity of their time is known."""
 
 
 def check_budgets(service: Service) -> None:

@@ -127,6 +127,17 @@ def test_each_threshold_is_alerted_once_a_month(client, light, clock):
     assert len(messages(client)) == 4
 
 
+def test_a_threshold_that_a_month_reaches_a_week_after_its_end_is_alerted(client, light, clock):
+    run_job(light)
+    set_budget(client, total_kg(client) / 0.3)
+    clock.now = datetime(2026, 7, 7, 23, tzinfo=UTC)
+    do(light, "budgets")
+    run_job(light, "job-2")  # 60 % with it
+    do(light, "budgets")
+    june = client.get("/v1/budgets?month=2026-06").json["budgets"][0]
+    assert [alert["threshold"] for alert in june["alerts"]] == [50.0]
+
+
 def test_processes_that_check_at_once_make_one_alert(service):
     client = create_app(service=service).test_client()
     run_job(service)
