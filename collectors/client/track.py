@@ -181,8 +181,9 @@ class Tracker:
         """Decorate `function`: each of its runs is a job, or part of the job that is running."""
         if isinstance(function, type) or not _runs(function):  # a class has to stay one
             if self._strict:
-                raise TypeError(f"track decorates functions, not {function!r}")
-            print_message(f"track() cannot decorate {function!r}; it is ignored [argument-ignored]")
+                raise TypeError(f"track decorates functions, not {_short(function)}")
+            text = f"track() cannot decorate {_short(function)}; it is ignored"
+            print_message(f"{text} [argument-ignored]")
             return function
         name = getattr(function, "__qualname__", None) or type(function).__name__
         scope = functools.partial(Tracker, self._options, self._strict, name, self._callbacks)

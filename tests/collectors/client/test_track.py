@@ -492,6 +492,14 @@ def test_what_cannot_be_decorated_is_given_back(
 ) -> None:
     assert track()(5) == 5  # type: ignore[type-var]
     assert "cannot decorate 5" in capsys.readouterr().err
+
+    class Unprintable:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    wrong = Unprintable()
+    assert track()(wrong) is wrong  # type: ignore[type-var]
+    assert "cannot decorate a Unprintable;" in capsys.readouterr().err
     with pytest.raises(TypeError):
         track(strict=True)(5)  # type: ignore[type-var]
 
