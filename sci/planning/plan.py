@@ -250,8 +250,8 @@ def _reason(found: Outlook, record: Outcome | None, saving: Quantity | None, *, 
     if found.method == "annual":
         return f"the hours of {found.zone} are not known; import them: gramwatt import intensity"
     if record is not None and record.reliable and saving is not None:
-        if saving.high == 0:
-            return "no later hours are expected to emit less"
+        if saving.high <= LEAST_SAVING:
+            return f"later hours are not expected to save more than {100 * LEAST_SAVING:g} %"
         return "the saving is within the error of the forecast"
     return "plans of this kind have not saved in nearly every week of this zone's past"
 

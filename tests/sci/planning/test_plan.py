@@ -86,6 +86,16 @@ def test_a_saving_whose_range_reaches_zero_is_not_reliable():
     assert (notice["code"], notice["message"]) == said
 
 
+def test_a_saving_that_is_small_for_certain_is_not_called_an_error_of_the_forecast():
+    """Without weather, 08:00 to 12:00 is 0.4 % above the best hours of such a day."""
+    answer = plan({"ES": data(solar_hours(depth=0.02, noise=0))}, now="2026-05-02T08:00Z")
+    saving = answer["saving_ratio"]
+    assert 0.003 < saving["low"] <= saving["high"] < 0.005
+    assert answer["reliable"] is False
+    (notice,) = answer["notices"]
+    assert notice["message"] == "later hours are not expected to save more than 1 %"
+
+
 def test_without_history_the_annual_value_tells_no_hours_apart():
     answer = plan({"ES": data()})
     assert answer["method"] == "annual"
