@@ -54,9 +54,9 @@ def keys() -> Response:
 def new_key() -> Response:
     """Make the key of the form; this answer is the only one that shows it."""
     given = {name: request.form.get(name, "").strip() for name in ("name", "scope", "expires_days")}
-    values = {name: text for name, text in given.items() if text}
     projects = [name for name in request.form.getlist("projects") if name]
-    wanted = from_strings(KeyBody, {**values, "projects": projects}, "form")
+    values = {name: found for name, found in {**given, "projects": projects}.items() if found}
+    wanted = from_strings(KeyBody, values, "form")
     expires = None if wanted.expires_days is None else timedelta(days=wanted.expires_days)
     made = create_key(service(), wanted.name, wanted.scope, wanted.projects, expires=expires)
     answer = _keys_page(made)

@@ -237,8 +237,15 @@ def test_a_key_is_made_shown_once_and_revoked(light, client):
     assert client.post("/v1/jobs/job-1/records", **sent).status_code == 200
     assert client.post("/keys/revoke", data={"name": "ci"}).status_code == 303
     assert client.post("/v1/jobs/job-1/records", **sent).status_code == 401
-    wrong = client.post("/keys/new", data={"name": "no name", "scope": "ingest"})
+    wrong = client.post("/keys/new", data={"name": "no name", "scope": "ingest", "projects": "A"})
     assert wrong.status_code == 422
+
+
+def test_a_key_made_without_a_choice_of_projects_is_for_all_of_them(client):
+    made = client.post("/keys/new", data={"name": "all", "scope": "read", "expires_days": ""})
+    assert made.status_code == 200
+    (row,) = (row for row in client.get("/v1/keys").json["keys"] if row["name"] == "all")
+    assert (row["projects"], row["expires_at"]) == ([], None)
 
 
 def test_settings_name_their_origin_and_hide_secrets(light):
