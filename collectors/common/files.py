@@ -81,16 +81,17 @@ def why_unwritable(path: Path) -> str | None:
     """
     from tempfile import TemporaryFile
 
-    if path.is_dir():
-        return f"{path} is a folder; give a file"
-    if path.exists() and not path.is_file():
-        return None
-    folder = path.resolve().parent
+    where = path
     try:
-        with TemporaryFile(dir=folder) as stream:
+        if path.is_dir():
+            return f"{path} is a folder; give a file"
+        if path.exists() and not path.is_file():
+            return None
+        where = path.resolve().parent
+        with TemporaryFile(dir=where) as stream:
             stream.write(bytes(TRIED_B))
-    except OSError as error:
-        return f"{folder} cannot be written: {error.strerror or error}"
+    except OSError as error:  # also of asking: a name too long, a folder that cannot be entered
+        return f"{where} cannot be written: {error.strerror or error}"
     return None
 
 

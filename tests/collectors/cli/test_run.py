@@ -319,6 +319,7 @@ def test_a_closed_terminal_reaches_the_command_of_a_session_leader_once(
         (("--server", "ftp://x"), ["server", "http"]),
         (("--json-summary", "/no/such/folder/x.json"), ["--json-summary"]),
         (("--json-summary", "/proc/x.json"), ["--json-summary: /proc cannot be written"]),
+        (("--json-summary", "x" * 300), ["--json-summary: x", "cannot be written: File name too"]),
         (("--json-summary", "-"), ["--json-summary", "standard output belongs to the command"]),
         (("--json-summary", "."), ["--json-summary", ". is a folder"]),
         (("--projct", "x"), ["--projct"]),
