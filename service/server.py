@@ -19,7 +19,7 @@ from waitress.server import create_server
 from gramwatt.collectors.common import server_key
 from gramwatt.service import logs, memory
 from gramwatt.service.app import create_app
-from gramwatt.service.config import ServiceConfig
+from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.connections import SETTINGS, keep_deadlines
 from gramwatt.service.container import Service
 from gramwatt.service.stopping import Stop
@@ -88,7 +88,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     # A log is kept and read by others, so no link that signs in stands in one.
     if ip_address(address).is_loopback and (open_browser or config.log == "text"):
         token = new_link(service, keys.SERVER)
-        _let_in(f"{url}/login?token={token}", open_browser=open_browser)
+        _let_in(f"{url}/login?token={token}", config.log, open_browser=open_browser)
     while not stop.asked:
         _turn(server, 1.0)
     _finish(server, stop)
@@ -146,11 +146,14 @@ def _end(
     os._exit(0)  # a task's thread would keep the process; the next leader does the task again
 
 
-def _let_in(link: str, *, open_browser: bool) -> None:
-    """Print the link that signs one browser in, or open it."""
+def _let_in(link: str, form: Form, *, open_browser: bool) -> None:
+    """Open the link that signs one browser in, or print it; a log says how to get another."""
     if open_browser and webbrowser.open(link):
         return
-    print(f"open {link} (once, within 15 minutes; then: gramwatt login)", file=sys.stderr)
+    if form == "json":
+        logs.announce(form, "no browser could be opened; `gramwatt login` prints a link to open")
+    else:
+        print(f"open {link} (once, within 15 minutes; then: gramwatt login)", file=sys.stderr)
 
 
 def _shown(address: str) -> str:

@@ -25,7 +25,7 @@ from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.rendering import process as render_process
 from gramwatt.service.usecases.rendering.process import RenderProcess, render
 from tests.journals import body, journal, lines
-from tests.service.processes import DIRECT, KEYS, get, send, serving
+from tests.service.processes import DIRECT, KEYS, get, running, send, serving
 
 
 def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
@@ -75,6 +75,22 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
     assert 0 < line["duration_s"] < 30
     assert line["key"] == "server"
     assert line["time"].endswith("Z")
+
+
+def test_a_json_log_holds_no_link_even_where_no_browser_opens(tmp_path):
+    no_browser = """
+import webbrowser
+from gramwatt.__main__ import main
+webbrowser.open = lambda _: False
+main()
+"""
+    (tmp_path / "headless.py").write_text(no_browser)
+    command = ("headless", "serve", "--open", "--port", "0")
+    with running(tmp_path, *command, GRAMWATT_LOG="json") as process:
+        process.says("gramwatt login")
+        assert process.end() == 0
+        assert all(map(json.loads, process.text.splitlines()))
+        assert "token" not in process.text
 
 
 def test_a_second_signal_ends_a_server_at_once(tmp_path):
