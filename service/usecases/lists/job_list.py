@@ -34,7 +34,7 @@ def list_jobs(
         if by_labels:
             rows = _labelled(session, chosen, after, limit + 1)
         else:
-            searched = () if chosen.q is None else (found_by(service, session, chosen.q),)
+            searched = () if chosen.q is None else (found_by(service, chosen.q),)
             rows = _rows(session, chosen, after, limit + 1, *searched)
     shown, following = cut(
         rows, limit, lambda job: (chosen.sort, getattr(job, chosen.column.key), job.id)

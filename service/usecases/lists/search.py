@@ -24,12 +24,19 @@ FEW = 1_000
 Condition = sa.ColumnElement[bool]
 
 
-def found_by(service: Service, session: Session, text: str) -> Condition:
-    """What is asked of a row of jobs, so that it is one that `JobFilter.q` finds."""
+def found_by(service: Service, text: str) -> Condition:
+    """What is asked of a row of jobs, so that it is one that `JobFilter.q` finds.
+
+    The session that asks sees to it that the rows are the caller's.
+    """
     of_job, of_label = _conditions(service, text)
     ways = [sa.select(Job.id).where(one) for one in of_job]
     ways += [sa.select(JobLabel.job).where(one) for one in of_label]
-    few = list(session.scalars(sa.union_all(*ways).limit(FEW + 1)))
+    # To know its project SQLite would look up the row of every name and label that it reads;
+    # PostgreSQL begins with the caller's jobs where these are few.
+    store = service.for_every_project().store if service.store.is_sqlite else service.store
+    with store.read() as session:
+        few = list(session.scalars(sa.union_all(*ways).limit(FEW + 1)))
     if len(few) <= FEW:
         return Job.id.in_(set(few))
     # Of many, a walk through the jobs in order soon has a page.

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.service.app import create_app
+from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.lists import job_list, search
@@ -95,12 +96,13 @@ def named(service):
     for number in range(12):
         job_id, name, model_id = str(number), NAMES[number % 8], MODELS[number % 3]
         tags = {"k": NAMES[(number + 3) % 7], "b": "1"} if number % 2 else {}
-        about = {"name": name, "model_id": model_id, "tags": tags}
+        about = {"name": name, "model_id": model_id, "tags": tags, "project": "pq"[number % 2]}
         start = START + timedelta(hours=number)
         ingest(service, job_id, lines(journal(job_id, start=start, **about)))
         within = [name or "", model_id or "", *(f"{key}:{text}" for key, text in tags.items())]
         texts[job_id] = [one.lower() for one in within]
-    return create_app(service=service).test_client(), texts
+    keys = [create_key(service, "all", "read"), create_key(service, "p", "read", ["p"])]
+    return create_app(service=service).test_client(), texts, [key["key"] for key in keys]
 
 
 @settings(
@@ -110,18 +112,23 @@ def named(service):
     text=st.text("aAbB1%_/:k-", min_size=1, max_size=4),
     values=st.sampled_from([0, 4, 500]),
     few=st.sampled_from([0, 3, 1000]),
+    bound=st.booleans(),
 )
-def test_a_search_finds_what_a_look_at_every_job_finds(named, text, values, few):
-    client, texts = named
+def test_a_search_finds_what_a_look_at_every_job_finds(named, text, values, few, bound):
+    """Every job that the caller sees: a key that is bound sees every second."""
+    client, texts, keys = named
+    mine = {"Authorization": f"Bearer {keys[bound]}"}
     found = [
         job_id
         for job_id, within in texts.items()
         if job_id.startswith(text) or any(text.lower() in one for one in within)
+        if not bound or int(job_id) % 2 == 0
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "VALUES_MOST", values)
         patch.setattr(search, "FEW", few)
-        assert ids(client, q=text) == "".join(reversed(found))
+        answer = client.get("/v1/jobs", query_string={"q": text}, headers=mine).json
+        assert [job["job_id"] for job in answer["jobs"]] == found[::-1]
 
 
 def test_each_order_in_both_directions_unknown_last(listed):
