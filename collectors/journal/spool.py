@@ -27,6 +27,8 @@ LOCK = "lock"
 SERVER = "server.json"
 SPOOL, ASIDE = "spool", "taken"
 """Folders of the home: journals, and delivered ones on their way out."""
+DELIVERED = ".delivered"
+"""Name of a folder that is being deleted."""
 ABANDONED_AFTER_S = 60.0
 """A folder that was set aside so long ago [s] was left by a process that died."""
 FOREIGN_QUIET_S = 900.0
@@ -94,12 +96,16 @@ def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
 
 
 def abandoned(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
-    """Folders, of all jobs or one, that were set aside by a process that died before it deleted
-    them.
+    """Folders, of all jobs or one, that were set aside by a process that died before they were
+    delivered; what one left that died while it deleted them is deleted.
     """
     now, found = time.time(), []
     for path in sorted((home / ASIDE).glob(f"*/{job_id or '*'}/*")):
-        if now - _mtime(path.parent) > ABANDONED_AFTER_S:
+        if now - _mtime(path.parent) <= ABANDONED_AFTER_S:
+            continue
+        if path.name == DELIVERED:
+            remove(SpoolFolder(path))
+        else:
             found.append(SpoolFolder(path))
     return found
 
@@ -280,10 +286,17 @@ def put_back(aside: SpoolFolder, folder: SpoolFolder) -> None:
     _remove_empty(aside.path.parent)
 
 
-def remove(folder: SpoolFolder) -> None:
-    """Delete a folder whose records were delivered, and the empty ones above it."""
-    shutil.rmtree(folder.path, ignore_errors=True)
-    _remove_empty(folder.path.parent)
+def remove(aside: SpoolFolder) -> None:
+    """Delete a folder that was set aside and delivered, and the empty ones above it.
+
+    It is renamed first: what a process that dies here leaves of it is no journal. A recovery would
+    count again what files that are gone already had counted.
+    """
+    delivered = aside.path.with_name(DELIVERED)
+    with contextlib.suppress(FileNotFoundError):  # another process deletes it
+        os.replace(aside.path, delivered)
+    shutil.rmtree(delivered, ignore_errors=True)
+    _remove_empty(delivered.parent)
 
 
 def reject(home: Path, folder: SpoolFolder) -> Path:

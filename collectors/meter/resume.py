@@ -23,7 +23,7 @@ CLOCK_TICK_NS = NS_PER_S // 100
 def client_id(start: dict[str, Any]) -> str | None:
     """The client of a start line, the same for each of its meters; None without its marks."""
     parts = [start.get(name) for name in ("parent_pid", "mono_ns", "wall_ns")]
-    return "-".join(str(part) for part in parts) if all(parts) else None
+    return None if None in parts else "-".join(map(str, parts))
 
 
 class EarlierMeters:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from gramwatt.collectors.journal import spool, uploader
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire, set_aside
 from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.resume import client_id
 from tests.collectors.rig import Rig, gpu
 
 HOLD = """
@@ -207,3 +209,38 @@ def test_over_its_limit_the_spool_keeps_everything_and_gets_coarser(tmp_path: Pa
     found = spool.folders(tmp_path)[-1]
     intervals = [ln for ln in found.lines() if b'"interval"' in ln and b"GPU-" in ln]
     assert 4 <= len(intervals) <= 7  # 900 s: tens at first, then five minutes each
+
+
+def test_what_is_left_of_a_delivered_folder_is_deleted_and_never_closed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer that resumed another's is gone: a recovery would count what it had journaled."""
+    found = folder(
+        tmp_path,
+        node_id(),
+        a_jsonl=line("job", 1),
+        b_jsonl=line("job", 1, resumes="a") + line("end", 2),
+    )
+    aside = set_aside(tmp_path, found)
+    assert aside is not None
+
+    def killed(path: Path, *, ignore_errors: bool) -> None:
+        (path / "b.jsonl").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            spool.remove(aside)
+    [left] = tmp_path.rglob("a.jsonl")
+    assert spool.abandoned(tmp_path) == []
+    age(left.parent.parent, 100)
+    assert spool.abandoned(tmp_path) == []
+    assert not left.exists()
+    assert list((tmp_path / "taken").iterdir()) == []
+
+
+def test_a_client_that_began_with_the_machine_has_a_mark_of_its_own() -> None:
+    start = {"parent_pid": 0, "mono_ns": 0, "wall_ns": 1_780_000_000_000_000_000}
+    assert client_id(start) == "0-0-1780000000000000000"
+    assert client_id({**start, "mono_ns": None}) is None
