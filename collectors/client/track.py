@@ -171,9 +171,10 @@ class Tracker:
         self._entered: list[tuple[Session | None, bool]] = []
         unit = self._options.get("unit")
         self._unit = unit if isinstance(unit, str) and UNIT.fullmatch(unit) else None
-        self._ignored = [_unknown(key) for key in sorted(self._options.keys() - _OPTIONS)]
+        unknown = sorted(self._options.keys() - _OPTIONS)
         if strict:
-            _check(self._options, self._ignored)
+            _check(self._options, unknown)
+        self._ignored = [_unknown(key, ", and it is ignored") for key in unknown]
         for text in self._ignored:
             print_message(f"{text} [argument-ignored]")
 
@@ -305,17 +306,14 @@ def _runs(function: object) -> bool:
     return callable(function) or hasattr(function, "__func__")
 
 
-def _unknown(key: str) -> str:
-    """What to say of an argument that `track` does not have."""
-    from difflib import get_close_matches
+def _unknown(key: str, then: str = "") -> str:
+    """What to say of an argument that `track` does not have, and `then` comes of it."""
+    from gramwatt.collectors.common.config import PARSERS, PREFIX, close_matches
 
-    from gramwatt.collectors.common.config import PARSERS, PREFIX
-
-    text = f"track() has no argument {key!r}, and it is ignored"
+    text = f"track() has no argument {key!r}{then}"
     if key in PARSERS:
         return f"{text}; set {PREFIX}{key.upper()}, or {key} in gramwatt.toml"
-    close = get_close_matches(key, _OPTIONS)
-    return f"{text}; close matches: {', '.join(close)}" if close else text
+    return text + close_matches(key, _OPTIONS)
 
 
 def _callback(more: dict[str, Any], name: str, strict: bool) -> Callback | None:
@@ -335,11 +333,11 @@ def _script_name() -> str:
     return "notebook" if "ipykernel" in script else script
 
 
-def _check(options: Mapping[str, Any], ignored: list[str]) -> None:
+def _check(options: Mapping[str, Any], unknown: list[str]) -> None:
     if not switched_off() and (text := refused()):
         raise RuntimeError(text)
-    if ignored:
-        raise TypeError(ignored[0].replace(", and it is ignored", ""))
+    if unknown:
+        raise TypeError(_unknown(unknown[0]))
     from gramwatt.collectors.common.catalogs import place_problems
     from gramwatt.collectors.common.config import resolve
 

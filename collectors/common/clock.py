@@ -108,5 +108,16 @@ def process_start_ns(pid: int) -> int | None:
     return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
 
 
+def process_exists(pid: int) -> bool:
+    """Whether a process of this number is there, also another user's or one that has just ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _whole(time_ns: int) -> int:
     return time_ns - time_ns % 1000

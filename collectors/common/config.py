@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -146,6 +146,12 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
     return Layer("environment", values)
 
 
+def close_matches(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known ones that are like it, if any."""
+    close = get_close_matches(name, known)
+    return f"; close matches: {', '.join(close)}" if close else ""
+
+
 def _merged(layers: list[Layer], base: Config) -> Config:
     values: dict[str, Any] = {}
     origins = dict.fromkeys(PARSERS, "default")
@@ -157,9 +163,8 @@ def _merged(layers: list[Layer], base: Config) -> Config:
             try:
                 accepted[key] = PARSERS[key](raw)
             except KeyError:
-                close = get_close_matches(key, PARSERS)
-                hint = f"; close matches: {', '.join(close)}" if close else ""
-                problems.append((f"{layer.origin}: unknown key {key!r} is ignored{hint}", None))
+                text = f"{layer.origin}: unknown key {key!r} is ignored"
+                problems.append((text + close_matches(key, PARSERS), None))
             except (TypeError, ValueError, OverflowError) as error:
                 problems.append((f"{layer.origin}: {key} is ignored: {error}", key))
         if len({**values.get("tags", {}), **accepted.get("tags", {})}) > TAGS_MAX:

@@ -61,9 +61,9 @@ def lines(ended: Ended) -> list[str]:
     """What the user reads about the job; empty where it runs elsewhere still."""
     if ended.unwritten:
         return [unwritten_text(ended.job_id, ended.unwritten)]
-    if runs_elsewhere(ended):
-        return []
     folders = spool.folders(ended.home, ended.job_id)
+    if any(map(_runs, folders)):
+        return []
     if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
         return [f"{ended.job_id} has ended; see {see(ended)}"]
     from gramwatt.collectors.journal.result import job_document, result_line

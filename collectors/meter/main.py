@@ -20,7 +20,7 @@ from typing import Any
 
 from gramwatt.collectors.client.client import READY_TIMEOUT_S
 from gramwatt.collectors.common.catalogs import consistent
-from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.clock import NS_PER_S, process_exists
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.installation import has_service
 from gramwatt.collectors.journal.ending import Ended, lines, prepare, runs_elsewhere, see
@@ -135,7 +135,8 @@ class Loop:
             meter.log.write(f"a tick failed: {error!r}")
         self._reply_notices()
         self._confirm_counts()
-        if self._pidfd is None and not _exists(self._parent_pid):
+        parent = self._parent_pid
+        if self._pidfd is None and parent and not process_exists(parent):
             self._parent_ended()
         now_ns = meter.timeline.now_ns()
         if meter.config.server and now_ns >= self._sync_at_ns:
@@ -204,7 +205,7 @@ class Loop:
     def _client_gone(self) -> None:
         """Close the job, or go on measuring the command that a killed wrapper has left running."""
         pid, self._child_pid = self._child_pid, None
-        if pid is None or not _exists(pid):
+        if pid is None or not process_exists(pid):
             self._meter.close({"state": "killed"})
             return
         self._meter.log.write(f"the wrapper is gone; its command {pid} goes on")
@@ -353,18 +354,6 @@ def _pidfd(pid: int | None) -> int | None:
         return os.pidfd_open(pid) if pid else None
     except (AttributeError, OSError):
         return None
-
-
-def _exists(pid: int | None) -> bool:
-    if not pid:
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

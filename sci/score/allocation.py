@@ -124,11 +124,10 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
 
     `life` is the declared EL [years], None for that of the catalog, part by part.
     """
+    usual_life = life or catalog.lifetime()
     if not job.devices:
         text = "No device of the job is known, so neither is its embodied carbon."
-        unknown = Notice("embodied-unknown", text, "embodied_g")
-        return EmbodiedShares((), life or catalog.lifetime(), (unknown,), {})
-    usual_life = life or catalog.lifetime()
+        return _unknown(text, usual_life, {})
     longest_s = max(job.reserved_s([node.name]) for node in job.nodes)
     devices = _identified(job, catalog)
     ids = {device.key: device.row.id for device in devices if device.row}
@@ -138,9 +137,7 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
             "lives, so a clock was wrong, and its embodied carbon is not known. Delete the job, or "
             "declare its hardware's lifetime."
         )
-        return EmbodiedShares(
-            (), usual_life, (Notice("embodied-unknown", text, "embodied_g"),), ids
-        )
+        return _unknown(text, usual_life, ids)
     by_node: dict[str, list[_Device]] = defaultdict(list)
     for device in devices:
         by_node[device.record.node].append(device)
@@ -165,6 +162,11 @@ def allocate(job: MergedJob, catalog: Catalog, life: Quantity | None) -> Embodie
     if longest_s > usual_life.value * S_PER_YEAR:
         notices.append(Notice("lifetime-exceeded", CODES["lifetime-exceeded"], "embodied_g"))
     return EmbodiedShares(tuple(shares), usual_life, tuple(dict.fromkeys(notices)), ids)
+
+
+def _unknown(text: str, life: Quantity, ids: dict[DeviceKey, str]) -> EmbodiedShares:
+    """No embodied carbon, and a notice that says why."""
+    return EmbodiedShares((), life, (Notice("embodied-unknown", text, "embodied_g"),), ids)
 
 
 @dataclass(frozen=True, slots=True)

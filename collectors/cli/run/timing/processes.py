@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gramwatt.collectors.client.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
+from gramwatt.collectors.common.clock import process_exists
 
 _GUARD = 'read line; rm -f "$1"; kill -CONT "-$2"'
 """The guard's input ends with this process."""
@@ -103,17 +104,7 @@ class PausableGroup:
     def _trackers(self) -> list[str]:
         """Process ids of the living trackers that have callbacks."""
         names = [path.name.removeprefix(CALLBACKS) for path in self._folder.glob(f"{CALLBACKS}*")]
-        return [name for name in names if name.isdigit() and _lives(int(name))]
+        return [name for name in names if name.isdigit() and process_exists(int(name))]
 
     def _answered(self, name: str) -> bool:
         return (self._folder / f"{PAUSED}{name}").exists()
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
