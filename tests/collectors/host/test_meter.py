@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -399,9 +400,8 @@ def test_codecarbon_itself_gives_energy_and_writes_no_file(tmp_path: Path) -> No
     assert set(started["counters"]) <= {"cpu", "ram"}
     assert all(0 <= reading["load"] <= 1 for reading in readings)
     assert [r["to_ns"] for r in readings[:-1]] == [r["from_ns"] for r in readings[1:]]
-    span_s = (readings[-1]["to_ns"] - readings[0]["from_ns"]) / NS_PER_S
-    power_w = sum(r["ram_j"] for r in readings) / span_s
-    # Its RAM model is a constant of the machine; a PUE that got through would triple it. Its clock
-    # and ours are read apart, which on a busy machine is some 50 ms at the ends of these 3 s.
-    assert power_w == pytest.approx(ram_model_w(), rel=0.1)
+    # Its RAM model is a constant of the machine; a PUE that got through would triple it. It reads
+    # its clock before ours: a busy machine delays some intervals' ends, but not most of them.
+    power_w = median(r["ram_j"] * NS_PER_S / (r["to_ns"] - r["from_ns"]) for r in readings)
+    assert power_w == pytest.approx(ram_model_w(), rel=0.3)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".codecarbon.config"]
