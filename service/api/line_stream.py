@@ -31,7 +31,9 @@ def body_lines(media_type: str) -> Iterator[bytes]:
 
 
 def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines in chunks, without their ends; of one that is too long only its beginning."""
+    """The lines in chunks, those that a chunk completes together, without the last one's end; of
+    a line that is too long only its beginning.
+    """
     rest = b""
     for chunk in chunks:
         if len(rest) > LINE_MAX_B:  # refused as it is: what else belongs to it is dropped
@@ -40,8 +42,12 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 continue
             yield rest
             rest = b""
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
+        whole, end, begun = chunk.rpartition(b"\n")
+        if end:
+            yield rest + whole
+            rest = begun
+        else:
+            rest += chunk
     if rest:
         yield rest
 

@@ -13,6 +13,7 @@ from operator import gt, sub
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from gramwatt.sci.base.errors import RecordError
@@ -31,8 +32,8 @@ from gramwatt.service.store.timestamps import to_us
 
 BEGINS = b'{"v":1,"type":"interval",'
 """How `encode` begins the line of an interval; others are read as any line is."""
-_NAMED = 11
-"""Fields that every interval has."""
+_NAMED, _TEXTS = 11, 8
+"""Fields that every interval has, and how many of them are texts."""
 _TELEMETRY = frozenset(NAMES)
 _NO_PROFILE = frozenset(("null", "{}"))
 _LEAST_J_PER_US = LEAST_W * 1e-6
@@ -116,48 +117,45 @@ class Intervals:
 _COLUMNS = tuple(one.name for one in fields(Intervals))
 
 
-def read_intervals(job_id: str, lines: Sequence[bytes]) -> list[Sequence[Any]] | None:
-    """The job's intervals in lines that begin as `BEGINS`, in the columns of `Intervals`.
+def read_intervals(job_id: str, text: bytes) -> list[Sequence[Any]] | None:
+    """The job's intervals in lines, in the columns of `Intervals`.
 
-    None if any line is not what meters write, in which case each has to be read by itself, or has
-    energy that only some classes of devices can draw.
+    None if any line does not begin as `BEGINS` or is not what meters write, in which case each has
+    to be read by itself, or has energy that only some classes of devices can draw.
     """
-    if max(map(len, lines)) > LINE_MAX_B:
+    if not text.startswith(BEGINS) or len(text) > LINE_MAX_B:
         return None
-    text = b"\n".join(lines)
-    if not has_plain_names(text):
+    characters = np.frombuffer(text, np.uint8)
+    rows = 1 + _count(characters, b"\n")
+    if text.count(b"\n" + BEGINS) != rows - 1:
         return None
     try:
         found = _parse(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if len(found) != len(lines):  # two in a line
+    if len(found) != rows:  # two in a line
         return None
     columns = zip(*map(msgspec.structs.astuple, found), strict=True)
     _, _, jobs, nodes, writers, seqs, devices, starts, ends, energies_j, kinds, *rest = columns
     *figures, profiles = rest
     named = _names_in(figures, profiles)
-    if named is None or text.count(b'":') != named or {*jobs} != {job_id}:
+    # A name that is there twice has quotes that are not expected, and so has a text with a quote.
+    if named is None or _count(characters, b'"') != 2 * (named + rows * _TEXTS):
         return None
-    if not all(map(ID_PATTERN.fullmatch, {*nodes, *writers, *devices})):
+    if {*jobs} != {job_id} or not all(map(ID_PATTERN.fullmatch, {*nodes, *writers, *devices})):
         return None
     times = _times_us(starts, ends)
     if times is None or not _are_usual(seqs, *times, energies_j):
         return None
     texts = _encode.encode_lines(profiles).decode().split("\n")[:-1]
     stored = [None if text in _NO_PROFILE else text for text in texts]
-    nothing = [None] * len(found)
+    nothing = [None] * rows
     return [nodes, writers, seqs, devices, *times, energies_j, kinds, *figures, stored, nothing]
 
 
-def has_plain_names(text: bytes) -> bool:
-    """Whether every name in JSON is followed by `":`, and so can be counted."""
-    # Meters write no blanks, and one byte is found ten times as fast as two.
-    return not (
-        (b" " in text and b" :" in text)
-        or (b"\t" in text and b"\t:" in text)
-        or (b"\r" in text and b"\r:" in text)
-    )
+def _count(characters: Any, character: bytes) -> int:
+    """How often a character is there; `bytes.count` takes ten times as long."""
+    return int(np.count_nonzero(characters == ord(character)))
 
 
 def _names_in(

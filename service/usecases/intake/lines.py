@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from threading import Lock
 from typing import Any
 
@@ -21,15 +21,14 @@ from gramwatt.sci.journal.records import (
 from gramwatt.service.usecases.intake.intervals import (
     BEGINS,
     Intervals,
-    has_plain_names,
     read_intervals,
 )
 from gramwatt.service.usecases.intake.tally import Tally
 
 BATCH_LINES = 5_000
 """Records of one transaction: they bound the memory of an upload and the wait of other writers."""
-PORTION_LINES, PORTION_B = 1_000, 2**19
-"""How many lines are read together, at most, and from which size on [B]."""
+PORTION_B = 2**18
+"""Lines are read together until they have this size [B]."""
 
 _UNREAD = RecordError("not read: too many lines before it were refused", code="too-many-refused")
 _parse = msgspec.json.Decoder(dict[str, Any]).decode
@@ -60,18 +59,20 @@ class Batch:
 def checked(job_id: str, lines: Iterable[bytes], check: Check, tally: Tally) -> Iterator[Batch]:
     """The records of the job in batches; what may not be stored is counted in `tally`.
 
-    `check` raises RecordError for a record that this store refuses. The caller adds each batch to
-    `tally` before it asks for the next.
+    Each of `lines` is a line, or several with the ends between them. `check` raises RecordError for
+    a record that this store refuses. The caller adds each batch to `tally` before it asks for the
+    next.
     """
     batch, first, rest = Batch(), 1, iter(lines)
     while portion := _portion(rest):
-        others = _add_usual(batch, job_id, portion, first)
+        text = b"\n".join(portion)
+        others = _add_usual(batch, job_id, text, first)
         hopeless = _add_each(batch, job_id, others, check, tally)
         if hopeless is not None:
-            unread = chain((line for _, line in others), rest)
+            unread = chain((line for _, line in others), *(more.split(b"\n") for more in rest))
             tally.refuse(hopeless, _UNREAD, 1 + sum(1 for line in unread if line.strip()))
             break
-        first += len(portion)
+        first += text.count(b"\n") + 1
         if len(batch) >= BATCH_LINES:
             yield batch
             batch = Batch()
@@ -83,32 +84,36 @@ def _portion(lines: Iterator[bytes]) -> list[bytes]:
     """The next lines, as many as are read together."""
     found: list[bytes] = []
     size_b = 0
-    while len(found) < PORTION_LINES and size_b < PORTION_B:
-        more = list(islice(lines, 50))
-        if not more:
+    for line in lines:
+        found.append(line)
+        size_b += len(line) + 1
+        if size_b >= PORTION_B:
             break
-        found += more
-        size_b += sum(map(len, more))
     return found
 
 
-def _add_usual(
-    batch: Batch, job_id: str, portion: Sequence[bytes], first: int
-) -> Iterator[tuple[int, bytes]]:
+def _add_usual(batch: Batch, job_id: str, text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
     """Add the intervals in lines that can be read together; the other lines, with their numbers.
 
-    `first` is the number of the portion's first line.
+    `first` is the number of the first line.
     """
-    numbered = enumerate(portion, first)
-    usual = [line for line in portion if line.startswith(BEGINS)]
-    with _READING:
-        columns = read_intervals(job_id, usual) if usual else None
-    if columns is None:
-        return numbered
-    batch.intervals.extend(columns)
-    if len(usual) == len(portion):
+    if _add_together(batch, job_id, text):
         return iter(())
-    return ((number, line) for number, line in numbered if not line.startswith(BEGINS))
+    lines = text.split(b"\n")
+    usual = [line for line in lines if line.startswith(BEGINS)]
+    numbered = enumerate(lines, first)
+    if len(usual) < len(lines) and _add_together(batch, job_id, b"\n".join(usual)):
+        return ((number, line) for number, line in numbered if not line.startswith(BEGINS))
+    return numbered
+
+
+def _add_together(batch: Batch, job_id: str, text: bytes) -> bool:
+    """Add the intervals in lines that all begin as intervals; False where they cannot be read."""
+    with _READING:
+        columns = read_intervals(job_id, text)
+    if columns is not None:
+        batch.intervals.extend(columns)
+    return columns is not None
 
 
 def _add_each(
@@ -146,7 +151,7 @@ def parsed(line: bytes) -> dict[str, Any]:
     What the compiled parser refuses, and what may name a field twice, `parse_line` decides: as
     many `":` as fields are no more names than fields.
     """
-    if len(line) > LINE_MAX_B or not has_plain_names(line):
+    if len(line) > LINE_MAX_B or not _has_plain_names(line):
         return parse_line(line)
     try:
         doc = _parse(line)
@@ -154,3 +159,8 @@ def parsed(line: bytes) -> dict[str, Any]:
         return parse_line(line)
     named = len(doc) + sum([len(value) for value in doc.values() if type(value) is dict])
     return doc if line.count(b'":') == named else parse_line(line)
+
+
+def _has_plain_names(line: bytes) -> bool:
+    """Whether every name in JSON is followed by `":`, and so can be counted."""
+    return not (b" :" in line or b"\t:" in line or b"\r:" in line)

@@ -165,7 +165,7 @@ def test_what_meters_write_of_intervals_takes_the_fast_way() -> None:
     ]
     lines = [encode(record).encode() for record in records]
     assert all(line.startswith(BEGINS) for line in lines)
-    columns = read_intervals("job-1", lines)
+    columns = read_intervals("job-1", b"\n".join(lines))
     assert columns is not None
     start_us = 1_777_622_400_000_000  # date -u -d 2026-05-01T08:00:00Z +%s
     assert dict(zip(Intervals.__slots__, map(list, columns), strict=True)) == {
@@ -225,7 +225,7 @@ def test_names_that_are_too_long_are_refused_and_not_remembered() -> None:
     for line in [*lines, *fast]:
         with pytest.raises(RecordError, match="identifier"):
             decode(line)
-        assert read_intervals("job-1", [line]) is None
+        assert read_intervals("job-1", line) is None
     kept_b, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept_b < 1_000_000
