@@ -16,9 +16,10 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.rollups.part import EXCLUDED, PORTION, REFUSED, SUMMED, PartRow, StoredPart
-from gramwatt.service.store.database import read_plain, upsert
+from gramwatt.service.store.database import read_plain
 from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion
 from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.store.upserts import upsert
 
 _PARTS = (
     sa.select(sa.inspect(JobMonth).local_table)

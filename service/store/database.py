@@ -1,4 +1,4 @@
-"""The database behind one small object: engine, read and write sessions, upserts.
+"""The database behind one small object: engine, read and write sessions.
 
 The same code runs on SQLite and PostgreSQL. A write on SQLite begins with BEGIN IMMEDIATE, so that
 two writers wait for each other instead of failing when they upgrade a read lock.
@@ -10,21 +10,18 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
-from functools import lru_cache
-from itertools import chain
-from operator import itemgetter
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
-from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.orm import Session
 
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
@@ -49,11 +46,8 @@ CONFLICT_WAIT_S = 0.02
 _CONFLICTS = ("40001", "40P01", "23505")
 """PostgreSQL's codes of serialization_failure, deadlock_detected and unique_violation: two that
 insert the same row at once; the second finds it when it tries again."""
-ROWS_AT_ONCE = 256, 64, 16, 4, 1
-"""Rows of an upsert's statements on SQLite, largest first: 500 rows go in 1 + 3 + 3 + 1 of them.
-Its driver lets other threads go on at each, and then waits for its turn; with a row a statement the
-waiting takes most of the time where others are busy."""
-_WRITE = "gramwatt_write"
+_WRITE, _SMALL = "gramwatt_write", "gramwatt_small"
+"""Options of a transaction: whether it writes, and whether what undoes it fits into memory."""
 _log = logging.getLogger("gramwatt.service.store")
 # A command says itself why it ends; a server has handlers of its own.
 _log.addHandler(logging.NullHandler())
@@ -71,7 +65,8 @@ class Store:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
         self._writing = self.engine.execution_options(**{_WRITE: True})
-        self._group = GroupCommit(self.write)
+        small = self._writing.execution_options(**{_SMALL: True})
+        self._group = GroupCommit(partial(_transaction, small))
 
     def of_projects(self, projects: frozenset[str] | None) -> Store:
         """The same database, as far as the projects go."""
@@ -99,7 +94,7 @@ class Store:
     def write(self) -> Iterator[Session]:
         """A session in one transaction: committed at the end, rolled back on an exception."""
         self._require_whole()
-        with Session(self._writing, expire_on_commit=False) as session, session.begin():
+        with _transaction(self._writing) as session:
             yield session
 
     def transact(self, work: Callable[[Session], Result]) -> Result:
@@ -154,6 +149,12 @@ class Store:
             raise TypeError("check what the caller sees, then write with for_every_project()")
 
 
+@contextmanager
+def _transaction(engine: Engine) -> Iterator[Session]:
+    with Session(engine, expire_on_commit=False) as session, session.begin():
+        yield session
+
+
 def parse_url(text: str) -> URL:
     """The database address, with psycopg 3 as PostgreSQL's driver; raises ValueError else."""
     try:
@@ -190,9 +191,7 @@ def failure_text(error: SQLAlchemyError) -> str:
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
         limits = connect_args(url)
-        engine = sa.create_engine(
-            url, connect_args=limits, pool_pre_ping=True, pool_size=16, pool_timeout=POOL_S
-        )
+        engine = sa.create_engine(url, connect_args=limits, pool_size=16, pool_timeout=POOL_S)
         watch(engine)
         event.listen(engine, "handle_error", _Reporter())
         return engine
@@ -248,8 +247,12 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    immediate = connection.get_execution_options().get(_WRITE)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+    options = connection.get_execution_options()
+    # To undo a statement of several rows SQLite keeps pages in a file, which takes longer than the
+    # rows do. Sorting a million of them needs that file.
+    temporary = "MEMORY" if options.get(_SMALL) else "FILE"
+    connection.exec_driver_sql(f"PRAGMA temp_store = {temporary}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get(_WRITE) else "BEGIN")
 
 
 def _enforce_keys(connection: Connection, *, on: bool) -> None:
@@ -285,122 +288,3 @@ def read_plain(
     except dialect.loaded_dbapi.Error as error:  # as SQLAlchemy would raise it
         base = dialect.loaded_dbapi.Error
         raise DBAPIError.instance(statement.string, values, error, base, dialect=dialect) from error
-
-
-def upsert(
-    session: Session,
-    model: type[DeclarativeBase],
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    newer: tuple[str, ...] = (),
-) -> None:
-    """Insert rows of the same columns in the same order; one whose key exists is skipped.
-
-    With `newer`, the row that is greater in those columns, compared in order, stands instead. Rows
-    go in the order of their keys, so that transactions that meet wait for each other, and do not
-    block each other.
-    """
-    if rows:
-        columns = tuple(rows[0])
-        values = [tuple(row.values()) for row in rows]
-        upsert_rows(session, model, columns, values, newer=newer)
-
-
-def upsert_rows(
-    session: Session,
-    model: type[DeclarativeBase],
-    columns: tuple[str, ...],
-    rows: Sequence[tuple[Any, ...]],
-    *,
-    newer: tuple[str, ...] = (),
-) -> None:
-    """As `upsert`, of rows that have the columns in this order."""
-    connection = session.connection()
-    dialect = connection.dialect.name
-    statement, keys = _upsert_text(dialect, model, columns, newer)
-    if set(keys) <= set(columns):
-        rows = _each_key_once(columns, rows, keys, newer)
-    if dialect == "sqlite":
-        driver: Any = connection.connection.driver_connection
-        most = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)  # 999 before SQLite 3.32
-        for at_once in ROWS_AT_ONCE:
-            whole = len(rows) - len(rows) % at_once
-            if whole and at_once * len(columns) <= most:
-                statement, _ = _upsert_text(dialect, model, columns, newer, at_once)
-                starts = range(0, whole, at_once)
-                together = [tuple(chain(*rows[at : at + at_once])) for at in starts]
-                connection.exec_driver_sql(statement, together)
-                rows = rows[whole:]
-    else:
-        # One statement that takes each column as an array: 1.5 times as fast as a row at a time.
-        arrays = tuple(_as_numbers(values) for values in zip(*rows, strict=True))
-        connection.exec_driver_sql(statement, arrays)
-
-
-def _as_numbers(values: tuple[Any, ...]) -> list[Any]:
-    """The values of a column; psycopg takes no array of both integers and floats."""
-    if {int, float} <= {*map(type, values)}:
-        return [float(value) if type(value) is int else value for value in values]
-    return list(values)
-
-
-def _server_type(column: sa.Column[Any]) -> str:
-    """The column's type on PostgreSQL; a cast to one of limited length would cut texts."""
-    if isinstance(column.type, sa.String):
-        return "TEXT"
-    return column.type.compile(postgresql.dialect())  # type: ignore[no-untyped-call]
-
-
-def _each_key_once(
-    columns: tuple[str, ...],
-    rows: Sequence[tuple[Any, ...]],
-    keys: Sequence[str],
-    newer: Sequence[str],
-) -> list[tuple[Any, ...]]:
-    """The rows by their keys; of several of one key the first, or the newest."""
-    key = itemgetter(*map(columns.index, keys))
-    version = itemgetter(*map(columns.index, newer)) if newer else None
-    if len({*map(key, rows)}) == len(rows):
-        return sorted(rows, key=key)
-    found: dict[Any, tuple[Any, ...]] = {}
-    for row in rows:
-        known = found.setdefault(key(row), row)
-        if version is not None and known is not row and version(row) > version(known):
-            found[key(row)] = row
-    return [found[one] for one in sorted(found)]
-
-
-@lru_cache
-def _upsert_text(
-    dialect: str,
-    model: type[DeclarativeBase],
-    columns: tuple[str, ...],
-    newer: tuple[str, ...],
-    at_once: int = 1,
-) -> tuple[str, tuple[str, ...]]:
-    """The statement of an upsert for the driver, and the columns of the table's key.
-
-    SQLite's takes `at_once` rows; PostgreSQL's takes all of them as an array for each column.
-    """
-    table = sa.inspect(model).local_table
-    if not isinstance(table, sa.Table):
-        raise TypeError(f"{model.__name__} is not a table")
-    keys = tuple(column.name for column in table.primary_key)
-    names = ", ".join(columns)
-    if dialect == "sqlite":
-        row = ", ".join("?" for _ in columns)
-        marks = ", ".join([f"({row})"] * at_once)
-        text = f"INSERT INTO {table.name} ({names}) VALUES {marks}"  # noqa: S608  # own names
-    else:
-        arrays = ", ".join(f"%b::{_server_type(table.c[name])}[]" for name in columns)
-        text = f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays})"  # noqa: S608
-    if not newer:
-        return f"{text} ON CONFLICT DO NOTHING", keys
-    # Texts compare by code point on both databases.
-    texts = {c.name for c in table.columns if isinstance(c.type, sa.String)}
-    by_point = ' COLLATE "C"' if dialect == "postgresql" else ""
-    ordered = [f"{{0}}.{name}{by_point if name in texts else ''}" for name in newer]
-    one, other = (", ".join(ordered).format(of) for of in ("excluded", table.name))
-    values = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in keys)
-    action = f"DO UPDATE SET {values} WHERE ({one}) > ({other})"
-    return f"{text} ON CONFLICT ({', '.join(keys)}) {action}", keys

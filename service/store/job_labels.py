@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.journal.records import parse_time
-from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.store.upserts import upsert
 
 _KNOWN = sa.select(JobLabel.label, JobLabel.started_us).where(JobLabel.job == sa.bindparam("job"))
 TAG, HARDWARE, ZONE = "tag", "hardware", "zone"

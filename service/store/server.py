@@ -9,6 +9,7 @@ test every `RETRY_S`.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Generator, Mapping
 from threading import Lock
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Engine
+from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 if TYPE_CHECKING:
     import psycopg
@@ -30,13 +33,20 @@ STATEMENT_S = 60
 """How long a statement may run [s]; the server ends it."""
 LOCK_S = 10
 """How long a statement may wait for another transaction's lock [s]."""
+UNTESTED_S = 1.0
+"""How long after its last use a connection is taken to be good without a test [s]."""
 IDLE_S = 300
 """How long a transaction may do nothing [s]."""
 
 Value = TypeVar("Value")
 Waiting = Generator[Any, Any, Value]
+_USED_S = "gramwatt_used_s"
 _log = logging.getLogger("gramwatt.service.store")
 _log.addHandler(logging.NullHandler())  # a command, which sets up no log, reports the error itself
+
+
+class BinaryArray(bytes):
+    """An array as PostgreSQL's binary format has it, which the driver is to send as it is."""
 
 
 class Availability:
@@ -111,7 +121,7 @@ def watch(engine: Engine) -> Availability:
     import psycopg
 
     availability = Availability()
-    watched = _watched(availability)
+    watched, as_it_is = _watched(availability), _as_it_is()
 
     @event.listens_for(engine, "do_connect")
     def connect(
@@ -127,9 +137,36 @@ def watch(engine: Engine) -> Availability:
             raise
         availability.found(asked)
         connection.arguments = named  # type: ignore[attr-defined]  # of Watched
+        connection.adapters.register_dumper(BinaryArray, as_it_is)
         return connection
 
+    @event.listens_for(engine, "checkin")
+    def note(_driver: object, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_S] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def test(driver: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
+        # SQLAlchemy's own test would be a tenth of the time of a short request.
+        if time.monotonic() - record.info.get(_USED_S, math.inf) > UNTESTED_S:
+            try:
+                engine.dialect.do_ping(driver)
+            except psycopg.Error as error:
+                raise InvalidatePoolError(_line(error)) from None
+
     return availability
+
+
+def _as_it_is() -> Any:
+    """Psycopg's class for what sends `BinaryArray`."""
+    import psycopg
+
+    class AsItIs(psycopg.adapt.Dumper):
+        format = psycopg.pq.Format.BINARY
+
+        def dump(self, obj: BinaryArray) -> BinaryArray:
+            return obj
+
+    return AsItIs
 
 
 def _watched(availability: Availability) -> Any:

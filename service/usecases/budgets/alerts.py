@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage
-from gramwatt.service.store.database import upsert
 from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.budgets.budgets import (
     BudgetRow,
     budget_of,

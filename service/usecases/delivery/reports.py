@@ -15,7 +15,7 @@ from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import OutboxMessage
-from gramwatt.service.store.database import upsert
+from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.months.kept import latest_revision
 from gramwatt.service.usecases.months.report import month_report
 from gramwatt.service.usecases.rendering.reports import MONTH_FORMATS, MonthFormat, render_month

@@ -22,10 +22,10 @@ from gramwatt.sci.journal.records import (
     encode,
 )
 from gramwatt.service.container import Service
-from gramwatt.service.store.database import upsert, upsert_rows
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.store.upserts import upsert, upsert_rows
 from gramwatt.service.usecases.access.projects import first_project, require_own, require_visible
 from gramwatt.service.usecases.answers import Acknowledged, IngestAnswer
 from gramwatt.service.usecases.intake.intervals import Intervals
@@ -217,6 +217,9 @@ def _numbers(batch: Batch) -> dict[_WriterName, list[int]]:
     for record in batch.records:
         found[record.node, record.writer].append(record.seq)
     of = batch.intervals
+    if len({*of.node}) == len({*of.writer}) == 1:  # most uploads are of one
+        found[of.node[0], of.writer[0]] += of.seq
+        return found
     for name, seq in zip(zip(of.node, of.writer, strict=True), of.seq, strict=True):
         found[name].append(seq)
     return found

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.container import Service
 from gramwatt.service.rollups.keeping import ALL
-from gramwatt.service.store.database import upsert
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import MonthlyReport
+from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.errors import NoDataError
 
 ROUNDING = 1e-12

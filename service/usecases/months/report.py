@@ -28,7 +28,6 @@ from gramwatt.service.container import Service
 from gramwatt.service.rollups.filling import fill_parts, is_missing
 from gramwatt.service.rollups.keeping import ALL, versions
 from gramwatt.service.rollups.part import EXCLUDED, REFUSED
-from gramwatt.service.store.database import upsert
 from gramwatt.service.store.documents import read_head, read_month, to_text
 from gramwatt.service.store.models import (
     Job,
@@ -38,6 +37,7 @@ from gramwatt.service.store.models import (
     is_pending,
 )
 from gramwatt.service.store.timestamps import from_us
+from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.access.projects import one_project
 from gramwatt.service.usecases.errors import NoDataError, StillSummingError
 from gramwatt.service.usecases.months.beside import (

@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
-from gramwatt.service.store.database import upsert
 from gramwatt.service.store.models import Listening
 from gramwatt.service.store.timestamps import span_us
+from gramwatt.service.store.upserts import upsert
 
 _ROW = 1
 

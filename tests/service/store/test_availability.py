@@ -1,7 +1,14 @@
-"""Whether a database server is away: by the newest news, in whatever order they come."""
+"""Whether a database server is away, and whether a connection to it is still good."""
 
 import time
 
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
+
+from gramwatt.service.store import server
+from gramwatt.service.store.database import Store
 from gramwatt.service.store.server import Availability
 
 
@@ -17,3 +24,31 @@ def test_what_was_asked_before_the_server_was_found_again_says_nothing_of_now():
     assert not availability.is_away
     availability.lost("refused", time.monotonic())
     assert availability.is_away
+
+
+def test_a_connection_that_the_server_ended_while_it_was_idle_is_made_anew(
+    new_postgres, monkeypatch
+):
+    store = Store(new_postgres())
+    number = sa.text("SELECT pg_backend_pid()")
+
+    def end_after_use():
+        with store.read() as session:
+            ended = session.scalar(number)
+        other = psycopg.connect(
+            store.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        )
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", (ended,))
+        other.close()
+
+    monkeypatch.setattr(server, "UNTESTED_S", 1e9)
+    end_after_use()
+    with pytest.raises(OperationalError), store.read() as session:
+        session.scalar(number)
+    with store.read() as session:
+        assert session.scalar(number)
+    monkeypatch.setattr(server, "UNTESTED_S", 0.0)
+    end_after_use()
+    with store.read() as session:
+        assert session.scalar(number)
+    store.close()

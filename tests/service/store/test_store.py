@@ -268,3 +268,14 @@ def test_settings_come_from_the_environment(tmp_path):
     assert {"a.example", "b.example", "localhost"} <= config.trusted_hosts
     with pytest.raises(ConfigError, match="GRAMWATT_MAX_BODY_MIB"):
         from_environment({"GRAMWATT_HOME": str(tmp_path), "GRAMWATT_MAX_BODY_MIB": "much"})
+
+
+def test_only_small_transactions_keep_in_memory_what_undoes_them(light):
+    wanted = sa.text("PRAGMA temp_store")
+    file, memory = 1, 2  # sqlite.org/pragma.html#pragma_temp_store
+    for _ in range(2):
+        assert light.store.transact(lambda session: session.scalar(wanted)) == memory
+        with light.store.read() as session:
+            assert session.scalar(wanted) == file
+        with light.store.write() as session:
+            assert session.scalar(wanted) == file

@@ -18,10 +18,11 @@ from sqlalchemy.orm import Session
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
-from gramwatt.service.store.database import Store, read_plain, upsert
+from gramwatt.service.store.database import Store, read_plain
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport
+from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 
