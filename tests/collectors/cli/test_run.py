@@ -17,7 +17,7 @@ import pytest
 from tests.collectors.oddserver import OddServer
 
 RUN = [sys.executable, "-m", "gramwatt", "run"]
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -46,12 +46,15 @@ def run(
 
 
 def wait_for(path: Path) -> str:
+    until(lambda: path.exists() and path.read_text() != "", path.name)
+    return path.read_text()
+
+
+def until(done: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        if path.exists() and (text := path.read_text()):
-            return text
+    while not done():
+        assert time.monotonic() < deadline, what
         time.sleep(0.01)
-    pytest.fail(f"{path.name} was not written in {WAIT_S} s")
 
 
 @pytest.mark.parametrize(
@@ -223,12 +226,13 @@ def test_a_signal_reaches_the_command_once_whoever_it_was_sent_to(
     process = subprocess.Popen(
         command, env=environ | more, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    wait_for(tmp_path / "up")
+    wait_for(tmp_path / "got")
     time.sleep(0.3)
     order = list(WAYS) * 2
     for place, way in enumerate(order, start=1):
         WAYS[way](process.pid, number)
-        time.sleep(0.5)
+        until(lambda n=place: int((tmp_path / "got").read_text()) >= n, way)
+        time.sleep(0.3)  # for one too many
         assert (tmp_path / "got").read_text() == str(place), way
     (tmp_path / "end").touch()
     assert process.wait(60) == 0
@@ -242,7 +246,8 @@ def test_a_killed_wrapper_leaves_only_its_command(environ: dict[str, str], tmp_p
     time.sleep(0.3)
     process.kill()
     process.wait()
-    time.sleep(0.5)
+    until(lambda: len(processes_of_group(process.pid)) <= 1, "the end of the others")
+    time.sleep(0.3)
     assert len(processes_of_group(process.pid)) == 1
     (tmp_path / "end").touch()
 
@@ -250,11 +255,11 @@ def test_a_killed_wrapper_leaves_only_its_command(environ: dict[str, str], tmp_p
 def test_a_command_that_dies_of_the_forwarded_signal_gives_143(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
-    script = f"echo up > {tmp_path / 'up'}; exec sleep 30"
+    script = f"echo up > {tmp_path / 'up'}; exec sleep 90"
     process = subprocess.Popen([*RUN, "--", "sh", "-c", script], env=environ)
     wait_for(tmp_path / "up")
     process.terminate()
-    assert process.wait(30) == 143
+    assert process.wait(60) == 143
 
 
 def test_a_terminals_interrupt_reaches_the_command_once(
@@ -298,9 +303,7 @@ def test_a_closed_terminal_reaches_the_command_of_a_session_leader_once(
         os.execve(sys.executable, command, environ)
     wait_for(tmp_path / "got")
     os.close(terminal)
-    deadline = time.monotonic() + WAIT_S
-    while (tmp_path / "got").read_text() == "0" and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: (tmp_path / "got").read_text() != "0", "the hang-up")
     time.sleep(0.3)
     got = (tmp_path / "got").read_text()
     (tmp_path / "end").touch()
