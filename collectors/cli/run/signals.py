@@ -16,8 +16,9 @@ from typing import Any
 
 from gramwatt.collectors.common import files
 
-LATE_S, PAUSE_S = 0.05, 0.005
-"""A sender that signals the processes of a group one by one may need a moment [s]."""
+LOOKS, PAUSE_S = 10, 0.005
+"""A sender that signals the processes of a group one by one may need a moment. Looks and not a
+deadline, which a busy machine lets pass between two looks."""
 _WAITS = ("/bin/sh", "-c", "read line")  # ends with its input, and so with this process
 
 
@@ -33,8 +34,9 @@ class GroupWitness:
 
     def has(self, number: int) -> bool:
         """Whether the signal that has just arrived here went to the group too."""
-        deadline = time.monotonic() + LATE_S
-        while not (found := self._pending(number)) and time.monotonic() < deadline:
+        for _ in range(LOOKS):
+            if found := self._pending(number):
+                break
             time.sleep(PAUSE_S)
         if found:
             self._renew()

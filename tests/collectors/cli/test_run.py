@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.cli.run import signals
 from tests.collectors.oddserver import OddServer
 
 RUN = [sys.executable, "-m", "gramwatt", "run"]
@@ -237,6 +238,31 @@ def test_a_signal_reaches_the_command_once_whoever_it_was_sent_to(
     (tmp_path / "end").touch()
     assert process.wait(60) == 0
     assert processes_of_group(process.pid) == []
+
+
+def test_a_signal_to_each_is_one_to_the_group_however_slow_the_machine_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second process has its signal at the third look, each of which takes a second here."""
+    spawned, now = [], [0.0]
+    spawn = os.posix_spawn
+
+    def noted(*args: Any, **options: Any) -> int:
+        spawned.append(spawn(*args, **options))
+        return spawned[-1]
+
+    def pause(_seconds: float) -> None:
+        now[0] += 1.0
+        if now[0] == 2.0:
+            os.kill(spawned[0], signal.SIGUSR1)
+
+    monkeypatch.setattr(os, "posix_spawn", noted)
+    monkeypatch.setattr(signals.time, "sleep", pause)
+    monkeypatch.setattr(signals.time, "monotonic", lambda: now[0])
+    witness = signals.GroupWitness([signal.SIGUSR1])
+    found = [witness.has(signal.SIGUSR1) for _ in range(2)]
+    witness.close()
+    assert found == [True, False]
 
 
 def test_a_killed_wrapper_leaves_only_its_command(environ: dict[str, str], tmp_path: Path) -> None:
