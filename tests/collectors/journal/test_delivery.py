@@ -52,7 +52,7 @@ def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
     wait_until(lambda: not meters(environ), "the end of the first run")
     address = {"GRAMWATT_SERVER": server.url}
     syncing = subprocess.Popen([*GRAMWATT, "sync"], env=environ | address)
-    assert server.asked.wait(30)
+    assert server.asked.wait(60)
 
     (tmp_path / "job.py").unlink()
     body = "with track(unit='image') as job:\n    job.count(5)\n    print('up', flush=True)\n"
