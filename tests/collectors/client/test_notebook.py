@@ -14,6 +14,7 @@ import pytest
 from gramwatt.collectors.journal import spool
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
+from tests.collectors.client.test_end_to_end import meters, wait_until
 
 
 @pytest.fixture
@@ -27,9 +28,10 @@ def play(environ: dict[str, str], tmp_path: Path, *cells: str) -> tuple[list[Any
     script = tmp_path / "cells.py"
     script.write_text("from gramwatt import track\n" + "\n".join(cells))
     done = subprocess.run(
-        [sys.executable, str(script)], env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, str(script)], env=environ, capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    wait_until(lambda: not meters(environ), "the end of all meters")
     folders = spool.folders(Path(environ["GRAMWATT_HOME"]))
     jobs = [merge(decode(line) for line in folder.lines()) for folder in folders]
     return sorted(jobs, key=lambda job: job.started_at), done.stderr
@@ -92,6 +94,8 @@ def test_start_inside_a_block_is_part_of_it(environ: dict[str, str], tmp_path: P
 def test_a_job_shows_itself_and_its_metrics(environ: dict[str, str], tmp_path: Path) -> None:
     cell = f"""
 import json, time
+from gramwatt.collectors.client import track as module
+module.RESULT_TIMEOUT_S = 60.0
 with track(unit='image', zone='FR') as job:
     job.count(4)
     running = repr(job)
