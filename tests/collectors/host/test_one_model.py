@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,10 @@ def run(tmp_path: Path, seconds: float, **environ: str) -> subprocess.Popen[byte
 
 def journaled(tmp_path: Path, seconds: float) -> MergedJob:
     (folder,) = spool.folders(tmp_path / f"{seconds:g}")
+    deadline = time.monotonic() + 60
+    while folder.is_live():  # a busy machine may close the journal after the command's end
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     return merge([decode(line) for line in folder.lines()])
 
 
