@@ -366,6 +366,7 @@ def test_a_disk_that_fills_up_during_the_job_is_said(
     script.write_text(
         "import time\nfrom gramwatt import track\n"
         "with track() as job:\n"
+        "    assert job._session.client.wait_ready(60)\n"
         "    time.sleep(1)\n"
         "    try:\n"
         f"        f = open({str(full_disk / 'filler')!r}, 'wb', buffering=0)\n"
