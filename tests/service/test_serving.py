@@ -11,6 +11,8 @@ import subprocess
 import threading
 import time
 from contextlib import closing
+from http import HTTPStatus
+from urllib.error import HTTPError
 
 import pytest
 import sqlalchemy as sa
@@ -25,7 +27,7 @@ from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.rendering import process as render_process
 from gramwatt.service.usecases.rendering.process import RenderProcess, render
 from tests.journals import body, journal, lines
-from tests.service.processes import DIRECT, KEYS, get, running, send, serving
+from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
 
 
 def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
@@ -53,18 +55,16 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
             kept.request("GET", "/healthz")
             assert kept.getresponse().read()
             process.popen.terminate()
-            time.sleep(1)
-            with waiting.getresponse() as answer:
+            with waiting.getresponse() as answer:  # it waits up to 60 s, and the signal ends that
                 assert (answer.status, json.load(answer)["state"]) == (200, "running")
                 assert answer.headers["Retry-After"]
             kept.request("GET", "/healthz")
             with kept.getresponse() as answer:
                 assert answer.headers["Connection"] == "close"
-            with pytest.raises(OSError, match="refused"):
-                socket.create_connection((host, int(port)), timeout=5)
+            eventually(lambda: refuses(host, int(port)), 60)
             connection.sendall(content[100:])
             answer = connection.recv(65536).decode()
-        assert process.popen.wait(30) == 0
+        assert process.popen.wait(60) == 0
         logged = [json.loads(line) for line in process.text.splitlines()]
         assert "token" not in process.text  # what signs in stands in no log
     assert answer.startswith("HTTP/1.1 200")
@@ -72,9 +72,18 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
     (line,) = [line for line in logged if line.get("request_id") == "mine-1"]
     assert line["route"] == "/v1/jobs/<job_id>/records"
     assert (line["method"], line["status"], line["level"]) == ("POST", 200, "info")
-    assert 0 < line["duration_s"] < 30
+    assert 0 < line["duration_s"] < 60
     assert line["key"] == "server"
     assert line["time"].endswith("Z")
+
+
+def refuses(host, port):
+    """Whether a server takes no connection."""
+    try:
+        socket.create_connection((host, port), timeout=30).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def test_a_json_log_holds_no_link_even_where_no_browser_opens(tmp_path):
@@ -100,10 +109,11 @@ def test_a_second_signal_ends_a_server_at_once(tmp_path):
             connection.sendall(b"GET / HTTP/1.1\r\n")  # never ends
             get(f"{address}/healthz")
             process.popen.terminate()
+            eventually(lambda: refuses(host, int(port)), 60)  # it has had the signal
             time.sleep(1)
             assert process.popen.poll() is None
             process.popen.send_signal(signal.SIGINT)
-            assert process.popen.wait(15) == 128 + signal.SIGINT
+            assert process.popen.wait(60) == 128 + signal.SIGINT
 
 
 def test_a_request_keeps_its_id_and_one_that_is_no_word_is_replaced(client):
@@ -156,9 +166,18 @@ def test_reports_of_a_server_are_rendered_in_a_child_that_is_replaced_when_it_di
         send(address, "job-1", body(journal()))
         sizes = []
 
+        def rendered():
+            """The report; nothing where a busy machine has not made it within a minute."""
+            try:
+                with DIRECT.open(f"{address}/v1/jobs/job-1/report.pdf", timeout=150) as answer:
+                    return answer.read()
+            except HTTPError as error:
+                error.close()
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                    raise
+
         def ask():
-            with DIRECT.open(f"{address}/v1/jobs/job-1/report.pdf", timeout=120) as answer:
-                sizes.append(len(answer.read()))
+            sizes.append(len(eventually(rendered, 300)))
 
         before = resident_mib(process.popen.pid)
         threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -171,7 +190,7 @@ def test_reports_of_a_server_are_rendered_in_a_child_that_is_replaced_when_it_di
         assert resident_mib(process.popen.pid) - before < 60  # 227 MiB when threads rendered
         for child in children(process.popen.pid):
             os.kill(child, signal.SIGKILL)
-        time.sleep(0.2)
+        eventually(lambda: not children(process.popen.pid), 60)
         ask()
         assert process.end() == 0
 
@@ -182,8 +201,10 @@ def resident_mib(pid):
 
 
 def children(pid):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(word) for word in found.stdout.split()]
+    """The living children of a process."""
+    command = ["ps", "-o", "pid=,stat=", "--ppid", str(pid)]
+    found = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    return [int(line.split()[0]) for line in found if not line.split()[1].startswith("Z")]
 
 
 def test_a_report_that_takes_too_long_is_given_up_and_the_next_one_is_rendered(light, monkeypatch):
