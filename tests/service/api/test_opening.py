@@ -8,6 +8,7 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import START, Writer, body, journal, lines
+from tests.service.processes import eventually
 
 NDJSON = "application/x-ndjson"
 DECLARED = {
@@ -134,7 +135,7 @@ def test_a_waiting_request_is_answered_when_the_job_has_ended(client, service):
     started = time.monotonic()
     answer = client.get("/v1/jobs/job-1?wait=scored&timeout_s=30")
     timer.join()
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 25
     assert (answer.json["state"], answer.json["provisional"]) == ("completed", False)
     assert "Retry-After" not in answer.headers
 
@@ -143,7 +144,7 @@ def test_waiting_ends_and_says_when_to_ask_again(client, service):
     ingest(service, "job-1", lines(journal(end_state=None)))
     started = time.monotonic()
     answer = client.get("/v1/jobs/job-1?wait=scored&timeout_s=1")
-    assert 0.9 < time.monotonic() - started < 15
+    assert 0.9 < time.monotonic() - started < 60
     assert (answer.status_code, answer.json["state"]) == (200, "running")
     assert answer.headers["Retry-After"] == "5"
     assert client.get("/v1/jobs/none?wait=scored").status_code == 404
@@ -151,20 +152,20 @@ def test_waiting_ends_and_says_when_to_ask_again(client, service):
 
 def test_few_wait_and_the_others_are_answered_at_once(client, service):
     ingest(service, "job-1", lines(journal(end_state=None)))
-    app, took_s = client.application, []
+    app, states = client.application, []
     assert client.get("/healthz").status_code == 200  # makes the key of every client
 
     def wait():
-        started = time.monotonic()
-        app.test_client().get("/v1/jobs/job-1?wait=scored&timeout_s=20")
-        took_s.append(time.monotonic() - started)
+        answer = app.test_client().get("/v1/jobs/job-1?wait=scored&timeout_s=60")
+        states.append(answer.json["state"])
 
     threads = [threading.Thread(target=wait) for _ in range(8)]
     for thread in threads:
         thread.start()
-    time.sleep(6)
-    assert len(took_s) == 5  # of 8, three wait
+    eventually(lambda: len(states) >= 5, 50)
+    time.sleep(0.5)
+    assert states == ["running"] * 5  # of 8, three wait
     ingest(service, "job-1", lines(journal()))
     for thread in threads:
         thread.join()
-    assert max(took_s) < 19
+    assert states[5:] == ["completed"] * 3
