@@ -24,7 +24,7 @@ def scored(service):
         return sorted(session.scalars(wanted))
 
 
-def wait_until(done, seconds=20.0):
+def wait_until(done, seconds=60.0):
     ends = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < ends
@@ -42,7 +42,7 @@ def test_an_upload_leaves_the_score_to_the_worker(service):
     assert scored(service) == []
     worker.start()
     wait_until(lambda: scored(service) == ["job-1", "job-2"])
-    assert worker.stop(10.0)
+    assert worker.stop(60.0)
 
 
 def test_what_the_worker_had_not_scored_is_scored_by_the_task(light):
@@ -67,7 +67,7 @@ def test_one_job_that_fails_does_not_end_the_worker(light, monkeypatch, caplog):
         worker.add(key)
     worker.start()
     wait_until(lambda: done == [1, 2])
-    assert worker.stop(10.0)
+    assert worker.stop(60.0)
     assert "a job cannot be scored" in caplog.text
 
 

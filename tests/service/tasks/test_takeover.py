@@ -31,7 +31,7 @@ def test_a_restart_after_an_hours_downtime_closes_no_running_job(tmp_path):
     store.close()
     with serving(tmp_path) as (process, address):
         runs = f"{address}/v1/schedules?task=close-silent"
-        eventually(lambda: [r for r in get(runs)["runs"] if r["outcome"] == "done"], 30)
+        eventually(lambda: [r for r in get(runs)["runs"] if r["outcome"] == "done"], 60)
         assert get(f"{address}/v1/jobs/job-1")["state"] == "running"
         assert process.end() == 0
 
@@ -60,12 +60,12 @@ def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(database_url, tm
             eventually(rests, 60)
             first.popen.send_signal(signal.SIGSTOP)
             stopped = time.monotonic()
-            eventually(lambda: newest() == str(second.popen.pid), 30)
-            assert time.monotonic() - stopped <= 15
+            eventually(lambda: newest() == str(second.popen.pid), 60)
+            assert time.monotonic() - stopped <= 45  # 15 s, and a machine at a third of its speed
             first.popen.send_signal(signal.SIGCONT)
-            first.says("no longer leads", 15)
+            first.says("no longer leads", 60)
             assert second.end() == 0
             # The second gave the lead up, so the first need not wait until it is thought dead.
-            eventually(lambda: newest() == str(first.popen.pid), 30)
+            eventually(lambda: newest() == str(first.popen.pid), 60)
         assert first.end() == 0
     store.close()
