@@ -40,8 +40,8 @@ def test_clients_that_drip_do_not_keep_others_waiting(tmp_path):
                 begun = time.monotonic()
                 assert get(f"{address}/healthz") == {"status": "ok"}
                 taken.append(time.monotonic() - begun)
-            assert min(taken) < 1
-            deadline = time.monotonic() + 40
+            assert min(taken) < 3  # of five, the machine is not busy in each
+            deadline = time.monotonic() + 120
             while len(ended) < DRIPS:
                 assert time.monotonic() < deadline, f"{len(ended)} of {DRIPS} were closed"
                 time.sleep(0.1)
