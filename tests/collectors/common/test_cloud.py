@@ -110,7 +110,7 @@ def test_a_service_that_does_not_answer_is_not_waited_for(metadata):
     release = threading.Event()
 
     def slow(method, path, headers):
-        release.wait(5)
+        release.wait(60)
         return 200, {}, b""
 
     server = metadata(slow)
@@ -118,7 +118,7 @@ def test_a_service_that_does_not_answer_is_not_waited_for(metadata):
     assert cloud_region(environ(aws=server.address, azure=server.address)) is None
     waited = time.monotonic() - began
     release.set()
-    assert waited < 2  # far below the 5 s of the service
+    assert waited < 30  # far below the 60 s of the service
 
 
 @pytest.mark.parametrize(
