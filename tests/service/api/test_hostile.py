@@ -122,8 +122,11 @@ class Watch(Thread):
 
 def children(pid):
     """The processes that any thread of a process has started."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return {child for one in threads for child in (one / "children").read_text().split()}
+    found = set()
+    for one in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # the thread has ended
+            found |= set((one / "children").read_text().split())
+    return found
 
 
 def own_b(pid):
@@ -132,7 +135,8 @@ def own_b(pid):
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:  # it has ended
         return 0
-    return int(re.search(r"Pss:\s+(\d+) kB", text)[1]) * 1024
+    found = re.search(r"Pss:\s+(\d+) kB", text)
+    return int(found[1]) * 1024 if found else 0  # a process that ends has none
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ def server(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[str],
 def exchange(port: int, head: str, data: bytes, *, end: bool = False) -> tuple[int, Any]:
     """Status and JSON document of the answer to raw bytes; `end` closes our side behind them."""
     request = f"POST /v1/jobs/job-1/records HTTP/1.1\r\nHost: localhost\r\n{head}\r\n"
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=240) as connection:
         connection.sendall(request.encode() + data)
         if end:
             connection.shutdown(socket.SHUT_WR)
