@@ -252,14 +252,14 @@ def test_a_job_scored_while_the_only_other_is_deleted_keeps_its_month(
     def changed_and_waiting(*arguments):
         change(*arguments)
         changed.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
 
     monkeypatch.setattr(module, name, changed_and_waiting)
     score = threading.Thread(target=ingest, args=(service, "job-2", lines(journal("job-2"))))
     delete = threading.Thread(target=delete_job, args=(service, "job-1"), kwargs={"by": "ada"})
     both = [score, delete] if module is scoring else [delete, score]
     both[0].start()
-    assert changed.wait(10)
+    assert changed.wait(60)
     both[1].start()
     both[1].join(0.5)
     goes_on.set()
