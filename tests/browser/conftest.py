@@ -30,8 +30,9 @@ QUIET = (
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """`gramwatt serve` with every job of the tests' world: its address, and the link to get in."""
-    often = {"GRAMWATT_PROVISIONAL_EVERY_S": "0.1"}
-    with serving(tmp_path_factory.mktemp("site"), **often) as (server, address):
+    settings = {"GRAMWATT_PROVISIONAL_EVERY_S": "0.1"}
+    settings["GRAMWATT_SILENT_AFTER_S"] = "86400"  # however long the tests take
+    with serving(tmp_path_factory.mktemp("site"), **settings) as (server, address):
         for journal in jobs(datetime.now(UTC)):
             job_id = journal[0].job_id
             assert send(address, job_id, body(journal))["rejected"] == []
@@ -82,6 +83,7 @@ def page(browser: Browser, site: str, watch: Watch, signed_in: Any) -> Iterator[
     context = browser.new_context(
         base_url=site, viewport={"width": 1200, "height": 800}, storage_state=signed_in
     )
+    context.set_default_timeout(60_000)
     made = context.new_page()
     watch.over(made)
     yield made
