@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from statistics import median
 
 import pytest
 import sqlalchemy as sa
@@ -40,6 +41,7 @@ class Recorded:
     key: str
     bodies: list[tuple[str, dict]] = field(default_factory=list)
     said: list[dict] = field(default_factory=list)
+    killed: str = ""
 
     def messages(self, job_id=""):
         """What was posted of a job, or of all, each message once."""
@@ -105,7 +107,7 @@ def start_client(root, folder, kind, url, key, seconds, gpus=0):
     )
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=120):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
@@ -114,18 +116,19 @@ def wait_for(condition, seconds=60):
 
 @pytest.fixture(scope="module")
 def story(root, tmp_path_factory):
-    """Four clients: two that end, one killed after its first message, and its next attempt."""
+    """Four clients: one killed after its first message, its next attempt, and two that end."""
     folder = tmp_path_factory.mktemp("codecarbon")
     with served(folder) as recorded:
         zoned, key = f"{recorded.url}{BASE}/zones/FR", recorded.key
+        killed = start_client(root, folder, "offline", f"{recorded.url}{BASE}", key, 300)
+        wait_for(recorded.runs_posting)
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+        (recorded.killed,) = recorded.runs_posting()
+        again = start_client(root, folder, "offline", f"{recorded.url}{BASE}", key, 2.6)
         offline = start_client(root, folder, "offline", zoned, key, 4.4, 2)
         online = start_client(root, folder, "online", f"{recorded.url}{BASE}/", key, 3.4)
-        killed = start_client(root, folder, "offline", f"{recorded.url}{BASE}", key, 60)
-        wait_for(lambda: len(recorded.runs_posting()) == 3)
-        killed.send_signal(signal.SIGKILL)
-        again = start_client(root, folder, "offline", f"{recorded.url}{BASE}", key, 2.6)
-        outputs = [process.communicate(timeout=90)[0] for process in (offline, online, again)]
-        killed.communicate()
+        outputs = [process.communicate(timeout=180)[0] for process in (offline, online, again)]
         recorded.said = [json.loads(output.splitlines()[-1]) for output in outputs]
         yield recorded
 
@@ -163,9 +166,14 @@ def test_the_job_has_the_whole_energy_and_the_true_length_of_what_the_client_mea
     assert covered_s == pytest.approx(said["duration"] - unsent_s, abs=1e-4)
     truncated_s = sum(message["duration"] for message in story.messages(job_id))
     assert covered_s > truncated_s  # the seconds that it states are cut
-    # Two boards at 300 W.
-    gpu_j = by_part(rows)["gpu"] * KWH
-    assert gpu_j == pytest.approx(600 * covered_s, rel=0.01)
+    # Boards at 300 W; it reads their counters and its clock apart, and a busy machine in between.
+    powers_w = [
+        row["energy_j"] / (parse_time(row["end"]) - parse_time(row["start"])).total_seconds()
+        for row in rows
+        if row["device_id"].startswith("gpu")
+    ]
+    assert len(powers_w) == 2 * len(spans)
+    assert median(powers_w) == pytest.approx(300, rel=0.3)
     document = story.closed(job_id)
     assert document["duration_s"] == pytest.approx(covered_s, abs=1e-4)
     assert document["state"] == "lost"  # the client reports no end
@@ -206,14 +214,14 @@ def test_a_client_without_internet_is_not_put_into_quebec(story):
 
 
 def test_a_killed_client_keeps_what_it_had_sent_and_its_next_run_is_another_job(story):
-    starts = {job_id: story.intervals(job_id)[0]["start"] for job_id in story.runs_posting()}
-    latest = max(starts, key=starts.get)
-    assert story.closed(latest)["energy_kwh"]["value"] == pytest.approx(
-        sum(m["cpu_energy"] + m["ram_energy"] for m in story.messages(latest)), rel=1e-9
-    )
-    shortest = min(story.runs_posting(), key=lambda job_id: len(story.messages(job_id)))
-    assert shortest != latest
-    assert story.closed(shortest)["state"] == "lost"
+    unzoned = [job_id for job_id in story.runs_posting() if job_id != story.job_on("FR")]
+    assert len(unzoned) == 3
+    assert story.killed in unzoned
+    for job_id in unzoned:
+        assert story.closed(job_id)["energy_kwh"]["value"] == pytest.approx(
+            sum(m["cpu_energy"] + m["ram_energy"] for m in story.messages(job_id)), rel=1e-9
+        )
+    assert story.closed(story.killed)["state"] == "lost"
 
 
 RUN = {
