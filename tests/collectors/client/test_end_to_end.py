@@ -23,6 +23,7 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     decode,
 )
+from tests.patient import PATIENT
 
 POWER_W = 300.0
 EDGES_J = 0.2 * POWER_W
@@ -478,7 +479,7 @@ def test_as_many_and_as_long_tags_as_are_allowed_are_journaled(
         f"{number:02}" + "k" * 510: "\N{EARTH GLOBE EUROPE-AFRICA}" * 512 for number in range(64)
     }
     options = [part for key, text in tags.items() for part in ("--tag", f"{key}={text}")]
-    command = [*GRAMWATT, "run", "--strict", *options, "--", "sleep", "1"]
+    command = [*PATIENT, "run", "--strict", *options, "--", "sleep", "1"]
     assert subprocess.run(command, env=environ, timeout=60).returncode == 0
     found = records(environ)
     assert [dict(r.tags) for r in found if isinstance(r, JobRecord)] == [tags]

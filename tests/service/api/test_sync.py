@@ -15,6 +15,7 @@ from gramwatt.service.usecases.changes.deletion import delete_job
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.jobs.documents import job_document
 from tests.journals import journal, lines
+from tests.patient import PATIENT
 from tests.service.listening import listening
 
 
@@ -92,9 +93,9 @@ def test_a_job_with_a_key_that_may_only_send_is_sent_without_a_complaint(light, 
     environ |= {"GRAMWATT_API_KEY": made, "GRAMWATT_PROJECT": "vision", "GRAMWATT_ZONE": "FR"}
 
     def run(job_id, *options):
-        line = [sys.executable, "-m", "gramwatt", "run", *options, "--", "true"]
+        line = [*PATIENT, "run", *options, "--", "true"]
         job = {**environ, "GRAMWATT_JOB_ID": job_id}
-        return subprocess.run(line, env=job, capture_output=True, text=True, timeout=60)
+        return subprocess.run(line, env=job, capture_output=True, text=True, timeout=120)
 
     plain = run("only-sent")
     assert (plain.returncode, len(plain.stderr.splitlines())) == (0, 1), plain.stderr
