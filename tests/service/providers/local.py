@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from gramwatt.service.config import SDK, Account, IntensitySettings
+from gramwatt.service.providers import http
 from gramwatt.service.providers.chain import providers_of
 
 T0 = datetime(2026, 1, 5, 10, tzinfo=UTC)
@@ -32,6 +33,7 @@ class Local:
     """The server; `answer(path, query, headers)` gives status, headers and body."""
 
     def __init__(self):
+        http.Http._hosts.clear()  # a server that is gone may have left its port, and its failures
         self.answer = lambda path, query, headers: (200, {}, b"{}")
         self.asked = []
         local = self

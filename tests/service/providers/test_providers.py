@@ -411,11 +411,11 @@ def test_a_packed_answer_is_bounded_as_unpacked(local, monkeypatch):
 
 def test_a_slow_answer_is_given_up(local, monkeypatch):
     monkeypatch.setattr(http, "READ_S", 0.2)
-    local.answer = lambda *_: (time.sleep(5), (200, {}, b"{}"))[1]
-    began = time.monotonic()
+    given_up = threading.Event()
+    local.answer = lambda *_: (given_up.wait(9), (200, {}, b"{}"))[1]
     with pytest.raises(ProviderError, match="cannot be asked"):
         ask(local, "uk")
-    assert time.monotonic() - began < 4
+    given_up.set()
 
 
 def test_a_host_that_fails_is_left_alone_and_asked_again_later(local):
@@ -454,8 +454,8 @@ def test_retry_after_is_kept(local, header, wait_s):
 def test_retry_after_may_be_a_date():
     from email.utils import format_datetime
 
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
-    assert http._later_s(date) == pytest.approx(60, abs=3)
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=600), usegmt=True)
+    assert http._later_s(date) == pytest.approx(600, abs=60)  # a busy machine reads it late
 
 
 def test_a_refused_key_is_not_tried_again_for_an_hour(local):
@@ -477,14 +477,14 @@ def test_of_one_question_only_one_is_in_flight(local):
 
     def answer(path, query, headers):
         entered.set()
-        go.wait(10)
+        go.wait(60)
         return 200, {}, shaped("uk", VALUES)
 
     local.answer = answer
     found = []
     threads = [threading.Thread(target=lambda: found.append(ask(local, "uk"))) for _ in range(4)]
     threads[0].start()
-    entered.wait(10)
+    entered.wait(60)
     for thread in threads[1:]:
         thread.start()
     time.sleep(0.1)

@@ -10,7 +10,6 @@ from datetime import timedelta
 import pytest
 
 from gramwatt.service.app import create_app
-from gramwatt.service.providers import http
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intensity.points import SeriesName, keep
@@ -25,7 +24,6 @@ refresh, rescore = (TASKS[name].action for name in ("refresh-intensity", "rescor
 @pytest.fixture
 def local():
     server = Local()
-    http.Http._hosts.clear()
     yield server
     server.close()
 
