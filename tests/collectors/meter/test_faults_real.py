@@ -147,6 +147,8 @@ def board(seed: int, folder: Path) -> dict[str, str]:
 
 def test_jobs_killed_for_real_while_others_are_delivered(tmp_path: Path) -> None:
     own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
+    # Nobody is there: else the store of this home takes what is to be delivered.
+    own["GRAMWATT_SERVER"] = "http://127.0.0.1:9"
     server, over = SlowServer(answers_after_s=0.3), threading.Event()
 
     def run(seed: int) -> Life:

@@ -33,6 +33,8 @@ def environ(home: Path, spec: dict[str, object]) -> dict[str, str]:
         "GRAMWATT_HOME": str(home),
         "GRAMWATT_NVML": f"synthetic:{file}",
         "GRAMWATT_HOST_SOURCE": "model",
+        # Nobody is there: else the store of this home takes the journal that the test reads.
+        "GRAMWATT_SERVER": "http://127.0.0.1:9",
         "GRAMWATT_QUIET": "1",
     }
 

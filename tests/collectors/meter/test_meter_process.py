@@ -36,6 +36,8 @@ class Client:
             "GRAMWATT_HOME": str(home),
             "GRAMWATT_NVML": f"synthetic:{spec}",
             "GRAMWATT_HOST_SOURCE": "model",
+            # Nobody is there: else the store of this home takes the journal that the test reads.
+            "GRAMWATT_SERVER": "http://127.0.0.1:9",
             "TMPDIR": str(spec.parent),
         }
         command = [sys.executable, "-P", "-m", "gramwatt.collectors.meter.main"]
