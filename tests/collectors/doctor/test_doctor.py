@@ -463,21 +463,28 @@ def test_macos_says_what_works_and_what_does_not(tmp_path: Path) -> None:
 
 
 AS_ON_MACOS = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 from gramwatt.collectors.cli.run import measure
 del signal.sigtimedwait
 os.environ["GRAMWATT_OFF"] = "1"
-child = "import time; print('up', flush=True); time.sleep(30)"
-signal.pthread_sigmask(signal.SIG_BLOCK, measure.FORWARDED)  # in the timer's thread as well
-threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+up = sys.argv[1]
+child = f"import time; print('up', flush=True); open({up!r}, 'w').close(); time.sleep(90)"
+def end():
+    while not os.path.exists(up):
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)
+signal.pthread_sigmask(signal.SIG_BLOCK, measure.FORWARDED)  # in the other thread as well
+threading.Thread(target=end, daemon=True).start()
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
 print(measure.measure([sys.executable, "-c", child], {}, strict=False).outcome)
 """
 
 
-def test_run_forwards_signals_where_they_cannot_be_waited_for_with_a_limit() -> None:
-    line = [sys.executable, "-c", AS_ON_MACOS]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=30)
+def test_run_forwards_signals_where_they_cannot_be_waited_for_with_a_limit(
+    tmp_path: Path,
+) -> None:
+    line = [sys.executable, "-c", AS_ON_MACOS, str(tmp_path / "up")]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["up", "Outcome(exit_code=143, signal=15)"], done.stderr
 
 
