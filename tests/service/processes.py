@@ -47,7 +47,7 @@ class Process:
 
         return eventually(found, within_s, lambda: f"{pattern!r} not in\n{self.text}")
 
-    def end(self, within_s: float = 30) -> int:
+    def end(self, within_s: float = 60) -> int:
         """Ask it to stop; its exit code."""
         self.popen.terminate()
         return self.popen.wait(within_s)
@@ -89,7 +89,7 @@ def eventually(
 def get(address: str, **headers: str) -> Any:
     """The JSON document at an address."""
     headers = _key(address) | headers
-    with DIRECT.open(urllib.request.Request(address, headers=headers), timeout=30) as answer:
+    with DIRECT.open(urllib.request.Request(address, headers=headers), timeout=60) as answer:
         return json.load(answer)
 
 
@@ -97,7 +97,7 @@ def post(address: str, document: object) -> Any:
     """Post a JSON document; the answer."""
     headers = {"Content-Type": "application/json"} | _key(address)
     request = urllib.request.Request(address, json.dumps(document).encode(), headers)
-    with DIRECT.open(request, timeout=30) as answer:
+    with DIRECT.open(request, timeout=60) as answer:
         return json.load(answer)
 
 
@@ -105,7 +105,7 @@ def send(address: str, job_id: str, body: bytes) -> Any:
     """Post journal lines of a job; the answer."""
     headers = {"Content-Type": "application/x-ndjson"} | _key(address)
     request = urllib.request.Request(f"{address}/v1/jobs/{job_id}/records", body, headers)
-    with DIRECT.open(request, timeout=30) as answer:
+    with DIRECT.open(request, timeout=60) as answer:
         return json.load(answer)
 
 

@@ -69,7 +69,7 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
             assert found["gramwatt_ingest_lines_total", (("outcome", "accepted"),)] == 6 * count
             assert found["gramwatt_ingest_lines_total", (("outcome", "duplicate"),)] == 6 * count
             assert found["gramwatt_ingest_lines_total", (("outcome", "rejected"),)] == 3
-        eventually(lambda: metrics_of(address)["gramwatt_jobs", (("state", "completed"),)] == 6, 30)
+        eventually(lambda: metrics_of(address)["gramwatt_jobs", (("state", "completed"),)] == 6, 60)
         assert get(f"{address}/v1/jobs/job-5/report")["revision"] == 1
         with taken_away(url):
             found = metrics_of(address)
@@ -77,7 +77,7 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
             assert found["gramwatt_ingest_lines_total", (("outcome", "accepted"),)] == 6 * count
             assert ("gramwatt_jobs", (("state", "completed"),)) not in found
         # A worker leaves a database that was away alone for 2 s.
-        eventually(lambda: metrics_of(address)["gramwatt_database_up", ()] == 1, 30)
+        eventually(lambda: metrics_of(address)["gramwatt_database_up", ()] == 1, 60)
         process.popen.send_signal(signal.SIGHUP)
         eventually(lambda: process.text.count("Worker exiting") == 2, 60)
         found = metrics_of(address)
@@ -148,7 +148,7 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgr
         assert not all(one.done() for one in work)
         for one in work:
             one.result(100)
-        eventually(lambda: process.text.count("Booting worker") == 3, 30)
+        eventually(lambda: process.text.count("Booting worker") == 3, 60)
         for job_id in jobs:
             check(address, job_id)
         send(address, "runs", body(journal("runs", end_state=None)))

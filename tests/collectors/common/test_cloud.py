@@ -98,8 +98,8 @@ ANSWERS = {
 @pytest.mark.parametrize("cloud", ANSWERS)
 def test_each_cloud_says_its_region(metadata, cloud):
     answer, region = ANSWERS[cloud]
-    # Long enough for a loaded machine; how long it waits at most is tested below.
-    assert cloud_region(environ(**{cloud: metadata(answer).address}), 5.0) == region
+    # Long enough for any machine; how long it waits at most is tested below.
+    assert cloud_region(environ(**{cloud: metadata(answer).address}), 60.0) == region
 
 
 def test_without_an_answer_there_is_no_region():
@@ -127,12 +127,12 @@ def test_a_service_that_does_not_answer_is_not_waited_for(metadata):
 def test_what_is_no_region_is_not_taken_for_one(metadata, body):
     server = metadata(lambda *_: (200, {"Metadata-Flavor": "Google"}, body))
     given = dict.fromkeys(VARIABLES, server.address)
-    assert cloud_region(environ(**given), 5.0) is None
+    assert cloud_region(environ(**given), 60.0) is None
 
 
 def test_another_service_on_googles_address_is_not_taken_for_google(metadata):
     server = metadata(lambda *_: (200, {}, b"projects/7/zones/europe-west1-b"))
-    assert cloud_region(environ(gcp=server.address), 5.0) is None
+    assert cloud_region(environ(gcp=server.address), 60.0) is None
 
 
 @pytest.mark.parametrize(

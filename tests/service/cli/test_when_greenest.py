@@ -129,7 +129,7 @@ def run(*options, home, **settings):
 
 
 def test_the_job_begins_with_the_command_in_its_window(home, planner):
-    server = planner(3)
+    server = planner(8)
     code, out, err = run(*WAITS, "--server", server.url, "--project", "vision", home=home)
     assert (code, out) == (0, "ran\n")
     assert err.count("saves 40 % (30 to 50 %) against starting at once") == 1
@@ -142,7 +142,7 @@ def test_the_job_begins_with_the_command_in_its_window(home, planner):
     assert job["job_id"] == asked["job_id"]
     assert datetime.fromisoformat(job["started_at"]) >= server.start
     assert job["tags"]["planned_start"] == f"{server.start:%Y-%m-%dT%H:%M:%SZ}"
-    assert job["tags"]["waited_s"] in ("1", "2", "3")
+    assert 0 < int(job["tags"]["waited_s"]) <= 8
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -158,7 +158,7 @@ def test_a_signal_ends_the_waiting_without_a_start(home, planner, number, code):
     ) as waiting:
         assert waiting.stderr.readline().startswith("gramwatt: waiting: ")
         waiting.send_signal(number)
-        out, err = waiting.communicate(timeout=30)
+        out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out) == (code, "")
     assert err == "gramwatt: left while waiting; the command was not started\n"
 
