@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.packages import ROOT
 from tests.patient import within_one_day
+from tests.service.processes import eventually
 
 RUN = [sys.executable, "-m", "gramwatt", "run"]
 FIGURE = r"[\d. ]+ \w+(?: CO2e/job)? \([\d. ]+ to [\d. ]+\)"
@@ -55,7 +57,14 @@ def test_a_job_ends_with_one_line_and_is_scored_behind_it(environ: dict[str, str
     assert (code, bool(found)) == (0, True), line
     assert scored_behind(environ)
     show = [sys.executable, "-m", "gramwatt", "job", found[1] if found else "", "--json"]
-    document = json.loads(subprocess.run(show, env=environ, capture_output=True, text=True).stdout)
+
+    def scored() -> dict[str, Any] | None:
+        """The document; nothing while the score of what left the spool is being written."""
+        shown = subprocess.run(show, env=environ, capture_output=True, text=True)
+        document: dict[str, Any] = json.loads(shown.stdout)
+        return document if document["revision"] else None
+
+    document = eventually(scored, 60)
     energy_mwh = document["energy_kwh"]["value"] * 1e6
     assert f"gramwatt: {energy_mwh:.2g} mWh (" in line.replace(" ", " ")
     assert document["revision"] == 1

@@ -18,6 +18,7 @@ from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.local_spool import open_store
 from tests.journals import Writer, lines
 from tests.service.cli.command import gramwatt
+from tests.service.processes import eventually
 
 NODE = """
 import os
@@ -89,7 +90,13 @@ def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(
     finally:
         go.touch()
         assert done(other)[0] == 0
-    final = job(environ, "n-b")
+
+    def ended() -> dict[str, Any] | None:
+        """The job; nothing while another process takes its journals in and scores it."""
+        found = job(environ, "n-b")
+        return found if found["revision"] and found["state"] != "running" else None
+
+    final = eventually(ended, 60)
     assert (final["state"], final["exit_code"], final["revision"]) == ("failed", 7, 1)
     assert {row["node"] for row in final["devices"]} == {"n-a", "n-b"}
     (said,) = [row["message"] for row in final["notices"] if row["code"] == "node-failed"]
