@@ -102,8 +102,9 @@ def live(seed: int, environ: dict[str, str]) -> Life:
 
 def live_once(draw: Random, name: str, fate: str, environ: dict[str, str]) -> Life:
     lives_s = draw.uniform(10.5, 14) if fate == "both" else draw.uniform(2.5, 8)
+    is_killed = fate in ("job", "both")
     client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, str(lives_s)],
+        [sys.executable, "-c", CLIENT, str(600 if is_killed else lives_s)],
         env={**environ, "GRAMWATT_JOB_ID": name},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -118,12 +119,12 @@ def live_once(draw: Random, name: str, fate: str, environ: dict[str, str]) -> Li
             wait_for(lambda: bool(meters_of(name)))
             kill(meters_of(name))
     end_s = 0.0
-    if fate in ("job", "both"):
-        time.sleep(lives_s - draw.uniform(1.0, 2.0))  # time enough to find the meters
+    if is_killed:
+        time.sleep(lives_s - draw.uniform(1.0, 2.0))
         kill([*(meters_of(name) if fate == "both" else []), client.pid])
         end_s = boot_s()
     printed = client.stdout.readline().split()
-    client.wait(30)
+    client.wait(60)
     client.stdout.close()
     if not printed:
         return Life(name, fate, end_s - start_s)
@@ -131,7 +132,7 @@ def live_once(draw: Random, name: str, fate: str, environ: dict[str, str]) -> Li
 
 
 def wait_for(done: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not done() and time.monotonic() < deadline:
         time.sleep(0.1)
     return done()
