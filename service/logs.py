@@ -16,6 +16,7 @@ from typing import Any
 
 from flask import Flask, Response, g, has_request_context, request
 
+from gramwatt.collectors.common.config import resolve
 from gramwatt.service.config import Form
 
 HEADER = "X-Request-ID"
@@ -61,7 +62,7 @@ def announce(form: Form, text: str) -> None:
 
 
 def set_up(form: Form) -> None:
-    """Log to stderr in this form, from now on."""
+    """Log to stderr in this form, from now on; the settings that are wrong and ignored first."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
@@ -72,6 +73,8 @@ def set_up(form: Form) -> None:
     # That a task takes longer than its period is seen in its runs: it would be a line for each.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     logging.getLogger("gramwatt").setLevel(logging.INFO if form == "json" else logging.WARNING)
+    for notice in resolve().notices:
+        logging.getLogger("gramwatt.service").warning(notice.message)
 
 
 def install(app: Flask) -> None:

@@ -22,7 +22,8 @@ from tests.packages import PACKAGES, ROOT, sources
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 README = ROOT / "README.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-VARIABLE = re.compile(r"\bGRAMWATT_[A-Z][A-Z_]*[A-Z]\b")
+VARIABLE = re.compile(r"\bGRAMWATT_[A-Z][A-Z0-9_]*[A-Z]\b")
+DEFINITION = re.compile(r"^\| (?:`\w+` \| )?(`GRAMWATT_[^|]*)\|", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 FLAG = re.compile(r"--[a-z][a-z-]+")
 
@@ -83,6 +84,16 @@ def test_every_environment_variable_is_explained() -> None:
     used = {name for path in sources() for name in VARIABLE.findall(path.read_text("utf-8"))}
     explained = set(VARIABLE.findall(text_of(README, *DOCS)))
     assert used - explained == set()
+
+
+def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -> None:
+    from gramwatt.collectors.common.config import OTHER_VARIABLES, PARSERS
+
+    known = [f"GRAMWATT_{key}" for key in (*OTHER_VARIABLES, *(key.upper() for key in PARSERS))]
+    used = {name for path in sources() for name in VARIABLE.findall(path.read_text("utf-8"))}
+    assert used - set(known) == set()
+    cells = DEFINITION.findall(text_of(*DOCS))
+    assert sorted(VARIABLE.findall(" ".join(cells))) == sorted(known)
 
 
 def test_every_setting_is_explained() -> None:

@@ -8,9 +8,10 @@ docs/configuration.md lists every key.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -28,6 +29,22 @@ TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 PUE_MAX = 5.0
 """Highest PUE a journal record may carry (gramwatt.sci.journal.records refuses more)."""
+_OTHERS = """
+JOB_ID PAUSES QUIET NVML SHARED_GPU HOST_SOURCE
+DATABASE_URL BIND WORKERS HOSTS TRUSTED_PROXIES REQUESTS_PER_S MAX_BODY_MIB LOG TIMEZONE
+SILENT_AFTER_S PROVISIONAL_EVERY_S RETENTION_DAYS BACKUP_DIR BACKUP_KEEP PUBLIC_BADGES
+OIDC_ISSUER OIDC_CLIENT_ID OIDC_CLIENT_SECRET_FILE OIDC_GROUPS_CLAIM OIDC_ADMIN_GROUPS
+OIDC_READ_GROUPS WEBHOOK_SECRET WEBHOOK_HOSTS SMTP_URL MAIL_FROM
+ORGANISATION ACCOUNTABLE CONTACT REPORT_DIR REPORT_EMAIL REPORT_S3_URL REPORT_PROJECTS
+INTENSITY INTENSITY_ZONES ELECTRICITY_MAPS_KEY ELECTRICITY_MAPS_KEY_FILE
+ELECTRICITY_MAPS_URL ENTSOE_KEY ENTSOE_KEY_FILE ENTSOE_URL EIA_KEY EIA_KEY_FILE EIA_URL
+WATTTIME_USER WATTTIME_KEY WATTTIME_KEY_FILE WATTTIME_URL WATTTIME_REGIONS UK_URL
+ENERGINET_URL CARBON_AWARE_SDK_URL CARBON_AWARE_SDK_KIND CARBON_AWARE_SDK_LOCATIONS
+"""
+OTHER_VARIABLES = frozenset(_OTHERS.split())
+"""Variables beside those of PARSERS, without PREFIX, so that a misspelt one can be reported."""
+SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)\Z")
+"""End of the variables that Kubernetes sets for a Service named gramwatt, as in deploy/."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +160,17 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
     values = {
         key: environ[PREFIX + key.upper()] for key in PARSERS if environ.get(PREFIX + key.upper())
     }
-    return Layer("environment", values)
+    return Layer("environment", values, tuple(_unknown_variables(environ)))
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    known = {key.upper() for key in PARSERS} | OTHER_VARIABLES
+    for name in environ:
+        key = name.removeprefix(PREFIX)
+        if key != name and key not in known and not SERVICE_LINK.search(name):
+            like = get_close_matches(key, known, n=1)
+            then = f"; do you mean {PREFIX}{like[0]}?" if like else " and has no effect"
+            yield f"{name} is not known{then}"
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:
@@ -232,9 +259,10 @@ def _units(value: Any) -> tuple[str, ...]:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool):
-        raise ValueError(f"not a number: {value!r}")
-    return float(value)
+    try:
+        return float("" if isinstance(value, bool) else value)
+    except (TypeError, ValueError):
+        raise ValueError(f"not a number: {str(value)[:40]!r}") from None
 
 
 def _pue(value: Any) -> float:

@@ -407,6 +407,26 @@ def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(
     assert (done.returncode, done.stdout) == (5, b"got it\n")
 
 
+def test_a_misspelt_variable_is_said_once_and_stops_no_command(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    environ |= {"GRAMWATT_PROJCT": "vision", "GRAMWATT_TEAM_COLOUR": "red"}
+    environ |= {"GRAMWATT_PORT_80_TCP": "tcp://10.0.0.1:80"}  # set by Kubernetes
+    done = run(environ, "sh", "-c", "exit 3")
+    said = [line for line in done.stderr.decode().splitlines() if "not known" in line]
+    assert said == [
+        "gramwatt: GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT? [argument-ignored]",
+        "gramwatt: GRAMWATT_TEAM_COLOUR is not known and has no effect [argument-ignored]",
+    ]
+    assert done.returncode == 3
+    refused = run(environ, "touch", str(tmp_path / "ran"), options=("--strict",))
+    assert refused.returncode == 2
+    assert not (tmp_path / "ran").exists()
+    doctor = [sys.executable, "-m", "gramwatt", "doctor"]
+    told = subprocess.run(doctor, capture_output=True, env=environ, timeout=60, check=True)
+    assert b"GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT?" in told.stdout
+
+
 def test_a_broken_settings_file_does_not_stop_the_command(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

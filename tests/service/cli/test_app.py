@@ -295,15 +295,19 @@ def test_db_upgrade_then_check(home):
     assert gramwatt("db", "check")[:2] == (0, "up to date\n")
 
 
-def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home):
+def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home, monkeypatch):
     from gramwatt.collectors.common.identity import node_id
 
     folder = home / "spool" / "job-7" / node_id(False)
     folder.mkdir(parents=True)
     sent = lines(journal("job-7", node=folder.name))
     (folder / "w1.jsonl").write_bytes(b"\n".join(sent) + b"\n")
+    monkeypatch.setenv("GRAMWATT_HOST", "here.example")  # misspelt, and so it lets nobody in
+    monkeypatch.setenv("GRAMWATT_SERVICE_HOST", "10.0.0.1")  # set by Kubernetes
     command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        said = "WARNING GRAMWATT_HOST is not known; do you mean GRAMWATT_HOSTS?\n"
+        assert process.stderr.readline().partition(" ")[2] == said
         address = process.stderr.readline().rsplit(" ", 1)[-1].strip()
         key = {"Authorization": f"Bearer {(home / 'server.key').read_text().strip()}"}
         job = urllib.request.Request(f"{address}/v1/jobs/job-7", headers=key)
