@@ -15,7 +15,7 @@ import time
 from gramwatt.collectors.client.client import Client, quiet, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.client.pausing import PausePoint, pause_point
-from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
+from gramwatt.collectors.common.identity import JOB_ID, UNIT, WITHIN, job_id
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
@@ -69,7 +69,9 @@ class Session:
         self._pause_point: PausePoint | None = None
         self._depth = 0
         self._outcome: tuple[str, int | None, int | None] | None = None
-        self._exported = {JOB_ID: self.id} if origin != "environment" else {}
+        self._exported = {WITHIN: self.id}
+        if origin != "environment":
+            self._exported[JOB_ID] = self.id
         unit = args.get("unit")
         if isinstance(unit, str):
             self._exported[UNIT] = unit

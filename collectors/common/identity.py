@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 JOB_ID = "GRAMWATT_JOB_ID"
 UNIT = "GRAMWATT_UNIT"
 """The declared unit, passed on with the job's id: a child process counts it when it names none."""
+WITHIN = "GRAMWATT_WITHIN"
+"""The job whose `track` or `gramwatt run` started this process: a command that is run in it is part
+of it, unlike one that only bears the id of a job, as the steps of a scheduler's job do."""
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.journal.records.ID_PATTERN)."""
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")

@@ -35,6 +35,9 @@ from gramwatt.sci.journal.records import (
 _UNIQUE_ID = re.compile(r"(GPU|MIG)-|.*[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 """Ids that no two hosts share: those of NVML and HIP, and any with a UUID in it."""
 
+UNDECLARED = {"project": "default", "kind": "training"}
+"""What a record has where its user said nothing: a `track` in a command may have said it."""
+
 DeviceKey = tuple[str, str]
 """Node and id of a device as in its record; no two devices of a job have the same."""
 
@@ -234,6 +237,9 @@ def _head(jobs: Sequence[JobRecord]) -> JobRecord:
     versions = {key: value for job in last_first for key, value in job.versions.items()}
     names = ("zone", "region", "pue", "model_id", "framework", "precision")
     filled = {name: _first_known((first, *others), name) for name in names}
+    for name, usual in UNDECLARED.items():
+        said = (value for job in (first, *others) if (value := getattr(job, name)) != usual)
+        filled[name] = next(said, usual)
     return replace(first, tags=tags, versions=versions, **filled)
 
 

@@ -22,9 +22,10 @@ from gramwatt.collectors.cli.run.orphans import orphans
 from gramwatt.collectors.cli.run.signals import GroupWitness
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.client.session import JOB_SETTINGS
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.common.identity import JOB_ID, UNIT, job_id
+from gramwatt.collectors.common.identity import JOB_ID, UNIT, WITHIN, job_id
 from gramwatt.collectors.common.once import first_today
 
 FORWARDED = (
@@ -146,15 +147,14 @@ def measure(
 
     `meanwhile` is called while the meter starts: what the end needs is loaded then. With `pauses`
     the command runs in a session of its own, so that it can be stopped and this process not.
+    A command in a process of the same job is part of that job, which has its settings already.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     MeterError with `strict` when the meter is not ready, before the command starts.
     """
     name = name or job_id()[0]
     if _is_missing(command[0]):
         return Run(name, Outcome(not_started(command[0], FileNotFoundError())))
-    client = None if switched_off() else Client(name, "command", args, verbose=verbose)
-    if client is not None:
-        client.start()  # before the signals are blocked, or the meter would have them blocked too
+    client = None if switched_off() else _started(name, args, verbose=verbose)
     blocked = {*FORWARDED, signal.SIGCHLD} | ({signal.SIGTSTP} if pauses else set())
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     if client is None:
@@ -163,7 +163,7 @@ def measure(
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise MeterError("the meter is not ready; `gramwatt doctor` says what is missing")
-    environ = {**os.environ, JOB_ID: name}
+    environ = {**os.environ, JOB_ID: name, WITHIN: name}
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client, pauses)
@@ -172,6 +172,21 @@ def measure(
     closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
     home = Path(client.home) if closed and client.home else None
     return Run(name, outcome, client.ready, home, client.unwritten)
+
+
+def _started(name: str, args: Mapping[str, Any], *, verbose: bool) -> Client:
+    """The client of the job, which begins here or is joined."""
+    joins = os.environ.get(WITHIN) == name
+    unused = [key for key in JOB_SETTINGS if joins and key in args]
+    args = {key: value for key, value in args.items() if key not in unused}
+    client = Client(name, "track" if joins else "command", args, verbose=verbose)
+    client.start()  # before signals are blocked, or the meter would have them blocked too
+    if unused:
+        text = f"gramwatt run --{' --'.join(unused)} joins job {name}, which this process is part "
+        text += "of, and these settings are not used; to measure it by itself, end that job first"
+        print_message(f"{text} [argument-ignored]")
+        client.send_notice(f"argument-ignored: {text}")
+    return client
 
 
 def starts_nothing(command: list[str]) -> bool:

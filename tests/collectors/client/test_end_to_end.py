@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.journal import spool
+from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import (
     AnyRecord,
     CountRecord,
@@ -427,6 +428,30 @@ def test_a_wrapped_script_with_the_decorator_is_one_job(
     )
     assert covered_once(intervals, 0.9)
     assert sum(r.amount for r in found if isinstance(r, CountRecord)) == 3.0
+
+
+def test_a_run_inside_a_tracked_process_is_part_of_its_job_and_says_what_it_leaves_out(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    options = ["--project", "other", "--zone", "DE", "--unit", "token", "--", "sleep", "1"]
+    script = tmp_path / "outer.py"
+    script.write_text(
+        "import subprocess\nfrom gramwatt import track\n"
+        "with track(project='vision', name='outer', zone='FR'):\n"
+        f"    subprocess.run({[*GRAMWATT, 'run', *options]!r}, check=True)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], env=environ, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    said = b"gramwatt run --project --zone joins job job-1, which this process is part of"
+    assert done.stderr.count(said) == 1
+    found = records(environ)
+    assert covered_once(gpu_intervals(found), 0.9)
+    job = merge(found)
+    head = job.head
+    assert (head.project, head.name, head.zone, head.role) == ("vision", "outer", "FR", "track")
+    assert job.units == ("token",)
+    assert not any(place.others for place in job.places)
+    assert any("--project --zone joins" in notice.message for notice in job.notices)
 
 
 def units(found: list[AnyRecord]) -> dict[str, float]:

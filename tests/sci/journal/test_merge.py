@@ -220,6 +220,18 @@ def test_what_one_writer_knows_fills_the_gaps_of_the_other():
     assert head.tags == {"team": "a", "x": "1"}
 
 
+def test_a_project_and_kind_that_only_the_script_in_a_command_names_are_the_jobs():
+    wrapper, rank, other = Writer("w1"), Writer("w2"), Writer("w3")
+    records = [
+        wrapper.job(role="command", project="default", kind="training"),
+        rank.job(role="track", project="vision", kind="inference"),
+        other.job(role="track", project="default", kind="evaluation"),
+    ]
+    head = merge(records).head
+    assert (head.project, head.kind) == ("vision", "inference")
+    assert merge(records[:1]).head.project == "default"
+
+
 def test_energy_of_a_device_that_was_never_described_still_counts():
     writer = Writer()
     job = merge([writer.job(), writer.interval(0, 10, 1000, device_id="GPU-9")])
