@@ -252,8 +252,10 @@ def _units(value: Any) -> tuple[str, ...]:
         raise ValueError(f"not a unit name or a list of them: {str(value)[:40]!r}")
     parts = value.split(",") if isinstance(value, str) else list(value)
     names = tuple(dict.fromkeys(str(part).strip() for part in parts))
+    if not names:
+        raise ValueError("no unit is named")
     bad = next((name for name in names if not UNIT_PATTERN.fullmatch(name)), None)
-    if bad is not None or not names:
+    if bad is not None:
         raise ValueError(f"not a unit name (a letter, then letters, digits, space . _ -): {bad!r}")
     return names
 

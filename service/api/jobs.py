@@ -162,7 +162,7 @@ class CorrectionBody(Strict):
 
     zone: Text | None = None
     region: Text | None = None
-    unit: Text | list[Text] | None = None
+    unit: Text | Annotated[list[Text], Field(min_length=1)] | None = None
     pue: float | None = Field(None, ge=1, le=PUE_MAX)
     name: Text = Field(default_factory=str)
     project: Text = Field(default_factory=str)

@@ -62,9 +62,15 @@ def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Cond
         of_name = _having(session, Job.name, within)
         of_model = _having(session, Job.model_id, within)
         return (
-            [Job.job_id.startswith(text, autoescape=True), *of_name, *of_model],
+            [_begins_id(text), *of_name, *of_model],
             _having(session, JobLabel.label, is_tag),
         )
+
+
+def _begins_id(text: str) -> Condition:
+    # The first finds it by the index of PostgreSQL; the second, because SQLite's ignores case.
+    begins = Job.job_id.startswith(text, autoescape=True)
+    return sa.and_(begins, sa.func.substr(Job.job_id, 1, len(text)) == text)
 
 
 def _having(

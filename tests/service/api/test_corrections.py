@@ -115,7 +115,17 @@ def test_what_changes_nothing_makes_no_revision(client, light):
         ({"pue": 5.1}, "body.pue", "less than or equal to 5"),
         ({"unit": "1image"}, "body.unit", "a letter"),
         ({"unit": ""}, "body.unit", "1 character"),
-        ({"name": None}, "body.name", "string"),
+        ({"name": None}, "body.name", "a valid string, not null"),
+        ({"zone": 5}, "body.zone", "a valid string, not a number"),
+        ({"region": {}}, "body.region", "a valid string, not an object"),
+        ({"project": ["a"]}, "body.project", "a valid string, not an array"),
+        ({"pue": "1.2"}, "body.pue", "a valid number, not a string"),
+        ({"pue": True}, "body.pue", "a valid number, not a boolean"),
+        ({"tags": ["a=b"]}, "body.tags", "an object, not an array"),
+        ({"tags": {"a": 1}}, "body.tags.a", "a valid string, not a number"),
+        ({"excluded": 1}, "body.excluded", "a valid boolean, not a number"),
+        ({"reason": {}}, "body.reason", "a valid string, not an object"),
+        ({"unit": [5]}, "body.unit.0", "a valid string, not a number"),
         ({"excluded": True}, "body.reason", "reason"),
         ({"tags": {"": "x"}}, "body.tags", "at least 1 character"),
         ({"colour": "red"}, "body.colour", "not permitted"),
@@ -128,6 +138,20 @@ def test_a_value_without_a_meaning_is_refused_with_what_to_do(client, bare, sent
     assert errors, answer.json
     assert words in errors[0]["message"]
     assert document(client)["corrections"] == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ([], "a valid string, not an array; or List should have at least 1 item"),
+        ({}, "a valid string, not an object; or Input should be a valid array, not an object"),
+    ],
+)
+def test_a_unit_that_is_none_is_told_what_it_may_be_without_our_names(client, bare, sent, told):
+    answer = client.patch("/v1/jobs/job-1", json={"unit": sent})
+    assert answer.status_code == 422
+    assert answer.json["detail"].startswith(f"body.unit: Input should be {told}")
+    assert {error["where"] for error in answer.json["errors"]} == {"body.unit"}
 
 
 def test_close_zones_come_as_data_too(client, bare):

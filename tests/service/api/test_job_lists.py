@@ -77,6 +77,7 @@ def test_each_filter_and_several_at_once(listed, few, values, monkeypatch):
         ({"q": "vis"}, "ba"),
         ({"q": "user:Ann"}, "a"),
         ({"q": "c"}, "c"),
+        ({"q": "C"}, ""),
         ({"q": "te%t"}, ""),
         ({"q": "te_t"}, ""),
         ({"q": "nvidia"}, ""),
