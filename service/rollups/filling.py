@@ -25,12 +25,14 @@ _JOBS_AT_ONCE = 100
 """Jobs of one transaction, so that other writers wait a moment at most."""
 _REPORTED_EVERY = 10_000
 
+_MISSING = sa.select(sa.literal(1)).select_from(Job).where(sa.text(UNSUMMED)).limit(1)
+
 _log = logging.getLogger("gramwatt.service")
 
 
 def is_missing(session: Session) -> bool:
     """Whether the parts of any job are missing."""
-    return session.scalar(sa.select(Job.id).where(sa.text(UNSUMMED)).limit(1)) is not None
+    return session.scalar(_MISSING) is not None
 
 
 def fill_parts(service: Service, go_on: Callable[[], bool] = lambda: True) -> int:

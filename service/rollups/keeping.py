@@ -31,6 +31,14 @@ _VERSIONS = sa.select(MonthVersion.month, MonthVersion.version).where(
     MonthVersion.month.in_(sa.bindparam("months", expanding=True)),
     MonthVersion.project == sa.bindparam("project"),
 )
+_VERSION = cast(sa.Table, MonthVersion.__table__)
+_RENEWED = (
+    sa.update(_VERSION)
+    .where(_VERSION.c.month == sa.bindparam("of_month"))
+    .where(_VERSION.c.project == sa.bindparam("of_project"))
+    .values(version=sa.bindparam("to"))
+)
+_GONE = sa.delete(cast(sa.Table, JobMonth.__table__)).where(JobMonth.job == sa.bindparam("key"))
 ALL = ""
 """How the store writes "every project"."""
 
@@ -108,7 +116,7 @@ def _remove(session: Session, key: int) -> set[tuple[str, str]]:
     """Remove the parts of a job; the months and projects that they were in."""
     found = {(month, project) for month, project in session.execute(_MONTHS, {"key": key})}
     if found:
-        session.execute(sa.delete(JobMonth).where(JobMonth.job == key))
+        session.connection().execute(_GONE, {"key": key})
     return found
 
 
@@ -129,7 +137,11 @@ def _renew(
     ]
     # Locked before a look at the parts: a job that is scored meanwhile has added its own, or waits.
     upsert(session, MonthVersion, rows)
-    session.execute(sa.update(MonthVersion), rows)
+    renewed = [
+        {"of_month": row["month"], "of_project": row["project"], "to": row["version"]}
+        for row in rows
+    ]
+    session.connection().execute(_RENEWED, renewed)
     for month, project in sorted(both - known):
         if _has_part(session, month, project):
             continue

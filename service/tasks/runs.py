@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,6 +20,22 @@ KEPT = 100
 """Runs kept of each task."""
 RETRY = timedelta(minutes=5)
 """When a task that failed is tried again, unless its next run comes sooner."""
+
+_RUNS = cast(sa.Table, TaskRun.__table__)
+# Made once: to put a statement together takes as long as to run it.
+_BEGUN = sa.insert(_RUNS).returning(_RUNS.c.id)
+_OLDEST_KEPT = (
+    sa.select(_RUNS.c.id)
+    .where(_RUNS.c.task == sa.bindparam("task"))
+    .order_by(_RUNS.c.id.desc())
+    .offset(KEPT)
+    .limit(1)
+)
+_ENDED = (
+    sa.update(_RUNS)
+    .where(_RUNS.c.id == sa.bindparam("key"), _RUNS.c.outcome == "running")
+    .values({name: sa.bindparam(f"new_{name}") for name in ("ended_us", "outcome", "error")})
+)
 
 
 class RunAnswer(TypedDict):
@@ -55,27 +71,26 @@ class SchedulesAnswer(TypedDict):
 def begin(service: Service, task: str, host: str) -> int:
     """Record that a run starts now, and forget the oldest runs of the task; the run's key."""
     with service.store.write() as session:
-        run = TaskRun(task=task, host=host, started_us=service.now_us(), outcome="running")
-        session.add(run)
-        session.flush()
-        kept = sa.select(TaskRun.id).where(TaskRun.task == task).order_by(TaskRun.id.desc())
-        oldest = session.scalar(kept.offset(KEPT).limit(1))
+        connection = session.connection()
+        run = {"task": task, "host": host, "started_us": service.now_us(), "outcome": "running"}
+        key: int = connection.execute(_BEGUN, run).scalar_one()
+        oldest = connection.scalar(_OLDEST_KEPT, {"task": task})
         if oldest is not None:
-            old = (TaskRun.task == task, TaskRun.id <= oldest)
-            session.execute(sa.delete(TaskRun).where(*old))
-        return run.id
+            old = (_RUNS.c.task == task, _RUNS.c.id <= oldest)
+            connection.execute(sa.delete(_RUNS).where(*old))
+        return key
 
 
 def end(service: Service, key: int, error: str | None) -> None:
     """Record that a run ended now; one that a new leader called interrupted stays that."""
     values = {
-        "ended_us": service.now_us(),
-        "outcome": "failed" if error else "done",
-        "error": error[:512] if error else None,
+        "key": key,
+        "new_ended_us": service.now_us(),
+        "new_outcome": "failed" if error else "done",
+        "new_error": error[:512] if error else None,
     }
-    going = (TaskRun.id == key, TaskRun.outcome == "running")
     with service.store.write() as session:
-        session.execute(sa.update(TaskRun).where(*going).values(values))
+        session.connection().execute(_ENDED, values)
 
 
 def interrupt(service: Service) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.service.store.models import Deletion
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
+
+_DELETION = sa.select(Deletion).where(Deletion.job_id == sa.bindparam("job_id"))
+"""Made once: the first upload of every job asks it."""
 
 
 def require_not_deleted(
@@ -16,7 +20,7 @@ def require_not_deleted(
 
     With `projects`, UnknownJobError for one that was deleted from another project.
     """
-    record = session.get(Deletion, job_id)
+    record = session.scalars(_DELETION, {"job_id": job_id}).one_or_none()
     if record is None:
         return
     if projects is not None and record.project not in projects:

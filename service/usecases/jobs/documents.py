@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -27,6 +27,16 @@ from gramwatt.service.usecases.jobs.scoring import score_job, score_provisionall
 
 _NAMED = sa.select(Job).where(Job.job_id == sa.bindparam("job_id"))
 # Made once: to put a statement together takes as long as to run it.
+_VERSION = (
+    sa.select(Score.revision, Score.made_us)
+    .where(Score.job == sa.bindparam("job"))
+    .where(Score.revision == sa.bindparam("revision"))
+)
+_WHOLE = _VERSION.add_columns(Score.doc, Score.series)
+_PROVISIONAL_VERSION = sa.select(Provisional.version, Provisional.made_us).where(
+    Provisional.job == sa.bindparam("job")
+)
+_PROVISIONAL = _PROVISIONAL_VERSION.add_columns(Provisional.doc, Provisional.series)
 _NAMED_LOCKED = _NAMED.with_for_update()
 
 POLL_S = 0.5
@@ -125,8 +135,7 @@ def job_document(service: Service, job_id: str, revision: int | None = None) -> 
     """
     job = _scored_job(service, job_id)
     with service.store.read() as session:
-        columns = ("doc", "series")
-        version, text, series = _document_row(session, job, revision, columns)
+        version, text, series = _document_row(session, job, revision, texts=True)
     return StoredDocument(version, text, series)
 
 
@@ -134,25 +143,25 @@ def document_version(service: Service, job_id: str, revision: int | None = None)
     """The `version` of `job_document`, without reading the document; raises as that does."""
     job = _scored_job(service, job_id)
     with service.store.read() as session:
-        [version] = _document_row(session, job, revision, ())
+        [version] = _document_row(session, job, revision, texts=False)
     return version
 
 
 def _document_row(
-    session: Session, job: Job, revision: int | None, columns: Sequence[str]
+    session: Session, job: Job, revision: int | None, *, texts: bool
 ) -> tuple[str, ...]:
-    """The version of a document and further columns of its row."""
-    table: type[Provisional | Score] = Score
-    number, where = Score.revision, [Score.revision == (revision or job.revision)]
+    """The version of a document, and its texts."""
+    wanted: sa.Executable
+    table, wanted = "Score", _WHOLE if texts else _VERSION
     if revision is None and job.state == "running":
-        table, number, where = Provisional, Provisional.version, []
-    wanted = sa.select(number, table.made_us, *(getattr(table, name) for name in columns))
-    row = session.execute(wanted.where(table.job == job.id, *where)).one_or_none()
+        table, wanted = "Provisional", _PROVISIONAL if texts else _PROVISIONAL_VERSION
+    values = {"job": job.id, "revision": revision or job.revision}
+    row = session.execute(wanted, values).one_or_none()
     if row is None:
         there = f"revisions 1 to {job.revision}" if job.revision else "no revision yet"
         raise UnknownRevisionError(f"job {job.job_id!r} has {there}, not {revision}")
-    found, made_us, *texts = row
-    return (f"{table.__name__} {job.id} {found} {made_us}", *texts)
+    found, made_us, *columns = row
+    return (f"{table} {job.id} {found} {made_us}", *columns)
 
 
 def wait_until_ended(service: Service, job_id: str, timeout_s: float) -> bool:

@@ -33,12 +33,14 @@ from gramwatt.service.usecases.jobs.journal import (
 _log = logging.getLogger("gramwatt.service")
 
 # Made once: to put a statement together takes as long as to run it.
-_OF_KEY = sa.select(Job).where(Job.id == sa.bindparam("key")).with_for_update()
+_OF_KEY = sa.select(Job).where(Job.id == sa.bindparam("key"))
+_OF_KEY_LOCKED = _OF_KEY.with_for_update()
 _OF_REVISION = sa.select(Score).where(
     Score.job == sa.bindparam("key"), Score.revision == sa.bindparam("revision")
 )
 _LEFT_BY_RUNNING = [
-    sa.delete(table).where(table.job == sa.bindparam("key")) for table in (Provisional, OpenJournal)
+    sa.delete(cast(sa.Table, model.__table__)).where(model.job == sa.bindparam("key"))
+    for model in (Provisional, OpenJournal)
 ]
 
 
@@ -61,7 +63,7 @@ def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool
     report says why.
     """
     with service.store.read() as session:
-        job = session.get(Job, key)
+        job = _of_key(session, key)
     if job is None or job.state == "running":
         return False
     try:
@@ -82,7 +84,7 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
     """
     while True:
         with service.store.read() as session:
-            job = session.get(Job, key)
+            job = _of_key(session, key)
             if job is None or (job.scored_version == job.version and not force):
                 return
             seen = _snapshot(session, job)
@@ -103,7 +105,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
     now_us = service.now_us()
     oldest_us = now_us - span_us(service.config.provisional_every)
     with service.store.read() as session:
-        job, known = session.get(Job, key), session.get(Provisional, key)
+        job, known = _of_key(session, key), session.get(Provisional, key)
         if job is None:
             return
         if known and (known.version == job.version or (known.made_us > oldest_us and not fresh)):
@@ -175,9 +177,14 @@ def _score(service: Service, seen: _Snapshot) -> JobDoc:
     return score_records(service, seen.records, seen.revision + 1, seen.corrections)
 
 
+def _of_key(session: Session, key: int) -> Job | None:
+    """The job's row; None when it was deleted."""
+    return session.scalars(_OF_KEY, {"key": key}).one_or_none()
+
+
 def _locked(session: Session, key: int) -> Job | None:
     """The job's row, locked; None when it was deleted meanwhile."""
-    return session.scalars(_OF_KEY, {"key": key}).one_or_none()
+    return session.scalars(_OF_KEY_LOCKED, {"key": key}).one_or_none()
 
 
 def _store_revision(
@@ -200,7 +207,7 @@ def _store_revision(
             session.add(_revision(key, document, reason, service.now_us()))
         if job.scored_version != seen.version:  # it ran since its last revision
             for left in _LEFT_BY_RUNNING:
-                session.execute(left, {"key": key})
+                session.connection().execute(left, {"key": key})
         job.revision = scored["revision"]
         job.scored_version = seen.version
         if job.rescore_us == seen.rescore_us:  # else points arrived after those of this score

@@ -25,6 +25,15 @@ REASON = "intensity"
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY_US = DAY_S * 1_000_000
 
+_ARRIVALS = sa.select(IntensityArrival).order_by(IntensityArrival.id)
+_DUE = (
+    sa.select(Job.id)
+    .where(Job.rescore_us.is_not(None), Job.rescore_us <= sa.bindparam("now_us"))
+    .where(Job.state != "running", Job.revision > 0)
+    .where(Job.intervals_deleted_us.is_(None))
+    .order_by(Job.rescore_us, Job.id)
+)
+
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -56,7 +65,7 @@ def _note_arrivals(service: Service) -> None:
     """
 
     def note(session: Session) -> None:
-        for row in session.scalars(sa.select(IntensityArrival).order_by(IntensityArrival.id)):
+        for row in session.scalars(_ARRIVALS):
             _make_due(session, service, row)
             session.delete(row)
 
@@ -86,12 +95,5 @@ def _labels(service: Service, zone: str) -> list[str]:
 
 
 def _due(service: Service) -> list[int]:
-    wanted = (
-        sa.select(Job.id)
-        .where(Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us())
-        .where(Job.state != "running", Job.revision > 0)
-        .where(Job.intervals_deleted_us.is_(None))
-        .order_by(Job.rescore_us, Job.id)
-    )
     with service.store.read() as session:
-        return list(session.scalars(wanted))
+        return list(session.scalars(_DUE, {"now_us": service.now_us()}))

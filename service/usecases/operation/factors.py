@@ -22,6 +22,7 @@ KEPT_EVERY = 100
 """Jobs after which the store notes how far this is; those since a crash are scored twice."""
 REASON = "factors"
 
+_KEPT = sa.select(FactorBackfill).where(FactorBackfill.id == 1)
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -32,7 +33,7 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
     """
     ends, today = time.monotonic() + budget_s, _factors(service)
     with service.store.read() as session:
-        kept = session.get(FactorBackfill, 1)
+        kept = session.scalars(_KEPT).one_or_none()
         before, until, last = (kept.done, kept.until, kept.job) if kept else ("", "", 0)
     if before == today:
         return 0

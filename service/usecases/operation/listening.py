@@ -18,6 +18,19 @@ from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.store.upserts import upsert
 
 _ROW = 1
+_LISTENING = sa.select(Listening).where(Listening.id == _ROW)
+_KNOWN = sa.select(sa.literal(1)).where(Listening.id == _ROW)
+_NOW_US = sa.bindparam("now_us", type_=sa.BigInteger)
+_BEAT = (
+    sa.update(Listening.__table__)  # type: ignore[arg-type]  # a plain table
+    .where(Listening.__table__.c.id == _ROW)
+    .values(
+        since_us=sa.case(
+            (Listening.beat_us < sa.bindparam("broken_us"), _NOW_US), else_=Listening.since_us
+        ),
+        beat_us=sa.case((Listening.beat_us < _NOW_US, _NOW_US), else_=Listening.beat_us),
+    )
+)
 
 
 def beat_period(config: ServiceConfig) -> timedelta:
@@ -28,17 +41,13 @@ def beat_period(config: ServiceConfig) -> timedelta:
 def beat(service: Service) -> None:
     """Record that a server listens now; after two periods without a beat, that it does anew."""
     now_us = service.now_us()
-    broken = Listening.beat_us < now_us - 2 * span_us(beat_period(service.config))
-    values = {
-        "since_us": sa.case((broken, now_us), else_=Listening.since_us),
-        "beat_us": sa.case((Listening.beat_us < now_us, now_us), else_=Listening.beat_us),
-    }
+    broken_us = now_us - 2 * span_us(beat_period(service.config))
     with service.store.write() as session:
-        known = sa.select(sa.literal(1)).where(Listening.id == _ROW)
-        if session.scalar(known) is None:
+        connection = session.connection()
+        if connection.scalar(_KNOWN) is None:
             upsert(session, Listening, [{"id": _ROW, "since_us": now_us, "beat_us": now_us}])
         else:
-            session.execute(sa.update(Listening).where(Listening.id == _ROW).values(values))
+            connection.execute(_BEAT, {"now_us": now_us, "broken_us": broken_us})
 
 
 def expect(service: Service) -> None:
@@ -54,7 +63,7 @@ def silent_limit_us(service: Service, session: Session) -> int | None:
     Silence is counted up to the last beat, from the start of the present listening at the earliest.
     A store that no server or scheduler ever used has no beats, and all time counts.
     """
-    known = session.get(Listening, _ROW)
+    known = session.scalars(_LISTENING).one_or_none()
     now_us, silent_us = service.now_us(), span_us(service.config.silent_after)
     if known is None:
         return now_us - silent_us

@@ -25,6 +25,9 @@ REFRESH_S = 60.0
 FRACTION = 50
 """The part of a job's time, 1 in so many, that its provisional score in lists may lack."""
 
+_UNSCORED = (
+    sa.select(Job.id).where(is_pending(), Job.state != "running").order_by(Job.started_us, Job.id)
+)
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -65,9 +68,8 @@ def _is_silent(limit_us: int) -> tuple[sa.ColumnElement[bool], ...]:
 
 def score_pending(service: Service) -> None:
     """Score the jobs that ended and are not scored, as after a crash in between; oldest first."""
-    pending = sa.select(Job.id).where(is_pending(), Job.state != "running")
     with service.store.read() as session:
-        keys = list(session.scalars(pending.order_by(Job.started_us, Job.id)))
+        keys = list(session.scalars(_UNSCORED))
     for key in keys:
         score_when_closed(service, key)
 
