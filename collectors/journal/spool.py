@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ FOREIGN_QUIET_S = 900.0
 written within three 5-minute intervals counts as live."""
 NEWBORN_S = 60.0
 """A folder without a line that nobody holds may belong to a meter that is just starting."""
+_INTERVAL = b'{"v":1,"type":"interval",'
+"""How a line begins that is most of a journal, and of which nothing is asked here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +389,7 @@ def _changed_at(folder: str) -> float:
 
 def _entries(folder: Path) -> list[Path]:
     try:
-        return sorted(folder.iterdir())
+        return sorted(folder.iterdir(), key=attrgetter("name"))
     except OSError:
         return []
 
@@ -424,6 +427,8 @@ def _writer_file(path: Path) -> WriterFile:
     amounts: dict[tuple[str, str | None], list[float]] = {}
     for line in _whole_lines(path):
         lines += 1
+        if line.startswith(_INTERVAL):
+            continue
         doc = _parsed(line)
         kind = doc.get("type")
         ended = ended or kind == "end"

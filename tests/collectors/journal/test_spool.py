@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import stat
@@ -18,6 +19,7 @@ from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire, set_aside
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.resume import client_id
+from tests import journals
 from tests.collectors.rig import Rig, gpu
 
 HOLD = """
@@ -244,3 +246,19 @@ def test_a_client_that_began_with_the_machine_has_a_mark_of_its_own() -> None:
     start = {"parent_pid": 0, "mono_ns": 0, "wall_ns": 1_780_000_000_000_000_000}
     assert client_id(start) == "0-0-1780000000000000000"
     assert client_id({**start, "mono_ns": None}) is None
+
+
+def test_the_lines_of_intervals_are_counted_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are most of a long journal; who looks for its end has no use for them."""
+    lines = journals.lines(journals.journal())
+    found = folder(tmp_path, a_jsonl="".join(f"{one.decode()}\n" for one in lines))
+    read: list[bytes] = []
+    parsed = spool._parsed
+    monkeypatch.setattr(spool, "_parsed", lambda one: read.append(one) or parsed(one))
+    [writer] = found.writers()
+    intervals = [one for one in lines if json.loads(one)["type"] == "interval"]
+    assert writer.lines == len(lines)
+    assert len(intervals) > 1
+    assert sorted(read) == sorted(set(lines) - set(intervals))
