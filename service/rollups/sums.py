@@ -85,6 +85,10 @@ def total(
     cell: Ints, figures: Figures, known: Uncertainties, cells: int
 ) -> tuple[Figures, Uncertainties]:
     """The sum of the figures of each cell, as `quantity.total` makes it, and its uncertainty."""
+    if not len(cell):  # as of most states, and of a month without models
+        none = np.zeros(cells)
+        own = _of_one(cell, figures.uncertain, known, cells)
+        return Figures(none, none, none, np.arange(cells)), own
     value, low, high = (
         by(cell, column, cells) for column in (figures.value, figures.low, figures.high)
     )

@@ -253,6 +253,8 @@ def _labels(
     parts: Parts, label: Ints, job: Ints, cell: Ints, cells: int
 ) -> list[tuple[Kind, str] | None]:
     """The weakest kind of each cell, and its sources in the order of the jobs."""
+    if not len(cell):
+        return [None] * cells
     stride = len(parts.labels)
     found, place = numbered(cell * stride + label, cells * stride)
     first = np.full(len(found), len(parts.keys))

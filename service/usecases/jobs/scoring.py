@@ -66,6 +66,8 @@ def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool
         job = _of_key(session, key)
     if job is None or job.state == "running":
         return False
+    if job.scored_version == job.version:
+        return True
     try:
         score_job(service, key, reason if job.revision == 0 else "late-records")
     except GramwattError as error:
