@@ -25,6 +25,12 @@ from gramwatt.service.store.budgets import Budget
 TREND_MONTHS = 12
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""
+_BUDGETS = (
+    sa.select(Budget)
+    .where(Budget.month.in_((sa.bindparam("month"), EVERY_MONTH)))
+    .order_by(Budget.month)
+)
+_BUDGETS_OF = _BUDGETS.where(Budget.project == sa.bindparam("project"))
 SWAP = "change-hardware"
 """The action that shows in the jobs of the next month."""
 Fields = Mapping[str, msgspec.Raw]
@@ -65,11 +71,10 @@ def trend(sums: Mapping[str, Fields], open_months: Collection[str]) -> list[Tren
 
 def budget_uses(session: Session, month: str, project: str | None, sums: Fields) -> list[BudgetUse]:
     """How much of each budget of the month its project's scored jobs used, by project."""
-    wanted = sa.select(Budget).where(Budget.month.in_((month, EVERY_MONTH)))
-    if project is not None:
-        wanted = wanted.where(Budget.project == project)
+    wanted = _BUDGETS if project is None else _BUDGETS_OF
     # A month's own budget comes after the one for every month, and replaces it.
-    budgets = {row.project: row for row in session.scalars(wanted.order_by(Budget.month))}
+    found = session.scalars(wanted, {"month": month, "project": project})
+    budgets = {row.project: row for row in found}
     if not budgets:
         return []
     charges: Sequence[ProjectCharge] = _read(sums, "by_project")

@@ -16,6 +16,19 @@ from gramwatt.service.store.models import MonthlyReport
 from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.errors import NoDataError
 
+_OWN = (
+    MonthlyReport.month == sa.bindparam("month"),
+    MonthlyReport.project == sa.bindparam("project"),
+)
+_NEWEST = (
+    sa.select(
+        MonthlyReport.doc,
+        sa.select(sa.func.count()).select_from(MonthlyReport).where(*_OWN).scalar_subquery(),
+    )
+    .where(*_OWN)
+    .order_by(MonthlyReport.made_us.desc())
+    .limit(1)
+)
 ROUNDING = 1e-12
 """Relative difference of figures that were added in another order."""
 
@@ -67,10 +80,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def newest(session: Session, month: str, project: str | None) -> tuple[str | None, int]:
     """The report of the month that was kept last, and how many were."""
-    own = (MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
-    kept = sa.select(sa.func.count()).select_from(MonthlyReport).where(*own).scalar_subquery()
-    wanted = sa.select(MonthlyReport.doc, kept).where(*own).order_by(MonthlyReport.made_us.desc())
-    found = session.execute(wanted.limit(1)).first()
+    found = session.execute(_NEWEST, {"month": month, "project": project or ALL}).first()
     return (found[0], found[1]) if found else (None, 0)
 
 

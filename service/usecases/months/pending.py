@@ -14,6 +14,12 @@ from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending
 
 _PENDING = sa.select(Job.id, Job.started_us).where(is_pending())
+_DELETED = (
+    sa.select(sa.func.count())
+    .select_from(Deletion)
+    .where(Deletion.started_us.between(sa.bindparam("start_us"), sa.bindparam("last_us")))
+)
+_DELETED_OF = _DELETED.where(Deletion.project == sa.bindparam("project"))
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500
 
@@ -109,8 +115,6 @@ def _joules(
 def deleted_jobs(service: Service, session: Session, month: str, project: str | None) -> int:
     """How many jobs that started in the month were deleted."""
     start_us, end_us = service.month_span_us(month)
-    started = Deletion.started_us.between(start_us, end_us - 1)
-    wanted = sa.select(sa.func.count()).select_from(Deletion).where(started)
-    if project is not None:
-        wanted = wanted.where(Deletion.project == project)
-    return session.scalar(wanted) or 0
+    wanted = _DELETED if project is None else _DELETED_OF
+    values = {"start_us": start_us, "last_us": end_us - 1, "project": project}
+    return session.scalar(wanted, values) or 0
