@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.store.database import UNAVAILABLE, is_wrong_statement
 from gramwatt.service.store.restriction import ForeignProjectError
+from gramwatt.service.store.server import is_refusal
 from gramwatt.service.usecases.errors import (
     BusyError,
     CorrectionError,
@@ -222,11 +223,13 @@ def _text(error: HTTPException) -> str | None:
 
 
 def _from_database(error: SQLAlchemyError) -> Response:
-    """503 for a database that is away, busy or full; the store logs that it is away, once."""
+    """503 for a database that is away, busy or full; the store logs that it is away."""
     if is_wrong_statement(error):
         return _from_bug(error)
     _log.debug("request failed", exc_info=error)
     text = "the database is away, full or too busy; nothing is lost if the request is sent again"
+    if is_refusal(error):
+        text = "the database does not let this service in; the service's log says why"
     return to_response(Problem("not-ready", text))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Generator, Mapping
 from threading import Lock
@@ -38,6 +39,14 @@ UNTESTED_S = 1.0
 IDLE_S = 300
 """How long a transaction may do nothing [s]."""
 
+REMIND_S = 60.0
+"""How often the log repeats that the server is away or refuses [s]."""
+REFUSED = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry"
+    r"|(role|database) .* does not exist|is not permitted to log in|permission denied for database"
+)
+"""What PostgreSQL says to a service that it does not let in: waiting helps in no such case."""
+
 Value = TypeVar("Value")
 Waiting = Generator[Any, Any, Value]
 _USED_S = "gramwatt_used_s"
@@ -50,13 +59,20 @@ class BinaryArray(bytes):
 
 
 class Availability:
-    """Whether a server answers; the log gets one line when that changes."""
+    """Whether a server answers; the log says when that changes, and once a minute why not."""
 
     def __init__(self) -> None:
         self._mutex = Lock()
         self._away_since: float | None = None
+        self._reason = ""
+        self._remind_at = 0.0
         self._found_at = 0.0
         self._next_test = 0.0
+
+    @property
+    def reason(self) -> str:
+        """Why the server is away, as it said when it was last asked."""
+        return self._reason
 
     @property
     def is_away(self) -> bool:
@@ -81,10 +97,19 @@ class Availability:
             known, now = self._away_since, time.monotonic()
             if known is None and self._found_at > asked:
                 return
-            self._away_since = known or now
+            self._away_since, self._reason = known or now, reason
             self._next_test = now + RETRY_S
-        if known is None:
-            _log.error("the database is away: %s; requests get 503 until it answers", reason)
+            if known is not None and now < self._remind_at:
+                return
+            self._remind_at = now + REMIND_S
+        if REFUSED.search(reason):
+            what, until = "refuses this service", "user, password and name are right"
+        else:
+            what, until = "is away", "it answers; check its server"
+        _log.error(
+            "the database %s: %s; requests get 503 until %s (GRAMWATT_DATABASE_URL)",
+            *(what, reason, until),
+        )
 
     def found(self, asked: float) -> None:
         """The server answered what it was asked at `asked` [s, monotonic].
@@ -99,6 +124,11 @@ class Availability:
                 return
             self._away_since, self._found_at = None, time.monotonic()
         _log.warning("the database answers again, after %.0f s", time.monotonic() - since)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error of the store is that PostgreSQL does not let the service in."""
+    return REFUSED.search(str(getattr(error, "orig", None))) is not None
 
 
 def connect_args(url: URL) -> dict[str, Any]:
@@ -128,7 +158,7 @@ def watch(engine: Engine) -> Availability:
         _dialect: object, _record: object, args: list[Any], named: dict[str, Any]
     ) -> psycopg.Connection[Any]:
         if not availability.may_ask() and availability.is_away:
-            raise psycopg.OperationalError("the database did not answer a moment ago")
+            raise psycopg.OperationalError(f"a moment ago: {availability.reason}")
         asked = time.monotonic()
         try:
             connection: psycopg.Connection[Any] = watched.connect(*args, **named)

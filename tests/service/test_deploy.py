@@ -109,10 +109,26 @@ def test_gunicorn_started_while_the_database_is_away_answers_once_it_is_there(
             assert process.end() == 0
 
 
-def asked(url):
+def test_gunicorn_that_its_database_does_not_let_in_says_so(new_postgres, tmp_path):
+    url = parse_url(new_postgres()).set(username="nobody", password="geheim")
+    settings = {"GRAMWATT_DATABASE_URL": url.render_as_string(hide_password=False)}
+    settings |= {"GRAMWATT_BIND": "127.0.0.1:0", "GRAMWATT_WORKERS": "1"}
+    command = ("gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py"))
+    with running(tmp_path, *command, **settings) as process:
+        address = process.says(r"Listening at: (\S+) ")[1]
+        status, answer, retry_after = asked(f"{address}/readyz", {})
+        assert (status, answer["code"], retry_after) == (503, "not-ready", "5")
+        assert answer["detail"].startswith("the database does not let this service in")
+        process.says(r'the database refuses this service: .*role "nobody" does not exist')
+        assert "geheim" not in process.text + str(answer)
+        assert "Traceback" not in process.text
+
+
+def asked(url, headers=None):
     """The status, the document and the header Retry-After of an answer."""
     try:
-        answer = DIRECT.open(urllib.request.Request(url, headers=_key_of(url)), timeout=30)
+        shown = _key_of(url) if headers is None else headers
+        answer = DIRECT.open(urllib.request.Request(url, headers=shown), timeout=30)
     except urllib.error.HTTPError as error:
         answer = error
     with answer:

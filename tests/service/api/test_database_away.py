@@ -1,4 +1,4 @@
-"""A database that is cut off or refuses: every route says so soon, and the log says it once.
+"""A database that is cut off or refuses: every route says so soon, and the log says why.
 
 `gramwatt serve` runs on a real PostgreSQL behind a TCP proxy that freezes or closes.
 """
@@ -133,6 +133,7 @@ def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
     folder = spool(home)
     assert ask(at, "/v1/jobs/job-1/records")[1].json()["accepted"] == 9
     link.moves.clear()
+    frozen = time.monotonic()
     with ThreadPoolExecutor(20) as threads:
         expect_503(list(threads.map(lambda n: ask(at, PATHS[n % 5]), range(20))))
     # Known to be away: asked no more often than now and then, so hundreds of answers take no time.
@@ -149,7 +150,8 @@ def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
     energy = ask(at, "/v1/jobs/job-2")[1].json()["energy_kwh"]["value"]
     assert energy == pytest.approx(0.03, rel=1e-12)
     assert ask(at, "/v1/jobs/job-1/records")[1].json()["duplicate"] == 9
-    assert process.text.count("the database is away") == 1
+    minutes = int(time.monotonic() - frozen) // 60
+    assert 1 <= process.text.count("the database is away") <= 1 + minutes  # once a minute
     assert process.text.count("the database answers again") == 1
     assert len(process.text.splitlines()) < 20
 

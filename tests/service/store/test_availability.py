@@ -1,6 +1,7 @@
 """Whether a database server is away, and whether a connection to it is still good."""
 
 import time
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -52,3 +53,20 @@ def test_a_connection_that_the_server_ended_while_it_was_idle_is_made_anew(
     with store.read() as session:
         assert session.scalar(number)
     store.close()
+
+
+def test_the_log_repeats_why_at_most_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, said = [1000.0], []
+    log = SimpleNamespace(error=lambda text, *args: said.append((text % args).partition(";")[0]))
+    monkeypatch.setattr(server, "_log", log)
+    monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    availability = Availability()
+    refused = 'FATAL: password authentication failed for user "gramwatt"'
+    for second in range(0, 130, 10):  # 1000 to 1120 s
+        now[0] = 1000.0 + second
+        availability.lost(refused if second < 100 else "connection refused", now[0])
+    assert said == [
+        *[f"the database refuses this service: {refused}"] * 2,  # at 1000 and 1060 s
+        "the database is away: connection refused",  # at 1120 s
+    ]
+    assert availability.reason == "connection refused"
