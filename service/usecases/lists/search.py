@@ -47,15 +47,19 @@ def found_by(service: Service, text: str) -> Condition:
 def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Condition]]:
     """What is asked of a job, any of which will do, and of one of its labels."""
     plain = text.replace("/", "//").replace("%", "/%").replace("_", "/_")
+    # SQLite's LIKE knows the case of the letters a to z alone.
+    glob = _glob(text) if service.store.is_sqlite and not text.isascii() else None
 
     def within(column: sa.ColumnElement[str]) -> Condition:
+        if glob is not None:
+            return column.op("GLOB")(f"*{glob}*")
         return column.icontains(text, autoescape=True)
 
     def is_tag(label: sa.ColumnElement[str]) -> Condition:
-        return sa.and_(
-            label.ilike(f"{TAG}:%{plain}%", escape="/"),
-            label.not_like(f"{label_text(TAG, '')}{DIGEST}%"),
-        )
+        found = label.ilike(f"{TAG}:%{plain}%", escape="/")
+        if glob is not None:
+            found = label.op("GLOB")(f"{TAG}:*{glob}*")
+        return sa.and_(found, label.not_like(f"{label_text(TAG, '')}{DIGEST}%"))
 
     # A caller who sees some projects would walk through the values of the others, row by row.
     with service.for_every_project().store.read() as session:
@@ -71,6 +75,16 @@ def _begins_id(text: str) -> Condition:
     # The first finds it by the index of PostgreSQL; the second, because SQLite's ignores case.
     begins = Job.job_id.startswith(text, autoescape=True)
     return sa.and_(begins, sa.func.substr(Job.job_id, 1, len(text)) == text)
+
+
+def _glob(text: str) -> str:
+    """What SQLite's GLOB asks of a text that is this one, whatever the case of its letters."""
+    pattern = ""
+    for one in text:
+        cases = {one, one.lower(), one.upper(), one.upper().lower()}
+        same = "".join(sorted(case for case in cases if len(case) == 1))
+        pattern += f"[{same}]" if len(same) > 1 or same in "*?[" else same
+    return pattern
 
 
 def _having(
