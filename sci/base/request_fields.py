@@ -183,10 +183,10 @@ class Moment:
         if moment.tzinfo is None:
             written = moment.isoformat(timespec="minutes")
             raise ValueError(f"a time without its offset from UTC; write {written}Z")
-        try:
-            return moment.astimezone(UTC)
-        except OverflowError:
-            raise ValueError(f"not a time of these centuries: {_cut(value)}") from None
+        # As in a journal; years around it would leave what dates can say.
+        if not 2000 <= moment.year <= 2199:
+            raise ValueError(f"outside the years 2000 to 2199: {_cut(value)}")
+        return moment.astimezone(UTC)
 
 
 class RepeatedName(ValueError):

@@ -32,8 +32,6 @@ _WIDENING = 0.5, 3.0
 _LAGS_H = 2 * DAY_H
 _PENALTY = 300.0
 _FOLDS = 5
-LEAST = 0.1
-"""Values below are taken for it [gCO2e/kWh]: a logarithm needs more than 0."""
 
 Method = Literal["forecast", "history-profile"]
 
@@ -65,7 +63,7 @@ class Forecaster:
     def fit(cls, history: Hours) -> Forecaster | None:
         """Fit to the history of a zone; None for less than `LEAST_DAYS` of it."""
         hours = history.filled()
-        logs = _logs(hours)
+        logs: Floats = np.log(hours.values)
         if len(logs) < LEAST_DAYS * DAY_H:
             return None
         issues = np.arange(SHAPE_DAYS * DAY_H, len(logs) - HORIZON_H)
@@ -111,7 +109,7 @@ class Forecaster:
             return 1.0
         at = issues[:, None] + np.arange(_JUDGED_H)
         known = at < count
-        came = _logs(filled)[np.minimum(at, count - 1)]
+        came = np.log(filled.values)[np.minimum(at, count - 1)]
         missed = (came - self.predict_logs(filled, issues)[:, :_JUDGED_H])[known]
         low, high = (np.broadcast_to(ends[:_JUDGED_H], at.shape)[known] for ends in self.errors)
         wide = np.where(
@@ -124,18 +122,13 @@ class Forecaster:
 
         What lies at or after a moment is not used for its row.
         """
-        logs = _logs(filled)
+        logs: Floats = np.log(filled.values)
         if self._weights is None or self._scale is None or issues.min() < SHAPE_DAYS * DAY_H:
             return _repeated(_shape(logs, issues))
         inputs, shape = _inputs(logs, issues, filled.first)
         inputs[:, 1:] = (inputs[:, 1:] - self._scale[0]) / self._scale[1]
         found: Floats = _repeated(shape) + inputs @ self._weights
         return found
-
-
-def _logs(hours: Hours) -> Floats:
-    found: Floats = np.log(np.maximum(hours.values, LEAST))
-    return found
 
 
 def _solve(squares: Floats, products: Floats) -> Floats:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
+LEAST = 0.1
+"""Values below are taken for it [gCO2e/kWh]: logarithms and ratios need more than 0."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
 DAY_H = 24
@@ -38,14 +40,15 @@ class Hours:
     def filled(self) -> Hours:
         """The same without gaps: a missing hour has the value of the same hour the day before.
 
-        Hours before the first known day are left out; without any known day nothing is left.
+        No value is below `LEAST`. Hours before the first known day are left out; without any known
+        day nothing is left.
         """
         values = self.values.copy()
         known = np.flatnonzero(np.isfinite(values))
         if not len(known):
             return Hours(self.first, values[:0])
         start = int(known[0])
-        values = values[start:]
+        values = np.maximum(values[start:], LEAST)
         for hour in np.flatnonzero(~np.isfinite(values)):
             values[hour] = values[hour - DAY_H] if hour >= DAY_H else values[hour - 1]
         return Hours(self.first + start, values)

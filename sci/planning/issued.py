@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.planning.forecast import HORIZON_H, LEAST
-from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Floats, Hours, Positions
+from gramwatt.sci.planning.forecast import HORIZON_H
+from gramwatt.sci.planning.hours import DAY_H, LEAST, WEEK_H, Floats, Hours, Positions
 
 FRESH_H = DAY_H
 """An older forecast of a provider is not used [h]."""

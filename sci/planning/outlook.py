@@ -19,7 +19,15 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.spread import EXPECTED_SPREADS
 from gramwatt.sci.grid.zones import UNIT, ZoneIntensity
 from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, Forecaster
-from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Floats, Hours, exact_hour, hour_of
+from gramwatt.sci.planning.hours import (
+    DAY_H,
+    LEAST,
+    WEEK_H,
+    Floats,
+    Hours,
+    exact_hour,
+    hour_of,
+)
 from gramwatt.sci.planning.issued import Issued, Snapshots, error_ranges
 from gramwatt.sci.planning.windows import Grid
 
@@ -142,7 +150,7 @@ def _provided(
     per_hour = round(1 / issued.step_h)
     edges = issued.first + issued.step_h * np.arange(HORIZON_H * per_hour + 1, dtype=np.float64)
     theirs = np.full(HORIZON_H * per_hour, np.nan)
-    theirs[: len(issued.values)] = issued.values[: len(theirs)]
+    theirs[: len(issued.values)] = np.maximum(issued.values[: len(theirs)], LEAST)
     low, high = (
         theirs * np.repeat(factor, per_hour) for factor in _factors(data, issued, forecaster)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, SHAPE_DAYS, Forecaster
-from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Floats, Hours
+from gramwatt.sci.planning.hours import DAY_H, LEAST, WEEK_H, Floats, Hours
 from gramwatt.sci.planning.issued import Snapshots
 
 WEEKS = 13
@@ -119,7 +119,8 @@ def judge(
     truth = filled.values[issues[:, None] + np.arange(span)]
     foreseen = np.exp(forecaster.predict_logs(filled, issues)[:, :span])
     if given is not None:
-        foreseen = np.where(np.isfinite(given[:, :span]), given[:, :span], foreseen)
+        theirs = np.maximum(given[:, :span], LEAST)
+        foreseen = np.where(np.isfinite(theirs), theirs, foreseen)
     choose = _cheapest if interruptible else _window
     chosen, best = choose(foreseen, hours), choose(truth, hours)
     promised, planned, perfect = (

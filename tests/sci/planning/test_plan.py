@@ -10,6 +10,7 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.grid.zones import Zones
 from gramwatt.sci.planning.forecast import Forecaster
 from gramwatt.sci.planning.hours import Hours, hour_of
+from gramwatt.sci.planning.issued import Issued, Snapshots
 from gramwatt.sci.planning.outlook import ZoneData
 from gramwatt.sci.planning.plan import plan_and_regret
 from gramwatt.sci.planning.request import parse_plan_request
@@ -71,6 +72,26 @@ def test_a_flat_grid_has_no_reliable_gain():
     answer = plan({"ES": data(flat)})
     assert answer["reliable"] is False
     assert [notice["code"] for notice in answer["notices"]] == ["no-reliable-gain"]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_hours_without_emissions_make_a_plan(given):
+    """At 18:00 of every day the grid has 0 g/kWh for four hours, and 200 g/kWh else."""
+    after = hour_of(NOW)
+    hours = np.arange(after - DAYS * 24, after)
+    history = Hours(int(hours[0]), np.where((hours % 24 >= 18) & (hours % 24 < 22), 0.0, 200.0))
+    past = Snapshots(hours[:0], np.zeros((0, 168)))
+    foreseen = Issued("theirs", "their forecast", after, 1.0, np.zeros(48), past)
+    known = replace(data(history), issued=foreseen if given else None)
+    answer = plan({"ES": known})
+    assert start_of(answer) == NOW
+    assert answer["reliable"] is False
+    assert answer["saving_ratio"]["value"] == 0.0
+    now = answer["now_intensity_g_per_kwh"]
+    assert now["value"] == pytest.approx(0.1, rel=0.2)
+    evening = plan({"ES": known}, now="2026-04-30T12:00Z", hours=2)
+    assert start_of(evening) == datetime(2026, 4, 30, 18, tzinfo=UTC)
+    assert evening["saving_ratio"]["value"] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_saving_whose_range_reaches_zero_is_not_reliable():

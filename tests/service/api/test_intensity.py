@@ -415,7 +415,9 @@ def test_the_coming_hours_of_a_zone_are_forecast(client, light, clock, tmp_path)
 @pytest.mark.parametrize(
     "request_",
     [{"hours": 2}, {"zone": "DE"}, {"hours": 2, "zone": "XX"}, {"hours": 2, "zone": "DE",
-     "deadline": "soon"}, {"hours": -1, "zone": "DE"}, {"hours": 2, "zone": "DE", "colour": 1}],
+     "deadline": "soon"}, {"hours": -1, "zone": "DE"}, {"hours": 2, "zone": "DE", "colour": 1},
+     {"hours": 2, "zone": "DE", "now": "9999-12-31T23:00Z"},
+     {"hours": 2, "zone": "DE", "earliest": "1999-12-31T23:00Z"}],
 )  # fmt: skip
 def test_a_plan_that_cannot_be_made_is_refused(client, request_):
     answer = client.post("/v1/plans", json=request_)
