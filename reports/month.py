@@ -43,6 +43,7 @@ from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.base.document import JobHead, MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import (
+    UNKNOWN,
     count_text,
     duration,
     number,
@@ -186,11 +187,12 @@ def _figures(document: MonthDoc) -> tuple[Figure, ...]:
         note = against(totals["total_g"], before["total_g"], document["changes"]["total_g"])
         figures["total_g"] = replace(figures["total_g"], note=note)
     grade = document["data_quality"]["grade"]
-    measured = document["data_quality"]["energy"].get("measured", 0.0)
+    shares = document["data_quality"]["energy"]
+    measured = f"{percent(shares.get('measured', 0.0))} of energy measured"
     quality = Figure(
         "Data quality",
         f"grade {grade}",
-        span=f"{percent(measured)} of energy measured",
+        span=measured if shares else "no energy was read",
         note=_provisional(document),
     )
     return (*figures.values(), quality)
@@ -280,7 +282,8 @@ def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
         (
             row["project"],
             str(row["jobs"]),
-            Pair(count_text(row["count"]), row["unit"]),
+            # Of jobs whose carbon is not known no unit is in the sum.
+            Pair(count_text(row["count"]), row["unit"]) if row["total_g"] else UNKNOWN,
             cell(row["energy_kwh"]),
             cell(row["total_g"]),
             cell(row["g_per_unit"]),

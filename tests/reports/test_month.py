@@ -274,6 +274,14 @@ def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
     assert "A term of 1 of 2 jobs is not known" in printed
 
 
+def test_a_month_of_which_nothing_was_read_prints_no_zero_for_it():
+    built = month.build(month_of([unread_job()]))
+    [row] = table(built, "SCI by project and unit").rows
+    assert cells(row)[2:6] == [UNKNOWN] * 4  # R, energy, carbon and SCI
+    *_, quality = blocks(built, Figures)[0].items
+    assert quality.span == "no energy was read"
+
+
 def test_an_unfinished_month_says_so():
     printed = words(month.build(month_of([steady_job()], ended=False)))
     assert "The month is not over" in printed

@@ -175,6 +175,14 @@ def test_page_and_print_have_the_same_cells(name):
                     assert dense(text) in printed
 
 
+def test_the_mark_of_an_estimate_stays_with_its_figure_in_a_narrow_column():
+    columns = tuple(Column(f"Column {n}", "right") for n in range(8))
+    row = (Pair("200\N{NO-BREAK SPACE}kg CO2e", "", estimated=True),) * 8
+    made = Document("Narrow", "", "2026-05-01", (Table("All", columns, (row,)),))
+    lines = pdf_text(pdf.render(made)).splitlines()
+    assert sum(line.startswith("≈") and "200" in line for line in lines) == 8
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_stay_texts(text):
     made = job.build(hostile_job(text), full=True)
