@@ -319,8 +319,7 @@ def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) 
 def _store_intervals(session: Session, job: int, intervals: Intervals) -> None:
     if not len(intervals):
         return
-    names = list(zip(intervals.node, intervals.device_id, strict=True))
-    ids = _devices(session, job, set(names))
-    device = [ids[name] for name in names]
+    ids = _devices(session, job, set(zip(intervals.node, intervals.device_id, strict=True)))
+    device = map(ids.__getitem__, zip(intervals.node, intervals.device_id, strict=True))
     rows = list(zip(device, *(getattr(intervals, name) for name in _INTERVAL[1:]), strict=True))
     upsert_rows(session, Interval, _INTERVAL, rows, newer=("end_us", "seq", "writer"))
