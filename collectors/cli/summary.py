@@ -22,7 +22,7 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
         ("Total O + M", quantity_text(document.get("total_g"))),
     ]
     for item in document.get("sci") or []:
-        counted = f", {formatting.number(item['count'], 6)} counted"
+        counted = f", {formatting.count_text(item['count'])} counted"
         rows.append((f"SCI per {item['unit']}", quantity_text(item.get("g_per_unit")) + counted))
     rows += [
         ("Data quality", _grade(document)),

@@ -16,6 +16,7 @@ from typing import Any
 from gramwatt.reports.exports.completeness import YEAR, ItemDoc, check
 from gramwatt.reports.exports.imp import form as imp_form
 from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.score.method import NOT_JUDGED
 
 PARTS = (
@@ -277,7 +278,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return OPEN
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return all_digits(value) if abs(value) >= 1e5 else f"{value:.6g}"
     text = " ".join(str(value).split())
     for sign in "\\`*_{}[]<>|#":
         text = text.replace(sign, f"\\{sign}")

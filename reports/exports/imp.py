@@ -15,6 +15,7 @@ from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest
 from gramwatt.reports.exports.yaml import Data, to_yaml
 from gramwatt.sci.analysis.audit import AuditDoc, self_audit
 from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc
+from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import HOURS_PER_YEAR, h_from_s, kwh_from_j
 from gramwatt.sci.score.sci_for_ai import rationale
@@ -166,7 +167,7 @@ def _boundary(document: JobDoc) -> dict[str, Data]:
 
 def _functional_unit(document: JobDoc) -> dict[str, Data]:
     row = scored_unit(document)
-    others: Iterable[str] = (f"{r['unit']}: {r['count']:g}" for r in document["sci"][1:])
+    others: Iterable[str] = (f"{r['unit']}: {all_digits(r['count'])}" for r in document["sci"][1:])
     return {
         "unit": row["unit"],
         "unit_symbol": row["unit"],
@@ -184,8 +185,8 @@ def _score(document: JobDoc) -> dict[str, Data]:
     operational, embodied = document["operational_g"], document["embodied_g"]
     formula = "SCI = (O + M) / R"
     if operational and embodied:
-        numbers = f"({operational['value']:.6g} + {embodied['value']:.6g}) / {row['count']:.6g}"
-        formula = f"{formula} = {numbers}"
+        numbers = f"({operational['value']:.6g} + {embodied['value']:.6g})"
+        formula = f"{formula} = {numbers} / {all_digits(row['count'])}"
     return {
         **_ranged(row["g_per_unit"]),
         "unit": f"gCO2eq per {row['unit']}",

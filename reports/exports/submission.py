@@ -20,6 +20,7 @@ from gramwatt.reports.exports.imp import EMBODIED_METHOD
 from gramwatt.sci.analysis.divisions import hardware_of
 from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, MonthDoc, ProjectRow
+from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.method import NOT_JUDGED, OTHER_RUNS
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, persona, rationale
@@ -254,7 +255,7 @@ def _form(
 def _formula(operational: float, embodied: float, amount: float | None) -> str:
     if not amount:
         return "SCI = (O + M) / R"
-    return f"SCI = (O + M) / R = ({operational:.6g} + {embodied:.6g}) / {amount:.6g}"
+    return f"SCI = (O + M) / R = ({operational:.6g} + {embodied:.6g}) / {all_digits(amount)}"
 
 
 def _about(runs: _Runs, about: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc, Term, figure
+from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
@@ -202,7 +203,7 @@ def _sweeps(runs: Iterable[RunHead]) -> list[str]:
             known[name] += 1
             sizes[name] = max(sizes[name], _number(job["tags"].get(SWEEP_RUNS)) or 0.0)
     return [
-        f"sweep {name}: {known[name]} of {size:g} runs are known"
+        f"sweep {name}: {known[name]} of {all_digits(size)} runs are known"
         for name, size in sorted(sizes.items())
         if known[name] < size
     ]

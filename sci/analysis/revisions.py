@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any, TypedDict
 
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.formatting import number, plain, prefix
+from gramwatt.sci.base.formatting import count_text, number, plain, prefix
 from gramwatt.sci.base.quantity import QuantityDoc
 
 NAMED_MOST = 8
@@ -133,7 +133,7 @@ def _figures(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
             yield _row(name, *(figure.doc if figure else None for figure in (one, other)))
     counts = [{row["unit"]: row["count"] for row in side["sci"]} for side in (before, after)]
     for unit in dict.fromkeys([*counts[0], *counts[1]]):
-        texts = [f"{found[unit]:g}" if unit in found else None for found in counts]
+        texts = [count_text(found[unit]) if unit in found else None for found in counts]
         yield from _different(f"R in {unit}", *texts)
 
 

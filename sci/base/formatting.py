@@ -106,10 +106,15 @@ def number(value: float, digits: int) -> str:
 
 
 def count_text(count: float) -> str:
-    """A count of functional units: all digits of a whole number, six of any other."""
-    if count == round(count) and abs(count) < 1e15:
+    """A count of functional units: all digits of a whole number, at least six of any other."""
+    if count == round(count) or abs(count) >= 1e12:
         return f"{count:,.0f}".replace(",", NARROW_SPACE)
-    return number(count, 6)
+    return number(count, 6 if abs(count) < 1e5 else 12)
+
+
+def all_digits(value: float) -> str:
+    """What was counted or stated, as it was, without an exponent or a separator: "1281167"."""
+    return f"{value:.0f}" if value == round(value) else f"{value:.15g}"
 
 
 def percent(share: float) -> str:

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field
 
 from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import (
@@ -100,7 +101,7 @@ class Assumptions:
             return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
         if asked.hours is not None:
             count = self.devices()
-            source = f"{DECLARED}: {asked.hours:g} h on {count:g} devices"
+            source = f"{DECLARED}: {all_digits(asked.hours)} h on {all_digits(count)} devices"
             return Quantity.exact(asked.hours * count, "h", "declared", source)
         if asked.model_parameters is None or asked.tokens is None:
             return None
@@ -129,8 +130,9 @@ class Assumptions:
         count = self.devices()
         if not math.isclose(count * hours, device_hours, rel_tol=0.01):
             text = (
-                f"{hours:g} hours on {count:g} devices are {count * hours:g} device_hours, "
-                f"not {device_hours:g}: leave one of them out"
+                f"{all_digits(hours)} hours on {all_digits(count)} devices are "
+                f"{all_digits(count * hours)} device_hours, "
+                f"not {all_digits(device_hours)}: leave one of them out"
             )
             raise ScoreError(text, code="conflicting-fields")
 

@@ -147,7 +147,7 @@ def _print(row: BudgetRow, as_json: bool) -> None:
 
 def _lines(row: BudgetRow) -> list[str]:
     from gramwatt.reports.printable import clean
-    from gramwatt.sci.base.formatting import UNKNOWN, minute_text, plain, text
+    from gramwatt.sci.base.formatting import UNKNOWN, all_digits, minute_text, plain, text
 
     when = f"{row['month']} only" if row["month"] else "every month"
     share = row["spent_share"]
@@ -155,7 +155,7 @@ def _lines(row: BudgetRow) -> list[str]:
     ahead = row["forecast_kg"]
     rows = [
         ("Project", row["project"]),
-        ("Budget", f"{row['limit_kg']:g} kg CO2e, {when}; {row['status']}"),
+        ("Budget", f"{all_digits(row['limit_kg'])} kg CO2e, {when}; {row['status']}"),
         (f"In {row['for_month']}", spent),
         ("Month's end", text(ahead) if ahead else f"no forecast: {row['forecast_reason']}"),
         ("Alerts at", ", ".join(f"{percent:g} %" for percent in row["thresholds"])),

@@ -12,7 +12,7 @@ from gramwatt.sci.base.document import (
     JobDoc,
     SourceDoc,
 )
-from gramwatt.sci.base.formatting import UNKNOWN, plain, text
+from gramwatt.sci.base.formatting import UNKNOWN, count_text, plain, text
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import J_PER_KWH
@@ -219,7 +219,8 @@ def _embodied(document: JobDoc) -> _Figures:
 
 def _sci(document: JobDoc) -> _Figures:
     rows: _Figures = {
-        f"SCI, R = {row['count']:g} {row['unit']}": row["g_per_unit"] for row in document["sci"]
+        f"SCI, R = {plain(count_text(row['count']))} {row['unit']}": row["g_per_unit"]
+        for row in document["sci"]
     }
     return {"C": document["total_g"], **rows}
 

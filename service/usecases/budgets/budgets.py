@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.days import DAY, day_of, month_span
 from gramwatt.sci.base.document import DayDoc
+from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
 from gramwatt.sci.base.units import g_from_kg, kg_from_g
 from gramwatt.service.container import Service
@@ -124,7 +125,7 @@ def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
         set_us=service.now_us(),
         set_by=by,
     )
-    text = f"{new.project}, {new.month or 'every month'}: {new.limit_kg:g} kg"
+    text = f"{new.project}, {new.month or 'every month'}: {all_digits(new.limit_kg)} kg"
 
     def store(session: Session) -> None:
         session.merge(budget)

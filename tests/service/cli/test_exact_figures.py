@@ -1,9 +1,13 @@
 """A score whose inputs are all exact, as printed by `gramwatt job`."""
 
+import json
 from pathlib import Path
 
+from gramwatt.collectors.cli.summary import summary_lines
+from gramwatt.sci.base.formatting import plain
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.local_spool import open_store
+from gramwatt.service.usecases.lists.job_parts import revisions_page
 from tests.journals import START, Writer, lines
 from tests.service.cli.command import gramwatt
 
@@ -51,3 +55,28 @@ def test_an_exact_score_has_no_empty_bracket(home: Path) -> None:
     [line] = [line for line in out.splitlines() if line.startswith("SCI per image")]
     assert "()" not in line
     assert line.split("image", 1)[1].split() == ["10.08", "g", "CO2e/image,", "R", "=", "10"]
+
+
+def test_no_count_is_rounded_anywhere(home: Path) -> None:
+    """1 234 567 images, then 1 more: with six digits both would be 1.23457e+06."""
+    meter = Writer(job="job-1", t0=START)
+    records = [
+        meter.job(zone="FR", units=("image",)),
+        meter.device("GPU-1"),
+        meter.interval(0, 3600, 3.6e6, "GPU-1"),
+        meter.count(1_234_567, seconds=60),
+        meter.end(3600),
+    ]
+    service = open_store(home)
+    ingest(service, "job-1", lines(records))
+    assert "R = 1 234 567" in gramwatt("job", "job-1")[1]
+    ingest(service, "job-1", lines([meter.count(1, seconds=61)]))
+    assert "R = 1 234 568 image" in gramwatt("job", "job-1", "--explain", "sci")[1]
+    newest = revisions_page(service, "job-1", 1, None)["revisions"][0]
+    service.store.close()
+    assert "R in image 1 234 567 -> 1 234 568" in plain(newest["change"]["text"])
+    for form in ("imp", "csv", "if"):
+        code, out, _ = gramwatt("export", form, "job-1")
+        assert (code, "1234568" in out, "1.23457" in out) == (0, True, False), form
+    document = json.loads(gramwatt("job", "job-1", "--json")[1])
+    assert "1 234 568 counted" in "\n".join(summary_lines(document, "x"))
