@@ -270,11 +270,11 @@ def _grams(figure: QuantityDoc | None) -> QuantityDoc | None:
 
 def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
     columns = (
-        Column("Project", weight=1.6),
+        Column("Project", weight=1.4),
         Column("Jobs", "right", 0.5),
         Column("Units (R)", "right", 1.2),
         Column("Energy", "right", 1.1),
-        Column("Carbon", "right", 1.1),
+        Column("Carbon", "right", 1.3),
         Column("SCI", "right", 1.5),
         Column("Status", weight=1.2),
     )
