@@ -332,9 +332,11 @@ def test_a_port_in_use_is_said_plainly(home):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, _, err = gramwatt("serve", "--port", str(port))
-    assert code == 1
-    assert f"cannot serve on 127.0.0.1:{port}" in err
+        # A process of its own: by then it has set up the log, which other tests would be left.
+        line = [sys.executable, "-m", "gramwatt", "serve", "--port", str(port)]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"cannot serve on 127.0.0.1:{port}" in done.stderr
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
