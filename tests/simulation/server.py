@@ -195,9 +195,9 @@ class Server:
         assert service is not None
         with suppress(sa.exc.OperationalError):  # logged, and tried again
             beat(service)
-            expect(service)
-            if self.world.draw.random() < 0.3:  # few tasks of a story record that they run
-                runs.interrupt(service)
+            if self.world.draw.random() < 0.3:
+                expect(service)  # changes nothing after a beat
+                runs.interrupt(service)  # few tasks of a story record that they run
         self._listens_since_us = service.now_us()
 
     def stop(self) -> None:

@@ -190,7 +190,14 @@ class Story:
                 world.after(cut_s, partial(self._cut_power, machine))
         if draw.random() < 0.3:  # a sync that looks while the last lines are written
             world.after(end_s - draw.uniform(0, 0.5), partial(self._sync, machine, None))
-        world.after(end_s + draw.uniform(0.5, 5), partial(self._sync, machine, job.job_id))
+        synced_s = end_s + draw.uniform(0.5, 5)
+        world.after(synced_s, partial(self._sync, machine, job.job_id))
+        if draw.random() < 0.1:  # the end is stored, not answered, and perhaps not on the disk yet
+            amount = float(draw.randrange(1, 1000))
+            world.after(end_s - draw.uniform(0, 3), partial(self._count, client, amount))
+            world.after(synced_s + 0.25, partial(self._partition, machine, True))
+            world.after(synced_s + draw.uniform(0.2, 10), partial(self._cut_power, machine))
+            world.after(synced_s + 10, partial(self._partition, machine, False))
 
     @staticmethod
     def _count(client: Client, amount: float) -> None:
