@@ -14,16 +14,19 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gramwatt.collectors.common import server_key
-from gramwatt.service.api.line_stream import CHUNK_B, unpacked
+from gramwatt.service.api.line_stream import CHUNK_B, lines_of, unpacked
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Count, Interval, Statement
 from tests.journals import START, Writer, body, journal
@@ -45,6 +48,18 @@ def test_a_packed_upload_is_stored_as_the_plain_one(client: FlaskClient) -> None
     parts = gzip.compress(GOOD[:500]) + gzip.compress(GOOD[500:])
     again = upload(client, parts, Content_Encoding="GZIP").json
     assert (again["accepted"], again["duplicate"], again["rejected"]) == (0, 9, [])
+
+
+@given(st.text("ab\n\n", max_size=40).map(str.encode), st.lists(st.integers(0, 40), max_size=6))
+def test_lines_are_those_of_the_body_however_it_arrives(body: bytes, cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(body)]
+    chunks = [body[start:end] for start, end in pairwise(places) if body[start:end]]
+    sent = body.removesuffix(b"\n").split(b"\n")
+    with patch("gramwatt.service.api.line_stream.LINE_MAX_B", 5):
+        came = b"\n".join(lines_of(chunks)).split(b"\n")
+    assert len(came) == len(sent)
+    for one, line in zip(came, sent, strict=True):
+        assert one == line or (len(one) > 5 and line.startswith(one))
 
 
 def test_a_bomb_is_refused_as_it_unpacks(client: FlaskClient) -> None:
