@@ -69,7 +69,10 @@ def checked(job_id: str, lines: Iterable[bytes], check: Check, tally: Tally) -> 
         others = _add_usual(batch, job_id, text, first)
         hopeless = _add_each(batch, job_id, others, check, tally)
         if hopeless is not None:
-            unread = chain((line for _, line in others), *(more.split(b"\n") for more in rest))
+            unread = chain(
+                (line for _, line in others),
+                chain.from_iterable(more.split(b"\n") for more in rest),
+            )
             tally.refuse(hopeless, _UNREAD, 1 + sum(1 for line in unread if line.strip()))
             break
         first += text.count(b"\n") + 1
