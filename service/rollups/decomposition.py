@@ -36,7 +36,7 @@ class Side:
     works: Sequence[Work]
     amounts: Floats
     terms: Sequence[Sums]
-    methods: Sequence[set[Any]]
+    methods: Sequence[set[tuple[str, ...]]]
 
 
 def side(parts: Parts) -> Side:
@@ -51,7 +51,7 @@ def side(parts: Parts) -> Side:
         _counted(parts, of_trait, works),
         *(np.nan_to_num(t.figures.value) for t in totals.terms),
     ]
-    methods: list[set[Any]] = [set() for _ in works]
+    methods: list[set[tuple[str, ...]]] = [set() for _ in works]
     for n, trait in zip(of_trait, parts.traits, strict=True):
         methods[n].add(tuple(trait["method"]))
     return Side(works, np.column_stack(amounts), totals.terms, methods)

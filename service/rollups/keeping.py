@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.rollups.part import EXCLUDED, PORTION, REFUSED, SUMMED, PartRow, StoredPart
 from gramwatt.service.store.database import read_plain
-from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion
+from gramwatt.service.store.models import Job, JobMonth, MonthBasis, MonthSum, MonthVersion
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
 
@@ -145,7 +145,7 @@ def _renew(
     for month, project in sorted(both - known):
         if _has_part(session, month, project):
             continue
-        for table in (MonthVersion, MonthSum):
+        for table in (MonthVersion, MonthSum, MonthBasis):
             gone = (table.month == month, table.project == project)
             session.execute(sa.delete(table).where(*gone))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.service.rollups.accounts import Accounts
 from gramwatt.service.rollups.arrays import grouped, read_parts, values
 from gramwatt.service.rollups.decomposition import Side, change_effects, side
+from gramwatt.service.rollups.earlier import Earlier
 from gramwatt.service.rollups.part import BLOCKS, PartRow
 from gramwatt.service.rollups.sums import Floats, Ints, by, spans
 from gramwatt.service.rollups.totals import Sums, Totals, by_day, by_job, change
@@ -31,15 +32,6 @@ _BETWEEN = re.compile(r"; (?![^()]*\))")
 """Between the sources of a figure, not within one's remark in parentheses."""
 _WEIGHTS = {"energy": 0, "intensity": 0, "embodied": 2}
 """The term whose value weights each block of the quality of a job's data."""
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """What a month's document needs of the month before, without its parts."""
-
-    totals: MonthTotals | None
-    terms: Mapping[str, Sums]
-    side: Side
 
 
 class MonthSums:
@@ -53,7 +45,11 @@ class MonthSums:
 
     def earlier(self) -> Earlier:
         """What the document of the month after needs of this one."""
-        return Earlier(self.totals() if self.last() else None, self._terms(), side(self._parts))
+        return Earlier(self.totals() if self.last() else None, self._terms(), self._side)
+
+    @cached_property
+    def _side(self) -> Side:
+        return side(self._parts)
 
     def brief(self) -> dict[str, Any]:
         """The fields of the month that a trend of months shows."""
@@ -118,7 +114,7 @@ class MonthSums:
     def _change_parts(self, before: Earlier) -> ChangeDoc | None:
         """None where the total of either month is not known: unknown is not zero."""
         known = [of["total_g"].quantity(0) for of in (self._terms(), before.terms)]
-        return change_effects(side(self._parts), before.side) if all(known) else None
+        return change_effects(self._side, before.side) if all(known) else None
 
     def _change(self, before: Earlier, term: str) -> QuantityDoc | None:
         found = change(self._terms()[term], before.terms[term])

@@ -315,6 +315,17 @@ class MonthSum(Base):
     brief: Mapped[Document] = mapped_column(server_default="{}")
 
 
+class MonthBasis(Base):
+    """What the month after is compared with (`rollups/earlier.py`); holds as a `MonthSum` does."""
+
+    __tablename__ = "month_bases"
+
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    made_of: Mapped[Document]
+    sums: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class Correction(Base):
     """A field that a person declared after the job; rows are only ever added.
 

@@ -16,7 +16,7 @@ from gramwatt.service.usecases.delivery.reports import announce
 from gramwatt.service.usecases.intake.local_spool import take_in
 from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
 from gramwatt.service.usecases.intensity.refresh import refresh_intensity
-from gramwatt.service.usecases.months.report import make_missing_reports, sum_present_month
+from gramwatt.service.usecases.months.periodic import make_missing_reports, sum_present_month
 from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.backups import back_up
 from gramwatt.service.usecases.operation.factors import rescore_on_new_factors

@@ -22,7 +22,7 @@ from gramwatt.service.tasks import runs
 from gramwatt.service.usecases.access.keys import create_key, revoke_key
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.months.report import sum_present_month
+from gramwatt.service.usecases.months.periodic import sum_present_month
 from tests.journals import body, journal, lines
 from tests.packages import ROOT
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send

@@ -16,8 +16,8 @@ from gramwatt.sci.base.formatting import plain, text
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.upserts import upsert
-from gramwatt.service.usecases.months.kept import latest_revision
 from gramwatt.service.usecases.months.report import month_report
+from gramwatt.service.usecases.months.revisions import latest_revision
 from gramwatt.service.usecases.rendering.reports import MONTH_FORMATS, MonthFormat, render_month
 
 FOLDER, S3, MAIL = "report-folder", "report-s3", "report-email"

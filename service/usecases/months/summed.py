@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -18,39 +19,41 @@ from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, JobMonth, Score
 from gramwatt.service.usecases.advice.suggest import calibration_rows, device_rows
 
+if TYPE_CHECKING:  # numpy is loaded where sums are made
+    from gramwatt.service.rollups.earlier import Earlier
+    from gramwatt.service.rollups.month import MonthSums
+
 
 def summed(
     service: Service,
     session: Session,
-    months: tuple[str, str],
+    month: str,
     project: str | None,
-    left_out: Mapping[str, list[int]],
-) -> dict[str, Any]:
-    """The fields of a month's document that are made of its scored jobs."""
-    from gramwatt.service.rollups.month import MonthSums
+    before: Earlier,
+    left_out: Collection[int],
+) -> tuple[dict[str, Any], Earlier]:
+    """The fields of a month's document that are made of its scored jobs, but of those left out.
 
-    def read(one: str) -> MonthSums:
-        return MonthSums(one, read_rows(session, one, project, left_out.get(one, ())))
-
-    # The parts of the month before are let go before those of the month are read.
-    before = read(months[1]).earlier()
-    month = read(months[0])
-    largest = month.largest(JOBS_EXAMINED)
-    documents = _documents(session, {*month.top(), *largest, *month.last()})
+    Also what the month after is compared with, as this one is with `before`.
+    """
+    sums = _read(session, month, project, left_out)
+    largest = sums.largest(JOBS_EXAMINED)
+    documents = _documents(session, {*sums.top(), *largest, *sums.last()})
     examined = [documents[key] for key in largest if key in documents]
-    top = [months_of(documents[key]).get(months[0]) for key in month.top() if key in documents]
+    top = [months_of(documents[key]).get(month) for key in sums.top() if key in documents]
     savings = for_month(examined, service.catalog, calibration_rows(service), device_rows(service))
-    fields = month.fields(before)
-    shares = {job["job_id"]: _share_in(job, months[0]) for job in examined}
+    fields = sums.fields(before)
+    shares = {job["job_id"]: _share_in(job, month) for job in examined}
     counts = {(row["hardware"], row["work"]): row["jobs"] for row in fields["work"]}
-    return {
+    whole = {
         **fields,
         "top_jobs": [part.head() for part in top if part is not None],
         "suggestions": savings,
         "advice": grouped(savings, shares, counts),
         "examined_jobs": len(examined),
-        "method": next((documents[k]["method"] for k in month.last() if k in documents), None),
+        "method": next((documents[k]["method"] for k in sums.last() if k in documents), None),
     }
+    return whole, sums.earlier()
 
 
 def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:
@@ -63,12 +66,35 @@ def parts_of_months(service: Service, months: Collection[str], project: str | No
 
 
 def trend_fields(
-    session: Session, month: str, project: str | None, left_out: Mapping[str, list[int]]
+    session: Session, month: str, project: str | None, left_out: Collection[int]
 ) -> dict[str, Any]:
     """What the trend of later reports shows of a month, without advice."""
+    return _read(session, month, project, left_out).brief()
+
+
+def compared_with(
+    session: Session, month: str, project: str | None, left_out: Collection[int]
+) -> Earlier:
+    """What the month after this one is compared with."""
+    return _read(session, month, project, left_out).earlier()
+
+
+def read_basis(packed: bytes) -> Earlier | None:
+    """The same as the store has kept it; None where another build of the release did."""
+    from gramwatt.service.rollups.earlier import Earlier
+
+    try:
+        return Earlier.from_bytes(packed)
+    except msgspec.DecodeError:
+        return None
+
+
+def _read(
+    session: Session, month: str, project: str | None, left_out: Collection[int]
+) -> MonthSums:
     from gramwatt.service.rollups.month import MonthSums
 
-    return MonthSums(month, read_rows(session, month, project, left_out.get(month, ()))).brief()
+    return MonthSums(month, read_rows(session, month, project, left_out))
 
 
 def _share_in(job: JobDoc, month: str) -> float:

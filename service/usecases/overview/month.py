@@ -20,14 +20,9 @@ from gramwatt.service.container import THIS_MACHINE, Service
 from gramwatt.service.usecases.access.projects import one_project
 from gramwatt.service.usecases.budgets.budgets import BudgetRow, budget_of, budget_row, limits_kg
 from gramwatt.service.usecases.errors import NoDataError, StillSummingError
-from gramwatt.service.usecases.months.beside import months_before
-from gramwatt.service.usecases.months.report import (
-    StoredMonth,
-    month_text,
-    months_with_data,
-    stored_months,
-    stored_sums,
-)
+from gramwatt.service.usecases.months.history import months_before
+from gramwatt.service.usecases.months.report import month_text, months_with_data
+from gramwatt.service.usecases.months.stored import StoredMonth, stored_months, stored_sums
 from gramwatt.service.usecases.months.summed import parts_of_months
 
 PARTS_AT_ONCE = 4_000

@@ -30,7 +30,8 @@ from gramwatt.service.usecases.intensity.lookup import StoredIntensity
 from gramwatt.service.usecases.jobs.documents import find_job, job_document, rescore
 from gramwatt.service.usecases.jobs.journal import corrections_of, journal_of
 from gramwatt.service.usecases.months.report import MONTH as MONTH_PATTERN
-from gramwatt.service.usecases.months.report import month_made_of, month_report
+from gramwatt.service.usecases.months.report import month_report
+from gramwatt.service.usecases.months.stored import month_made_of
 from gramwatt.service.usecases.packs import contents
 from gramwatt.service.usecases.packs.archive import (
     CHECKSUMS,

@@ -11,7 +11,8 @@ from gramwatt.sci.base.propagation import Effect, Uncertainty, of_sum
 from gramwatt.service.rollups.sums import Figures, Uncertainties, total
 from gramwatt.service.store.models import MonthlyReport, MonthSum
 from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.months.report import month_report, stored_months
+from gramwatt.service.usecases.months.report import month_report
+from gramwatt.service.usecases.months.stored import stored_months
 from tests.journals import T0, Writer, lines
 from tests.service.usecases.test_month_sums import check
 

@@ -10,7 +10,8 @@ from gramwatt.service.usecases.access.keys import create_key
 from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.misquoted import misquoted
-from gramwatt.service.usecases.months.report import month_report, stored_months
+from gramwatt.service.usecases.months.report import month_report
+from gramwatt.service.usecases.months.stored import stored_months
 from gramwatt.service.usecases.operation.settings import effective_settings
 from gramwatt.service.usecases.overview import month as overview
 from gramwatt.service.usecases.overview.month import month_overview, project_bars

@@ -19,11 +19,8 @@ from gramwatt.service.usecases.intensity.refresh import refresh_intensity
 from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import intervals_page, list_jobs, revisions_page
 from gramwatt.service.usecases.lists.model_runs import totals_of_model
-from gramwatt.service.usecases.months.report import (
-    make_missing_reports,
-    month_report,
-    months_with_data,
-)
+from gramwatt.service.usecases.months.periodic import make_missing_reports
+from gramwatt.service.usecases.months.report import month_report, months_with_data
 from gramwatt.service.usecases.operation.backfill import rescore_due
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from gramwatt.service.usecases.operation.status import store_measures

@@ -11,9 +11,9 @@ from gramwatt.sci.base.document import MonthDoc
 from gramwatt.service.store.models import MonthSum
 from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.months.beside import followed
-from gramwatt.service.usecases.months.kept import still_said
+from gramwatt.service.usecases.months.history import followed
 from gramwatt.service.usecases.months.report import month_report
+from gramwatt.service.usecases.months.revisions import still_said
 from tests.journals import Writer, journal, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
