@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.common.config import PARSERS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,6 +50,12 @@ def top(
     """
     from gramwatt.collectors.journal.live import ServerError
 
+    if server is not None:
+        try:
+            server = PARSERS["server"](server)
+        except ValueError as error:
+            print_message(f"--server: {error}")
+            raise typer.Exit(USAGE) from None
     try:
         _top(interval, server, once=once, as_json=as_json)
     except ServerError as error:  # caught after the screen is given back, which would swallow it

@@ -118,11 +118,16 @@ def login(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Print a link that signs one browser in, once, within 15 minutes."""
+    from gramwatt.collectors.common.config import PARSERS
     from gramwatt.service.usecases.access.sessions import new_link
 
+    try:
+        address = PARSERS["server"](url)
+    except ValueError as error:
+        stop(2, f"--url: {error}")
     with _admin(database_url) as service:
         token = new_link(service, author())
-    print(f"{url.rstrip('/')}/login?token={token}")
+    print(f"{address}/login?token={token}")
 
 
 @contextmanager

@@ -105,11 +105,11 @@ def report_month(
 def _chosen(text: str, known: Sequence[Format]) -> list[Format]:
     """The formats in a comma-separated text; exits with 2 for an unknown one."""
     by_name = {str(form): form for form in known}
-    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    names = [name.strip().lower() for name in text.split(",")]
     for name in names:
         if name not in by_name:
             stop(2, f"no format {name!r}; known: {', '.join(known)}")
-    return [by_name[name] for name in names] or [known[0]]
+    return [by_name[name] for name in names]
 
 
 def _write(path: Path, content: bytes) -> None:

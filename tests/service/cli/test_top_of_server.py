@@ -66,6 +66,12 @@ def test_a_server_that_refuses_or_is_away_is_one_line(address, monkeypatch):
     assert "http://127.0.0.1:9 does not answer" in err
 
 
+def test_an_address_that_is_none_is_wrong_usage(home):
+    code, out, err = top("--server", "example.org", "--once")
+    assert (code, out) == (2, "")
+    assert err == "gramwatt: --server: not an http:// or https:// address: 'example.org'\n"
+
+
 def test_a_server_that_goes_away_is_said_after_the_screen_is_given_back(light, monkeypatch):
     monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read")["key"])
     with listening(create_app(service=light)) as address:
