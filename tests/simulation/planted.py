@@ -20,7 +20,7 @@ from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.service.rollups import keeping
-from gramwatt.service.store import database
+from gramwatt.service.store import database, upserts
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
@@ -55,13 +55,13 @@ def older_interval_stays() -> AbstractContextManager[Any]:
 
 def last_arrival_wins() -> AbstractContextManager[Any]:
     """The interval that arrives last stands, however early it ends."""
-    original = database._upsert_text
+    original = upserts._upsert_text
 
     def patched(*key: Any) -> Any:
         text, keys = original(*key)
         return text.partition(" WHERE (excluded")[0], keys
 
-    return patch.object(database, "_upsert_text", patched)
+    return patch.object(upserts, "_upsert_text", patched)
 
 
 def forgets_what_arrived() -> AbstractContextManager[Any]:
