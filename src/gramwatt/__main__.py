@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,9 +31,35 @@ SERVICE_COMMANDS = frozenset(
     | {"serve", "login", "key", "scheduler", "db", "verify"}
 )
 
+UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EPIPE})
+"""Why an output cannot be written; EPIPE, that nobody reads on, needs no words."""
+
 
 def main() -> None:
-    """Run the command line; exits with its code."""
+    """Run the command line; exits with its code.
+
+    An output that cannot be written is one line, and no locale stops it.
+    """
+    if sys.stdout is None:  # closed: no other file may get its descriptor, to be printed into
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    with suppress(AttributeError):  # somebody's own stream
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        try:
+            _run()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITTEN:
+            raise
+        with suppress(OSError):  # what is left would be written, and fail, once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.errno != errno.EPIPE:
+            print(f"gramwatt: cannot write the output: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _run() -> None:
     from gramwatt import __version__
 
     if sys.argv[1:2] in (["--version"], ["-V"]):

@@ -196,3 +196,29 @@ def test_sync_keeps_the_configured_credentials_for_a_server_that_is_remembered_w
     done = invoke("sync")
     assert (done.exit_code, asked) == (0, [address])
     assert "spooled for" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("config",), ("doctor", "--json")])
+def test_an_output_on_a_full_disk_is_one_line(home: Path, arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gramwatt", *arguments], stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 1
+    said = b"gramwatt: cannot write the output: No space left on device\n"
+    assert done.stderr == said
+
+
+def test_an_output_that_nobody_reads_or_that_is_closed_is_no_error_of_ours(home: Path) -> None:
+    command = f"{sys.executable} -m gramwatt config"
+    for ending in (" | true", " >&-"):
+        done = subprocess.run(["sh", "-c", command + ending], capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_locale_of_ascii_stops_no_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setenv("GRAMWATT_PROJECT", "caf\u00e9")
+    done = subprocess.run([sys.executable, "-m", "gramwatt", "config"], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"caf\\xe9" in done.stdout
