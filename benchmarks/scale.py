@@ -259,7 +259,8 @@ def pages(service: Service, times: int) -> Measured:
 def made_anew(url: str, home: Path, *, trend: bool) -> Measured:
     """Seconds and peak memory [MB] of the month made anew, in a process of its own.
 
-    With `trend`, the eleven months before are made anew with it; else their sums are stored.
+    With `trend`, the eleven months before are made anew with it; else their sums are stored, and
+    what the month is compared with.
     """
     command = [sys.executable, "-m", "benchmarks.scale", "--database", url, "--cold", str(home)]
     command += ["--cold-trend"] if trend else []
@@ -281,6 +282,8 @@ def cold_month(url: str, home: Path, *, trend: bool) -> None:
     with service.store.write() as session:
         every = sa.delete(models.MonthSum)
         session.execute(every if trend else every.where(models.MonthSum.month == MONTH))
+        if trend:
+            session.execute(sa.delete(models.MonthBasis))
     ask = asker(service, "scale-cold")
     ask("/v1/jobs?limit=1")
     before, cpu = time.perf_counter(), time.process_time()
