@@ -87,7 +87,9 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session that sees one consistent state and writes nothing."""
-        with RestrictedSession(self.projects, self.engine, expire_on_commit=False) as session:
+        # A session that restricts prepares each statement twice.
+        make = Session if self.projects is None else partial(RestrictedSession, self.projects)
+        with make(self.engine, expire_on_commit=False) as session:
             yield session
 
     @contextmanager

@@ -30,9 +30,9 @@ class ForeignProjectError(Exception):
 
 
 class RestrictedSession(Session):
-    """A session that sees these projects only; None for every project."""
+    """A session that sees these projects only."""
 
-    def __init__(self, projects: frozenset[str] | None, *args: Any, **options: Any) -> None:
+    def __init__(self, projects: frozenset[str], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.info[_PROJECTS] = projects
 
@@ -82,9 +82,6 @@ def _criteria(projects: frozenset[str]) -> tuple[Any, ...]:
 
 @event.listens_for(RestrictedSession, "do_orm_execute")
 def _restrict(state: ORMExecuteState) -> None:
-    projects = state.session.info.get(_PROJECTS)
-    if projects is None:
-        return
     if state.is_select and not state.is_orm_statement:
         raise TypeError("a select of plain tables cannot be restricted; select from the models")
-    state.statement = state.statement.options(*_criteria(projects))
+    state.statement = state.statement.options(*_criteria(state.session.info[_PROJECTS]))
