@@ -424,7 +424,8 @@ def test_a_misspelt_variable_is_said_once_and_stops_no_command(
     assert not (tmp_path / "ran").exists()
     doctor = [sys.executable, "-m", "gramwatt", "doctor"]
     told = subprocess.run(doctor, capture_output=True, env=environ, timeout=60, check=True)
-    assert b"GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT?" in told.stdout
+    words = " ".join(told.stdout.decode().split())  # of lines as wide as the terminal
+    assert "GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT?" in words
 
 
 def test_a_broken_settings_file_does_not_stop_the_command(
