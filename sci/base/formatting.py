@@ -106,10 +106,10 @@ def number(value: float, digits: int) -> str:
 
 
 def count_text(count: float) -> str:
-    """A count of functional units: all digits of a whole number, at least six of any other."""
-    if count == round(count) or abs(count) >= 1e12:
+    """A count of functional units: all digits before the point, and six of one below 100 000."""
+    if count == round(count) or abs(count) >= 1e5:
         return f"{count:,.0f}".replace(",", NARROW_SPACE)
-    return number(count, 6 if abs(count) < 1e5 else 12)
+    return number(count, 6)
 
 
 def all_digits(value: float) -> str:

@@ -78,8 +78,8 @@ def test_small_shares_are_not_nothing():
 def test_a_whole_count_keeps_every_digit():
     assert count_text(1_281_167) == f"1{NARROW_SPACE}281{NARROW_SPACE}167"
     assert count_text(0.5) == "0.5"
-    assert count_text(1_234_567.5).replace(NARROW_SPACE, " ") == "1 234 567.5"
-    assert count_text(123_456.25).replace(NARROW_SPACE, " ") == "123 456.25"
+    assert count_text(1_234_567.25).replace(NARROW_SPACE, " ") == "1 234 567"
+    assert count_text(99_999.25).replace(NARROW_SPACE, " ") == "99 999.2"
     assert count_text(1e18).replace(NARROW_SPACE, "") == "1" + 18 * "0"
     assert [all_digits(value) for value in (1_234_567.0, 0.1 + 0.2, 1e20, 1_234_567.25)] == [
         *("1234567", "0.3", "1" + 20 * "0", "1234567.25")
