@@ -99,13 +99,17 @@ class Store:
         with _transaction(self._writing) as session:
             yield session
 
-    def transact(self, work: Callable[[Session], Result]) -> Result:
+    def transact(self, work: Callable[[Session], Result], *, large: bool = False) -> Result:
         """The result of `work` in one transaction, on disk when this returns.
 
         On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
         server does that itself. There, work that met another's in a conflict is done again.
+        `large` work, which may change any number of rows, shares none: SQLite keeps in memory what
+        undoes a part of a shared one.
         """
         self._require_whole()
+        if self.is_sqlite and large:
+            return self._group.run_alone(self.write, work)
         if self.is_sqlite:
             return self._group.run(work)
         for attempt in range(CONFLICTS_MOST):

@@ -68,6 +68,11 @@ class GroupCommit:
             raise ticket.error
         return ticket.result[0]
 
+    def run_alone(self, begin: Begin, work: Callable[[Session], Result]) -> Result:
+        """The result of work that shares no transaction, in one that `begin` begins, in turn."""
+        with self._turn, begin() as session:
+            return work(session)
+
     def _commit(self, tickets: list[_Ticket[object]]) -> None:
         try:
             with self._begin() as session:

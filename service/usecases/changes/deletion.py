@@ -41,7 +41,7 @@ def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = N
         session.execute(sa.delete(CodecarbonRun).where(run))
         return record.deleted_us
 
-    deleted_us = service.store.transact(delete)
+    deleted_us = service.store.transact(delete, large=True)
     return {
         "job_id": job_id,
         "deleted_at": text_from_us(deleted_us),

@@ -69,7 +69,7 @@ def _note_arrivals(service: Service) -> None:
             _make_due(session, service, row)
             session.delete(row)
 
-    service.store.transact(note)
+    service.store.transact(note, large=True)
 
 
 def _make_due(session: Session, service: Service, row: IntensityArrival) -> None:

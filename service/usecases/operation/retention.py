@@ -32,7 +32,7 @@ def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int
     for key in keys:
         if time.monotonic() >= ends:
             break
-        done += service.store.transact(partial(_delete, service, key, before_us))
+        done += service.store.transact(partial(_delete, service, key, before_us), large=True)
     return done
 
 

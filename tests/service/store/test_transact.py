@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from threading import Barrier, Event
@@ -24,7 +26,9 @@ from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport
 from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from tests.journals import journal, lines
+from tests.service.conftest import Clock
 
 
 def report(month: str) -> Callable[[Session], str]:
@@ -276,3 +280,45 @@ def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_no
         row = {**same, "start_us": 9, "end_us": 10, "seq": 9, "energy_j": 1.0, "kind": "k" * 65}
         with pytest.raises(DataError), service.store.write() as session:
             upsert(session, Interval, [row])
+
+
+def test_what_deletes_a_whole_job_shares_no_transaction_and_is_undone_from_a_file(
+    light: Service, clock: Clock
+) -> None:
+    """A part of a shared one is undone from memory: a long job would lie there as a whole."""
+    for name in ("job-1", "job-2"):
+        ingest(light, name, lines(journal(name)))
+    told: list[str] = []
+
+    def tell(connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        driver = connection.connection.driver_connection
+        if statement.startswith(("SAVEPOINT", "DELETE FROM jobs", "DELETE FROM intervals")):
+            (where,) = driver.execute("PRAGMA temp_store").fetchone()
+            told.append(f"{statement.split(' WHERE')[0].strip()}: {('', 'file', 'memory')[where]}")
+
+    sa.event.listen(light.store.engine, "before_cursor_execute", tell)
+    client = create_app(service=light).test_client()
+    begun, go_on = Event(), Event()
+
+    def slow(_session: Session) -> None:
+        begun.set()
+        go_on.wait(60)
+
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(light.store.transact, slow)
+        assert begun.wait(60)
+        rest = [
+            threads.submit(client.delete, "/v1/jobs/job-1"),
+            threads.submit(ingest, light, "job-3", lines(journal("job-3"))),
+        ]
+        sleep(0.5)  # both wait now, unless the machine is slow, which hides a fault at worst
+        go_on.set()
+        first.result()
+        assert rest[0].result().status_code == 200
+        assert rest[1].result()["accepted"] == 9
+    assert told == ["DELETE FROM jobs: file"]
+    told.clear()
+    clock.turn(days=60)
+    kept = replace(light.config, keep_intervals=timedelta(days=30))
+    assert delete_old_intervals(Service(kept, light.store)) == 2
+    assert told == ["DELETE FROM intervals: file"] * 2
