@@ -48,6 +48,8 @@ _CONFLICTS = ("40001", "40P01", "23505")
 insert the same row at once; the second finds it when it tries again."""
 _WRITE, _SMALL = "gramwatt_write", "gramwatt_small"
 """Options of a transaction: whether it writes, and whether what undoes it fits into memory."""
+_TEMPORARY = "gramwatt_temporary"
+"""Where a connection to SQLite keeps what is temporary."""
 _log = logging.getLogger("gramwatt.service.store")
 # A command says itself why it ends; a server has handlers of its own.
 _log.addHandler(logging.NullHandler())
@@ -257,7 +259,9 @@ def _begin(connection: Connection) -> None:
     # To undo a statement of several rows SQLite keeps pages in a file, which takes longer than the
     # rows do. Sorting a million of them needs that file.
     temporary = "MEMORY" if options.get(_SMALL) else "FILE"
-    connection.exec_driver_sql(f"PRAGMA temp_store = {temporary}")
+    if connection.info.get(_TEMPORARY) != temporary:
+        connection.exec_driver_sql(f"PRAGMA temp_store = {temporary}")
+        connection.info[_TEMPORARY] = temporary
     connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get(_WRITE) else "BEGIN")
 
 
