@@ -67,8 +67,8 @@ class Store:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
         self._writing = self.engine.execution_options(**{_WRITE: True})
-        small = self._writing.execution_options(**{_SMALL: True})
-        self._group = GroupCommit(partial(_transaction, small))
+        self._small = self._writing.execution_options(**{_SMALL: True})
+        self._group = GroupCommit(partial(self.write, small=True))
 
     def of_projects(self, projects: frozenset[str] | None) -> Store:
         """The same database, as far as the projects go."""
@@ -95,10 +95,14 @@ class Store:
             yield session
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
-        """A session in one transaction: committed at the end, rolled back on an exception."""
+    def write(self, *, small: bool = False) -> Iterator[Session]:
+        """A session in one transaction: committed at the end, rolled back on an exception.
+
+        What undoes a `small` one fits into memory.
+        """
         self._require_whole()
-        with _transaction(self._writing) as session:
+        engine = self._small if small else self._writing
+        with Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     def transact(self, work: Callable[[Session], Result], *, large: bool = False) -> Result:
@@ -155,12 +159,6 @@ class Store:
         # What is written may change sums over every project.
         if self.projects is not None:
             raise TypeError("check what the caller sees, then write with for_every_project()")
-
-
-@contextmanager
-def _transaction(engine: Engine) -> Iterator[Session]:
-    with Session(engine, expire_on_commit=False) as session, session.begin():
-        yield session
 
 
 def parse_url(text: str) -> URL:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -385,16 +386,16 @@ class Server:
             self._fail("the answer to a commit")
         self.point(writing=False)
 
-    def transact(self, store: Store, original: Callable[..., Any], work: Any) -> Any:
+    def transact(self, original: Callable[[], Any]) -> Any:
         """A unit of work: nobody else in this thread may come in between, for it holds a lock."""
         self.point(writing=False)
         self._writing += 1
         try:
             if not self.like_postgresql:
-                return original(store, work)
+                return original()
             self._transacting = True
             with patch.object(Store, "is_sqlite", False):
-                return original(store, work)
+                return original()
         finally:
             self._writing -= 1
             self._transacting = False
@@ -438,12 +439,13 @@ def watched(plant: Plant) -> Iterator[None]:
     write, read, take = Store.write, Store.read, ingest_module.ingest
     transact = Store.transact
 
-    def writing(store: Store) -> Any:
-        return plant.server.write(lambda: write(store)) if plant.server else write(store)
+    def writing(store: Store, **more: Any) -> Any:
+        begin = partial(write, store, **more)
+        return plant.server.write(begin) if plant.server else begin()
 
-    def transacting(store: Store, work: Any) -> Any:
-        server = plant.server
-        return server.transact(store, transact, work) if server else transact(store, work)
+    def transacting(store: Store, work: Any, **more: Any) -> Any:
+        do = partial(transact, store, work, **more)
+        return plant.server.transact(do) if plant.server else do()
 
     def reading(store: Store) -> Any:
         return plant.server.read(lambda: read(store)) if plant.server else read(store)
