@@ -207,7 +207,9 @@ def children(pid):
     return [int(line.split()[0]) for line in found if not line.split()[1].startswith("Z")]
 
 
-def test_a_report_that_takes_too_long_is_given_up_and_the_next_one_is_rendered(light, monkeypatch):
+def test_a_report_that_takes_too_long_or_is_killed_is_given_up_and_the_next_one_is_rendered(
+    light, monkeypatch
+):
     ingest(light, "job-1", lines(journal()))
     report = job.build(job_document(light, "job-1").document)
     process = RenderProcess()
@@ -215,6 +217,12 @@ def test_a_report_that_takes_too_long_is_given_up_and_the_next_one_is_rendered(l
     with pytest.raises(BusyError, match="not rendered within"):
         process.render(report, "html")
     monkeypatch.setattr(render_process, "TIMEOUT_S", 60.0)
+    assert process.render(report, "html") == render(report, "html")
+    process._child._popen.kill()  # as the kernel does where memory is short
+    process._child._popen.wait()
+    monkeypatch.setattr(type(process._child), "has_died", lambda _self: False)  # a moment ago
+    with pytest.raises(BusyError, match="was ended; ask again"):
+        process.render(report, "html")
     assert process.render(report, "html") == render(report, "html")
     process.end()
 

@@ -63,6 +63,9 @@ class RenderProcess:
         child = self._child
         try:
             content = child.render(report, form)
+        except (EOFError, OSError):
+            self.end()
+            raise BusyError("the process that renders reports was ended; ask again") from None
         except Exception:
             self.end()
             raise
