@@ -169,10 +169,12 @@ def _change(
 
 def come_to_rest(story: Story) -> None:
     """Look at the budgets a last time while their months are looked at; all reached has alerts."""
+    month = f"{story.server.clock():%Y-%m}"  # which may be over before it is asked about
     story.server.work("budgets")
     story.server.work("outbox")
     story.receiver.failing = False
-    for row in (story.server.ask("/v1/budgets") or {"budgets": []})["budgets"]:
+    asked = story.server.ask(f"/v1/budgets?month={month}")
+    for row in (asked or {"budgets": []})["budgets"]:
         known = {alert["threshold"] for alert in row["alerts"]}
         share = row["spent_share"]
         for threshold in row["thresholds"] if share is not None else ():
