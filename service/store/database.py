@@ -195,15 +195,15 @@ def failure_text(error: SQLAlchemyError) -> str:
 
 
 def _engine(url: URL) -> Engine:
+    # The connection used last comes first: it has the pages and statements that are used again.
+    pool: dict[str, Any] = {"pool_size": 16, "pool_use_lifo": True}
     if url.get_backend_name() == "postgresql":
         limits = connect_args(url)
-        engine = sa.create_engine(url, connect_args=limits, pool_size=16, pool_timeout=POOL_S)
+        engine = sa.create_engine(url, connect_args=limits, pool_timeout=POOL_S, **pool)
         watch(engine)
         event.listen(engine, "handle_error", _Reporter())
         return engine
-    # The connection used last comes first: it has the pages and statements that are used again.
-    waits = {"timeout": BUSY_TIMEOUT_S}
-    engine = sa.create_engine(url, connect_args=waits, pool_size=16, pool_use_lifo=True)
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **pool)
     wal = is_local(Path(url.database or "").parent)
     event.listen(engine, "connect", lambda connection, _record: _prepare(connection, wal=wal))
     event.listen(engine, "begin", _begin)
