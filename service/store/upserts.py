@@ -10,7 +10,6 @@ from operator import itemgetter
 from struct import pack
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import DeclarativeBase, Session
@@ -90,6 +89,8 @@ def _array(column: sa.ColumnElement[Any], values: tuple[Any, ...]) -> BinaryArra
 
 def _binary_array(oid: int, format_: str, values: tuple[Any, ...]) -> BinaryArray:
     """Numbers of 8 bytes as array_recv of PostgreSQL reads them; psycopg takes 10 times as long."""
+    import numpy as np  # takes 0.1 s, which a command on SQLite need not wait for
+
     parts = np.empty(len(values), dtype=[("size", ">i4"), ("value", format_)])
     parts["size"] = 8
     parts["value"] = values
