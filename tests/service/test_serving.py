@@ -81,7 +81,7 @@ def refuses(host, port):
     """Whether a server takes no connection."""
     try:
         socket.create_connection((host, port), timeout=30).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):
         return True
     return False
 
