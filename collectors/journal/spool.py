@@ -23,6 +23,7 @@ from typing import Any
 
 from gramwatt.collectors.common import clock, files, identity
 from gramwatt.collectors.common.config import plain_address
+from gramwatt.sci.journal.records import INTERVAL_BEGINS
 
 LOCK = "lock"
 SERVER = "server.json"
@@ -37,8 +38,6 @@ FOREIGN_QUIET_S = 900.0
 written within three 5-minute intervals counts as live."""
 NEWBORN_S = 60.0
 """A folder without a line that nobody holds may belong to a meter that is just starting."""
-_INTERVAL = b'{"v":1,"type":"interval",'
-"""How a line begins that is most of a journal, and of which nothing is asked here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +426,7 @@ def _writer_file(path: Path) -> WriterFile:
     amounts: dict[tuple[str, str | None], list[float]] = {}
     for line in _whole_lines(path):
         lines += 1
-        if line.startswith(_INTERVAL):
+        if line.startswith(INTERVAL_BEGINS):  # of which nothing is asked here
             continue
         doc = _parsed(line)
         kind = doc.get("type")

@@ -30,6 +30,8 @@ NESTED_MOST = 16
 """How deep an unknown field may be nested."""
 LINE_MAX_B = 2**20
 """The longest line [B]: a `job` line has 0.8 MB with every tag full of the longest escapes."""
+INTERVAL_BEGINS = b'{"v":1,"type":"interval",'
+"""How `encode` begins the line of an interval that this release knows whole: most of a journal."""
 ID_MOST = 128
 """Characters of an identifier; a longer text is not looked at, and so not remembered."""
 ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:\-]{{0,{ID_MOST - 1}}}")

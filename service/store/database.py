@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
 from gramwatt.service.store.restriction import RestrictedSession, require_every_project
-from gramwatt.service.store.server import connect_args, watch
+from gramwatt.service.store.server import REMIND_S, connect_args, watch
 
 Result = TypeVar("Result")
 
@@ -35,8 +35,6 @@ BUSY_TIMEOUT_S = 30.0
 
 POOL_S = 5.0
 """How long a request waits for a connection to the server while all are in use [s]."""
-REPORT_S = 60.0
-"""How often the log repeats one complaint of the database [s]."""
 UNAVAILABLE = (OperationalError, InterfaceError, sa.exc.TimeoutError)
 """Errors of a database that is away, too busy or full: the same may succeed later."""
 CONFLICTS_MOST = 6
@@ -224,7 +222,7 @@ class _Reporter:
             return
         text, now = failure_text(error), time.monotonic()
         if text != self._text or now > self._until:
-            self._text, self._until = text, now + REPORT_S
+            self._text, self._until = text, now + REMIND_S
             _log.warning("%s", text)
 
 

@@ -40,7 +40,7 @@ IDLE_S = 300
 """How long a transaction may do nothing [s]."""
 
 REMIND_S = 60.0
-"""How often the log repeats that the server is away or refuses [s]."""
+"""How often the log repeats one complaint of the database [s]."""
 REFUSED = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry"
     r"|(role|database) .* does not exist|is not permitted to log in|permission denied for database"

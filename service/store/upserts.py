@@ -70,7 +70,7 @@ def upsert_rows(
                 rows = rows[whole:]
     else:
         # One statement that takes each column as an array: 1.5 times as fast as a row at a time.
-        table = sa.inspect(model).local_table
+        table = _table(model)
         arrays = [
             _array(table.c[name], of)
             for name, of in zip(columns, zip(*rows, strict=True), strict=True)

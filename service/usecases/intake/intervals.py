@@ -21,6 +21,7 @@ from gramwatt.sci.base.quantity import Kind
 from gramwatt.sci.journal.bounds import LEAST_W, MOST, PROFILE_MOST
 from gramwatt.sci.journal.records import (
     ID_PATTERN,
+    INTERVAL_BEGINS,
     LINE_MAX_B,
     LONGEST_S,
     IntervalRecord,
@@ -30,8 +31,6 @@ from gramwatt.sci.journal.telemetry import NAMES
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.timestamps import to_us
 
-BEGINS = b'{"v":1,"type":"interval",'
-"""How `encode` begins the line of an interval; others are read as any line is."""
 _NAMED, _TEXTS = 11, 8
 """Fields that every interval has, and how many of them are texts."""
 _TELEMETRY = frozenset(NAMES)
@@ -120,14 +119,14 @@ _COLUMNS = tuple(one.name for one in fields(Intervals))
 def read_intervals(job_id: str, text: bytes) -> list[Sequence[Any]] | None:
     """The job's intervals in lines, in the columns of `Intervals`.
 
-    None if any line does not begin as `BEGINS` or is not what meters write, in which case each has
-    to be read by itself, or has energy that only some classes of devices can draw.
+    None if any line does not begin as `INTERVAL_BEGINS` or is not what meters write, in which case
+    each has to be read by itself, or has energy that only some classes of devices can draw.
     """
-    if not text.startswith(BEGINS) or len(text) > LINE_MAX_B:
+    if not text.startswith(INTERVAL_BEGINS) or len(text) > LINE_MAX_B:
         return None
     characters = np.frombuffer(text, np.uint8)
     rows = 1 + _count(characters, b"\n")
-    if text.count(b"\n" + BEGINS) != rows - 1:
+    if text.count(b"\n" + INTERVAL_BEGINS) != rows - 1:
         return None
     try:
         found = _parse(text)

@@ -12,6 +12,7 @@ import msgspec
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import (
+    INTERVAL_BEGINS,
     LINE_MAX_B,
     AnyRecord,
     IntervalRecord,
@@ -19,7 +20,6 @@ from gramwatt.sci.journal.records import (
     to_record,
 )
 from gramwatt.service.usecases.intake.intervals import (
-    BEGINS,
     Intervals,
     read_intervals,
 )
@@ -103,10 +103,10 @@ def _add_usual(batch: Batch, job_id: str, text: bytes, first: int) -> Iterator[t
     if _add_together(batch, job_id, text):
         return iter(())
     lines = text.split(b"\n")
-    usual = [line for line in lines if line.startswith(BEGINS)]
+    usual = [line for line in lines if line.startswith(INTERVAL_BEGINS)]
     numbered = enumerate(lines, first)
     if len(usual) < len(lines) and _add_together(batch, job_id, b"\n".join(usual)):
-        return ((number, line) for number, line in numbered if not line.startswith(BEGINS))
+        return ((number, line) for number, line in numbered if not line.startswith(INTERVAL_BEGINS))
     return numbered
 
 

@@ -13,8 +13,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import LINE_MAX_B, IntervalRecord, decode, encode, parse_line
-from gramwatt.service.usecases.intake.intervals import BEGINS, Intervals, read_intervals
+from gramwatt.sci.journal.records import (
+    INTERVAL_BEGINS,
+    LINE_MAX_B,
+    IntervalRecord,
+    decode,
+    encode,
+    parse_line,
+)
+from gramwatt.service.usecases.intake.intervals import Intervals, read_intervals
 from gramwatt.service.usecases.intake.lines import checked, parsed
 from gramwatt.service.usecases.intake.tally import Tally
 from tests.journals import Writer
@@ -164,7 +171,7 @@ def test_what_meters_write_of_intervals_takes_the_fast_way() -> None:
         meter.interval(0, 60, 6e3, "ram", memory_peak_b=1e9, power_max_w=100.0, profile=profile),
     ]
     lines = [encode(record).encode() for record in records]
-    assert all(line.startswith(BEGINS) for line in lines)
+    assert all(line.startswith(INTERVAL_BEGINS) for line in lines)
     columns = read_intervals("job-1", b"\n".join(lines))
     assert columns is not None
     start_us = 1_777_622_400_000_000  # date -u -d 2026-05-01T08:00:00Z +%s
