@@ -21,24 +21,21 @@ from gramwatt.service.store.models import Job, JobMonth, MonthBasis, MonthSum, M
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
 
-_PARTS = (
-    sa.select(sa.inspect(JobMonth).local_table)
-    .where(sa.inspect(JobMonth).local_table.c.job == sa.bindparam("key"))
-    .order_by(sa.inspect(JobMonth).local_table.c.month)
-)
+_PART = cast(sa.Table, JobMonth.__table__)
+_PARTS = sa.select(_PART).where(_PART.c.job == sa.bindparam("key")).order_by(_PART.c.month)
+_OF_MONTH = sa.select(
+    _PART.c.job, _PART.c.job_id, _PART.c.started_us, _PART.c.texts, _PART.c.numbers
+).where(_PART.c.month == sa.bindparam("of_month"))
+# Not `use == SUMMED`: SQLite would go by the index with the project, from page to page, rather than
+# by the key, in whose order the rows lie. That takes twice as long.
+_ROWS = _OF_MONTH.where(_PART.c.use != EXCLUDED, _PART.c.use != REFUSED)
+_ROWS_OF = _OF_MONTH.where(_PART.c.use == SUMMED, _PART.c.project == sa.bindparam("of_project"))
 _MONTHS = sa.select(JobMonth.month, JobMonth.project).where(JobMonth.job == sa.bindparam("key"))
 _VERSIONS = sa.select(MonthVersion.month, MonthVersion.version).where(
     MonthVersion.month.in_(sa.bindparam("months", expanding=True)),
     MonthVersion.project == sa.bindparam("project"),
 )
-_VERSION = cast(sa.Table, MonthVersion.__table__)
-_RENEWED = (
-    sa.update(_VERSION)
-    .where(_VERSION.c.month == sa.bindparam("of_month"))
-    .where(_VERSION.c.project == sa.bindparam("of_project"))
-    .values(version=sa.bindparam("to"))
-)
-_GONE = sa.delete(cast(sa.Table, JobMonth.__table__)).where(JobMonth.job == sa.bindparam("key"))
+_GONE = sa.delete(_PART).where(_PART.c.job == sa.bindparam("key"))
 ALL = ""
 """How the store writes "every project"."""
 
@@ -90,17 +87,10 @@ def read_rows(
     session: Session, month: str, project: str | None, without: Iterable[int]
 ) -> Iterator[Sequence[PartRow]]:
     """The parts of a month's jobs in portions, but of excluded jobs and those of `without`."""
-    table = sa.inspect(JobMonth).local_table.c
-    columns = (table.job, table.job_id, table.started_us, table.texts, table.numbers)
-    wanted = sa.select(*columns).where(table.month == month)
-    if project is not None:
-        wanted = wanted.where(table.use == SUMMED, table.project == project)
-    else:
-        # Not `use == SUMMED`: SQLite would go by the index with the project, from page to page,
-        # rather than by the key, in whose order the rows lie. That takes twice as long.
-        wanted = wanted.where(table.use != EXCLUDED, table.use != REFUSED)
+    wanted = _ROWS if project is None else _ROWS_OF
+    values = {"of_month": month, "of_project": project}
     left_out = set(without)
-    for portion in read_plain(session, wanted, PORTION):
+    for portion in read_plain(session, wanted, values, PORTION):
         # Rows are tuples like parts; making them parts would take as long as reading them.
         found = cast("Sequence[PartRow]", portion)
         yield [row for row in found if row[0] not in left_out] if left_out else found
@@ -136,12 +126,7 @@ def _renew(
         for month, project in sorted(both)
     ]
     # Locked before a look at the parts: a job that is scored meanwhile has added its own, or waits.
-    upsert(session, MonthVersion, rows)
-    renewed = [
-        {"of_month": row["month"], "of_project": row["project"], "to": row["version"]}
-        for row in rows
-    ]
-    session.connection().execute(_RENEWED, renewed)
+    upsert(session, MonthVersion, rows, replace=True)
     for month, project in sorted(both - known):
         if _has_part(session, month, project):
             continue

@@ -10,10 +10,10 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -269,28 +269,34 @@ def _enforce_keys(connection: Connection, *, on: bool) -> None:
 
 
 def read_plain(
-    session: Session, wanted: sa.Select[Any], portion: int
+    session: Session, wanted: sa.Select[Any], values: Mapping[str, Any], portion: int
 ) -> Iterator[Sequence[tuple[Any, ...]]]:
     """The rows of a select of plain columns in portions, as the driver gives them.
 
-    PostgreSQL sends bytes as they are, which is a third of the work that its texts are. Raises
-    TypeError for a session of some projects, which would not be restricted, and else what other
-    reading raises.
+    `wanted` is one of a few that are made once, `values` are those of its parameters. PostgreSQL
+    sends bytes as they are, which is a third of the work that its texts are. Raises TypeError for a
+    session of some projects, which would not be restricted, and else what other reading raises.
     """
     require_every_project(session)
     connection = session.connection()
-    statement, dialect = wanted.compile(connection), connection.dialect
+    dialect = connection.dialect
+    statement = _compiled(wanted, dialect)
     driver: Any = connection.connection.driver_connection
-    values: Any = statement.params
+    given: Any = statement.construct_params(dict(values))
     if dialect.name == "sqlite":
-        cursor, values = driver.cursor(), [values[name] for name in statement.positiontup or ()]
+        cursor, given = driver.cursor(), [given[name] for name in statement.positiontup or ()]
     else:
         cursor = driver.cursor("plain", binary=True)
     try:
         with closing(cursor):
-            cursor.execute(statement.string, values)
+            cursor.execute(statement.string, given)
             while rows := cursor.fetchmany(portion):
                 yield rows
     except dialect.loaded_dbapi.Error as error:  # as SQLAlchemy would raise it
         base = dialect.loaded_dbapi.Error
-        raise DBAPIError.instance(statement.string, values, error, base, dialect=dialect) from error
+        raise DBAPIError.instance(statement.string, given, error, base, dialect=dialect) from error
+
+
+@lru_cache
+def _compiled(wanted: sa.Select[Any], dialect: sa.Dialect) -> Any:
+    return wanted.compile(dialect=dialect)

@@ -30,17 +30,18 @@ def upsert(
     rows: Sequence[Mapping[str, Any]],
     *,
     newer: tuple[str, ...] = (),
+    replace: bool = False,
 ) -> None:
     """Insert rows of the same columns in the same order; one whose key exists is skipped.
 
-    With `newer`, the row that is greater in those columns, compared in order, stands instead. Rows
-    go in the order of their keys, so that transactions that meet wait for each other, and do not
-    block each other.
+    With `newer`, the row that is greater in those columns, compared in order, stands instead; with
+    `replace` the new one does. Rows go in the order of their keys, so that transactions that meet
+    wait for each other, and do not block each other.
     """
     if rows:
         columns = tuple(rows[0])
         values = [tuple(row.values()) for row in rows]
-        upsert_rows(session, model, columns, values, newer=newer)
+        upsert_rows(session, model, columns, values, newer=newer, replace=replace)
 
 
 def upsert_rows(
@@ -50,11 +51,12 @@ def upsert_rows(
     rows: Sequence[tuple[Any, ...]],
     *,
     newer: tuple[str, ...] = (),
+    replace: bool = False,
 ) -> None:
     """As `upsert`, of rows that have the columns in this order."""
     connection = session.connection()
     dialect = connection.dialect.name
-    statement, keys = _upsert_text(dialect, model, columns, newer)
+    statement, keys = _upsert_text(dialect, model, columns, newer, replace)
     if set(keys) <= set(columns):
         rows = _each_key_once(columns, rows, keys, newer)
     if dialect == "sqlite":
@@ -63,7 +65,7 @@ def upsert_rows(
         for at_once in ROWS_AT_ONCE:
             whole = len(rows) - len(rows) % at_once
             if whole and at_once * len(columns) <= most:
-                statement, _ = _upsert_text(dialect, model, columns, newer, at_once)
+                statement, _ = _upsert_text(dialect, model, columns, newer, replace, at_once)
                 starts = range(0, whole, at_once)
                 together = [tuple(chain(*rows[at : at + at_once])) for at in starts]
                 connection.exec_driver_sql(statement, together)
@@ -133,6 +135,7 @@ def _upsert_text(
     model: type[DeclarativeBase],
     columns: tuple[str, ...],
     newer: tuple[str, ...],
+    replace: bool,
     at_once: int = 1,
 ) -> tuple[str, tuple[str, ...]]:
     """The statement of an upsert for the driver, and the columns of the table's key.
@@ -149,16 +152,18 @@ def _upsert_text(
     else:
         arrays = ", ".join(f"%b::{_server_type(table.c[name])}[]" for name in columns)
         text = f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays})"  # noqa: S608
-    if not newer:
+    if not newer and not replace:
         return f"{text} ON CONFLICT DO NOTHING", keys
+    values = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in keys)
+    action = f"{text} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {values}"
+    if not newer:
+        return action, keys
     # Texts compare by code point on both databases.
     texts = {c.name for c in table.columns if isinstance(c.type, sa.String)}
     by_point = ' COLLATE "C"' if dialect == "postgresql" else ""
     ordered = [f"{{0}}.{name}{by_point if name in texts else ''}" for name in newer]
     one, other = (", ".join(ordered).format(of) for of in ("excluded", table.name))
-    values = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in keys)
-    action = f"DO UPDATE SET {values} WHERE ({one}) > ({other})"
-    return f"{text} ON CONFLICT ({', '.join(keys)}) {action}", keys
+    return f"{action} WHERE ({one}) > ({other})", keys
 
 
 def _table(model: type[DeclarativeBase]) -> sa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,8 +86,7 @@ def month_text(
     service = service.for_every_project()
     if revision is not None:
         return kept(service, month, project, revision)
-    _fill(service, wait_s)
-    with service.store.read() as session:
+    with _filled(service, wait_s) as session:
         found = _found(service, session, month, project, months_before(month))
     store_sums(service, found.new)
     fields = {**found.fields, **_raw(_beside(service, found))}
@@ -113,9 +113,8 @@ def month_sums(service: Service, month: str, project: str | None = None) -> dict
     They are those of the report, without what that says of other months.
     """
     service = service.for_every_project()
-    _fill(service, None)
     try:
-        with service.store.read() as session:
+        with _filled(service, None) as session:
             found = _found(service, session, month, project, ())
     except NoDataError:
         return None
@@ -222,9 +221,12 @@ def _written(fields: Fields, revision: int | None, revised: str) -> str:
     return msgspec.json.encode({name: whole[name] for name in MonthDoc.__annotations__}).decode()
 
 
-def _fill(service: Service, wait_s: float | None) -> None:
+@contextmanager
+def _filled(service: Service, wait_s: float | None) -> Iterator[Session]:
+    """A session that reads the parts of every job; raises StillSummingError where some lack."""
     with service.store.read() as session:
         if not is_missing(session):
+            yield session
             return
     ends = math.inf if wait_s is None else time.monotonic() + wait_s
     fill_parts(service, lambda: time.monotonic() < ends)
@@ -234,6 +236,7 @@ def _fill(service: Service, wait_s: float | None) -> None:
                 "the jobs of an earlier release are still being added to the months; "
                 "ask again in a minute"
             )
+        yield session
 
 
 def months_with_data(service: Service) -> list[str]:

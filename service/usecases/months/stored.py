@@ -26,6 +26,7 @@ from gramwatt.service.usecases.months.history import Fields, brief
 from gramwatt.service.usecases.months.pending import left_out_jobs, pending_keys
 from gramwatt.service.usecases.months.summed import (
     compared_with,
+    no_basis,
     read_basis,
     summed,
     trend_fields,
@@ -36,6 +37,26 @@ if TYPE_CHECKING:  # numpy is loaded where sums are made
 
 TREND_ONLY = ""
 """What stands for the sums of a month of which only what a trend shows is stored."""
+# Made once: their making takes longer than the asking.
+_STORED = sa.select(
+    MonthSum.month, MonthSum.made_of, MonthSum.brief, MonthSum.doc != TREND_ONLY
+).where(
+    MonthSum.month.in_(sa.bindparam("months", expanding=True)),
+    MonthSum.project == sa.bindparam("of"),
+)
+_BASIS = sa.select(MonthBasis.sums).where(
+    MonthBasis.month == sa.bindparam("month"),
+    MonthBasis.project == sa.bindparam("of"),
+    MonthBasis.made_of == sa.bindparam("made_of"),
+)
+_ASIDE = (
+    sa.select(JobMonth.use, Job.job_id, Job.project, Job.head)
+    .join(JobMonth, JobMonth.job == Job.id)
+    .where(JobMonth.month == sa.bindparam("month"))
+    .where(JobMonth.use.in_((EXCLUDED, REFUSED)), ~is_pending())
+    .order_by(Job.started_us, Job.job_id)
+)
+_ASIDE_OF = _ASIDE.where(JobMonth.project == sa.bindparam("of"))
 Rows = Sequence[tuple[type[MonthSum | MonthBasis], dict[str, Any]]]
 """Tables, and a row to store in each."""
 
@@ -90,10 +111,8 @@ class MonthStore:
 
     def stored(self, months: Collection[str]) -> dict[str, StoredMonth]:
         """What is kept of those of these months that have a part of a scored job."""
-        wanted = sa.select(
-            MonthSum.month, MonthSum.made_of, MonthSum.brief, MonthSum.doc != TREND_ONLY
-        ).where(MonthSum.month.in_(months), MonthSum.project == (self._project or ALL))
-        kept = {row.month: row for row in self._session.execute(wanted)}
+        wanted = {"months": sorted(months), "of": self._project or ALL}
+        kept = {row.month: row for row in self._session.execute(_STORED, wanted)}
         found = {}
         for month in (month for month in months if month in self._known):
             made_of, text, has_sums = kept[month][1:] if month in kept else ("", "", False)
@@ -118,19 +137,17 @@ class MonthStore:
         without = self._without(month)
         fields, basis = summed(self._service, session, month, project, before, without)
         self._bases[month] = basis
-        refused, excluded = _refused(session, month, project), _excluded(session, month, project)
+        refused, excluded = _aside(session, month, project)
         sums = to_text({**fields, "refused": refused, "excluded": excluded})
         return self._add(MonthSum, month, self.made_of(month), doc=sums, brief=brief(fields))
 
     def _basis(self, month: str) -> Earlier:
         """What the month after is compared with; stored once there is one to compare."""
+        if month not in self._known:
+            return no_basis()
         project, made_of = self._project, self._made_of(month)
-        wanted = sa.select(MonthBasis.sums).where(
-            MonthBasis.month == month,
-            MonthBasis.project == (project or ALL),
-            MonthBasis.made_of == made_of,
-        )
-        stored = self._session.scalar(wanted)
+        wanted = {"month": month, "of": project or ALL, "made_of": made_of}
+        stored = self._session.scalar(_BASIS, wanted)
         basis = read_basis(stored) if stored is not None else None
         if basis is None:
             basis = self._bases.get(month)
@@ -200,30 +217,25 @@ def store_sums(service: Service, rows: Rows) -> None:
     with service.store.write() as session:
         # In one order, so that two who store the same months wait for each other.
         for table, row in sorted(rows, key=lambda one: (one[0].__name__, one[1]["month"])):
-            upsert(session, table, [row])
-            wanted = (table.month == row["month"], table.project == row["project"])
-            session.execute(sa.update(table).where(*wanted).values(row))
+            upsert(session, table, [row], replace=True)
 
 
-def _marked(session: Session, month: str, project: str | None, use: str) -> Sequence[Job]:
-    """The jobs whose part of the month is marked so, in order of their start."""
-    wanted = (
-        sa.select(Job)
-        .join(JobMonth, JobMonth.job == Job.id)
-        .where(JobMonth.month == month, JobMonth.use == use, ~is_pending())
-        .order_by(Job.started_us, Job.job_id)
+def _aside(
+    session: Session, month: str, project: str | None
+) -> tuple[list[tuple[str, str, str]], list[ExcludedDoc]]:
+    """The jobs that no sum of the month holds, in order of their start.
+
+    Id, name and project of those whose figures no sum can hold until they are excluded, and the
+    rows of the excluded.
+    """
+    jobs = session.execute(
+        _ASIDE if project is None else _ASIDE_OF, {"month": month, "of": project}
     )
-    if project is not None:
-        wanted = wanted.where(JobMonth.project == project)
-    return session.scalars(wanted).all()
-
-
-def _excluded(session: Session, month: str, project: str | None) -> list[ExcludedDoc]:
-    jobs = _marked(session, month, project, EXCLUDED)
-    return [excluded_row(read_head(job.head)) for job in jobs]
-
-
-def _refused(session: Session, month: str, project: str | None) -> list[tuple[str, str, str]]:
-    """Id, name and project of jobs whose figures no sum can hold, until they are excluded."""
-    jobs = _marked(session, month, project, REFUSED)
-    return [(job.job_id, read_head(job.head)["name"], job.project) for job in jobs]
+    refused, excluded = [], []
+    for use, job_id, of_project, text in jobs:
+        head = read_head(text)
+        if use == EXCLUDED:
+            excluded.append(excluded_row(head))
+        else:
+            refused.append((job_id, head["name"], of_project))
+    return refused, excluded

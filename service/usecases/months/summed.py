@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +23,12 @@ from gramwatt.service.usecases.advice.suggest import calibration_rows, device_ro
 if TYPE_CHECKING:  # numpy is loaded where sums are made
     from gramwatt.service.rollups.earlier import Earlier
     from gramwatt.service.rollups.month import MonthSums
+
+_NEWEST = (
+    sa.select(Score.job, Score.doc)
+    .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+    .where(Job.id.in_(sa.bindparam("keys", expanding=True)))
+)
 
 
 def summed(
@@ -79,6 +86,14 @@ def compared_with(
     return _read(session, month, project, left_out).earlier()
 
 
+@cache
+def no_basis() -> Earlier:
+    """What a month is compared with that has none before it."""
+    from gramwatt.service.rollups.month import MonthSums
+
+    return MonthSums("", ()).earlier()
+
+
 def read_basis(packed: bytes) -> Earlier | None:
     """The same as the store has kept it; None where another build of the release did."""
     from gramwatt.service.rollups.earlier import Earlier
@@ -108,9 +123,5 @@ def _share_in(job: JobDoc, month: str) -> float:
 
 def _documents(session: Session, keys: Collection[int]) -> dict[int, JobDoc]:
     """The newest documents of these jobs, without what changes over time."""
-    wanted = (
-        sa.select(Score.job, Score.doc)
-        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-        .where(Job.id.in_(keys))
-    )
-    return {key: read_job(text) for key, text in session.execute(wanted)}
+    found = session.execute(_NEWEST, {"keys": sorted(keys)})
+    return {key: read_job(text) for key, text in found}

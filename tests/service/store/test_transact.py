@@ -23,7 +23,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.database import Store, read_plain
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import Interval, MonthlyReport
+from gramwatt.service.store.models import Interval, MonthlyReport, MonthSum
 from gramwatt.service.store.upserts import upsert
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
@@ -145,7 +145,7 @@ def test_reading_past_the_session_fails_as_other_reading_does(on_server: Store) 
         with on_server.read() as session:
             session.execute(sa.text("SET LOCAL lock_timeout = 100"))
             with pytest.raises(OperationalError, match="lock timeout"):
-                list(read_plain(session, wanted, 10))
+                list(read_plain(session, wanted, {}, 10))
 
 
 def test_a_deadlock_is_tried_again_until_both_are_through(on_server: Store) -> None:
@@ -259,6 +259,23 @@ def test_rows_of_one_key_in_one_upsert_leave_the_newest(service: Service) -> Non
     with service.store.read() as session:
         row = session.scalars(sa.select(Interval)).one()
         assert (row.seq, row.writer, row.energy_j) == (91, "a", 3.0)
+
+
+def test_a_row_that_is_replaced_has_the_new_values_and_others_stay(service: Service) -> None:
+    def sums(month: str, made_of: str) -> dict[str, str]:
+        return {"month": month, "project": "", "made_of": made_of, "doc": "{}", "brief": made_of}
+
+    with service.store.write() as session:
+        upsert(session, MonthSum, [sums("2026-04", "first"), sums("2026-05", "first")])
+        upsert(session, MonthSum, [sums("2026-06", "then"), sums("2026-05", "then")], replace=True)
+        upsert(session, MonthSum, [sums("2026-04", "last")])
+    with service.store.read() as session:
+        stored = session.execute(sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief))
+        assert sorted(map(tuple, stored)) == [
+            ("2026-04", "first", "first"),
+            ("2026-05", "then", "then"),
+            ("2026-06", "then", "then"),
+        ]
 
 
 def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_not_cut(
