@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import fsum
 from typing import get_args
 
 import pytest
 
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
+from gramwatt.sci.analysis.month import Part
 from gramwatt.sci.base.document import (
     DayDoc,
     ExcludedDoc,
@@ -29,7 +29,6 @@ from gramwatt.sci.base.document import (
     QualityDoc,
     SciDoc,
     Term,
-    figure,
 )
 from gramwatt.sci.base.month_rows import ModelRow, SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
@@ -39,7 +38,6 @@ from gramwatt.sci.base.quantity import (
     QuantityDoc,
     prevailing,
     total,
-    total_known,
 )
 from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
@@ -164,11 +162,8 @@ class _Member:
 
     def _term(self, term: Term) -> Quantity | None:
         """A term of the job over these days, with the job's uncertainty by inputs."""
-        known = [of_day for of_day in (day[term] for day in self.days) if of_day is not None]
-        whole = figure(self.job, term)
-        if not known or whole is None or whole.value <= 0:
-            return total_known(known)
-        return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
+        found: Quantity | None = getattr(Part(self.job, self.days).sums, term)
+        return found
 
 
 def excluded_row(job: JobHead) -> ExcludedDoc:

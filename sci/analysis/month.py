@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import fsum
+from math import fsum, log
 from typing import get_args
 
 from gramwatt.sci.base.document import (
@@ -26,9 +26,12 @@ from gramwatt.sci.base.document import (
     Term,
     figure,
 )
+from gramwatt.sci.base.propagation import Effect
 from gramwatt.sci.base.quantity import (
     KINDS,
     Quantity,
+    QuantityDoc,
+    of_uncertainty,
     prevailing,
     total,
     total_known,
@@ -43,6 +46,8 @@ TERMS: tuple[Term, ...] = get_args(Term)
 NAMED_MOST = 20
 """Running or unscored jobs that a month names; it counts all."""
 HEAD_FIELDS = tuple(JobHead.__annotations__)
+ALIKE = 0.05
+"""Relative difference up to which the range of a day counts as that of its job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +128,43 @@ class Part:
         }
 
     def _term(self, term: Term) -> Quantity | None:
-        """A term of the job over these days, with the job's uncertainty by inputs."""
+        """A term of the job over these days, with the job's uncertainty by inputs.
+
+        Days whose own range differs from the job's, such as those after a meter failed, have the
+        inputs' effects fitted to it, so that a part of the job is as certain as its days are.
+        """
         known = [of_day for of_day in (day[term] for day in self.days) if of_day is not None]
         whole = figure(self.job, term)
         if not known or whole is None or whole.value <= 0:
             return total_known(known)
-        return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
+        if len(self.days) == len(self.job["days"]) or not whole.relative:
+            return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
+        values: dict[Effect | None, list[float]] = defaultdict(list)
+        for of_day in known:
+            values[_own_ends(of_day, whole)].append(of_day["value"])
+        return total(
+            _fitted(whole, ends).scaled(fsum(of_ends) / whole.value)
+            for ends, of_ends in values.items()
+        )
+
+
+def _own_ends(of_day: QuantityDoc, whole: Quantity) -> Effect | None:
+    """The relative ends of a day's range; None where they are about those of the whole job."""
+    value, low = of_day["value"], of_day["low"]
+    if not low > 0 or not whole.low > 0:
+        return None
+    ends = Effect(round(log(low / value), 3), round(log(of_day["high"] / value), 3))
+    usual = log(whole.low / whole.value), log(whole.high / whole.value)
+    alike = (abs(one - other) <= ALIKE * abs(other) for one, other in zip(ends, usual, strict=True))
+    return None if all(alike) else ends
+
+
+def _fitted(whole: Quantity, ends: Effect | None) -> Quantity:
+    """A figure with the same inputs and these relative ends; itself for None."""
+    if ends is None:
+        return whole
+    known = whole.uncertainty.fitted(ends)
+    return of_uncertainty(whole.value, known, whole.unit, whole.kind, whole.source)
 
 
 def months_of(job: JobDoc) -> dict[str, Part]:

@@ -215,6 +215,23 @@ class Uncertainty:
             left.pop(name, None)
         return Uncertainty(left, self.interplay)
 
+    def fitted(self, ends: Effect) -> Uncertainty:
+        """The same inputs, with effects that are greater or smaller by as much as `ends` asks for.
+
+        What an input does below the value follows the low end, what it does above it the high one.
+        """
+        own = self.ends()
+        below, above = (
+            wanted / have if have else 1.0 for wanted, have in zip(ends, own, strict=True)
+        )
+        effects = {
+            name: Effect(*(change * (below if change < 0 else above) for change in effect))
+            for name, effect in self.effects.items()
+        }
+        mean, variance, third = self.interplay
+        both = (below + above) / 2
+        return Uncertainty(effects, Cumulants(mean * both, variance * both**2, third * both**3))
+
     def condensed(self, rest: str) -> Uncertainty:
         """The same with the small inputs as one of the name `rest`, so that it can be stored."""
         sizes = {name: max(map(abs, effect)) for name, effect in self.effects.items()}

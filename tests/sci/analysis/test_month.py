@@ -64,6 +64,35 @@ def test_a_job_across_the_edge_is_split_between_its_months():
     assert [row["count"] for row in (*april["projects"], *may["projects"])] == [0.5, 0.5]
 
 
+def test_a_months_part_of_a_job_is_as_certain_as_its_own_days():
+    """An hour by the counter in April (-+ 5 %), an hour estimated in May (-+ 40 %).
+
+    The energy of both is known to -+ 20 %, which says nothing of either month.
+    """
+    writer = Writer()
+    started = datetime(2026, 4, 30, 23, tzinfo=UTC)
+    edge = (datetime(2026, 5, 1, tzinfo=UTC) - datetime(2026, 5, 1, 8, tzinfo=UTC)).total_seconds()
+    records = [
+        writer.job(zone="DE", pue=1.0, started_at=started),
+        writer.device(name="NVIDIA H100 80GB HBM3", units_total=8),
+        writer.interval(edge - 3600, edge, 3.6e6),
+        writer.interval(edge, edge + 3600, 3.6e6, kind="estimated"),
+        writer.end(edge + 3600),
+    ]
+    whole = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    for month, low, high in (("2026-04", 0.95, 1.05), ("2026-05", 0.6, 1.4)):
+        document = month_document(month, [whole])
+        for row in (document["totals"], *document["days"]):
+            energy = row["energy_kwh"]
+            assert energy["value"] == pytest.approx(1.0)
+            assert (energy["low"], energy["high"]) == pytest.approx((low, high), rel=0.02)
+        [of_day] = [day for day in whole["days"] if day["day"].startswith(month)]
+        for term in ("operational_g", "embodied_g"):
+            wanted, found = of_day[term], document["totals"][term]
+            assert found["low"] == pytest.approx(wanted["low"], rel=0.04)
+            assert found["high"] == pytest.approx(wanted["high"], rel=0.04)
+
+
 def test_one_project_only():
     doc = month_document("2026-05", [job("a"), job("b", project="speech")], project="speech")
     assert [row["project"] for row in doc["projects"]] == ["speech"]
