@@ -220,7 +220,8 @@ def _check(service: Service, new: NewBudget) -> None:
             raise CorrectionError("webhook", str(error)) from None
     if new.email is not None:
         name, at, host = new.email.partition("@")
-        odd = any(c.isspace() or not c.isprintable() or c in ",;<>" for c in new.email)
+        signs = f"{name}{host}"
+        odd = any(c.isspace() or not c.isprintable() or c in '@,:;<>()[]"\\' for c in signs)
         if not (name and at and host) or odd:
             raise CorrectionError("email", f"{new.email!r} is no address; write name@host")
 

@@ -9,7 +9,10 @@ import json
 import smtplib
 import socket
 import ssl
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from email.message import EmailMessage
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -59,12 +62,17 @@ def send_webhook(
     host = parts.hostname or ""
     kind = _CheckedHttps if parts.scheme == "https" else _Checked
     connection = kind(host, port, address)
+    late = threading.Timer(TIMEOUT_S, connection.cut)
     try:
+        connection.connect()
+        late.start()
         connection.request("POST", path, body, headers)
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise SendError(f"{host} did not take it: {str(error) or type(error).__name__}") from None
+        why = "no answer in time" if connection.late else str(error) or type(error).__name__
+        raise SendError(f"{host} did not take it: {why}") from None
     finally:
+        late.cancel()
         connection.close()
     if not 200 <= status < 300:
         raise SendError(f"{host} answered {status}, not 2xx")
@@ -76,9 +84,16 @@ class _Checked(http.client.HTTPConnection):
     def __init__(self, host: str, port: int, address: str) -> None:
         super().__init__(host, port, timeout=TIMEOUT_S)
         self._address = address
+        self.late = False
 
     def connect(self) -> None:
         self.sock = socket.create_connection((self._address, self.port), TIMEOUT_S)
+
+    def cut(self) -> None:
+        """End what waits for the receiver; a timeout alone allows that long for every byte."""
+        self.late = True
+        with suppress(OSError):  # it has ended by itself
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
 class _CheckedHttps(_Checked):
@@ -96,9 +111,10 @@ def send_mail(
     subject: str,
     text: str,
     delivery: str,
+    at: datetime,
     files: Sequence[ReportFile] = (),
 ) -> None:
-    """Send a message with files by the SMTP server of GRAMWATT_SMTP_URL.
+    """Send a message, dated `at`, with files by the SMTP server of GRAMWATT_SMTP_URL.
 
     It uses TLS where the server offers that; a password is sent to another machine only over TLS.
     """
@@ -106,7 +122,11 @@ def send_mail(
         raise SendError("no mail server is set: GRAMWATT_SMTP_URL=smtp://host:25")
     parts = urlsplit(settings.smtp_url)
     mail = EmailMessage()
-    mail["From"], mail["To"], mail["Subject"] = settings.mail_from, to, subject
+    try:
+        mail["From"], mail["To"], mail["Subject"] = settings.mail_from, to, subject
+    except (AttributeError, LookupError, TypeError, ValueError):  # the parser of addresses fails
+        raise SendError(f"{settings.mail_from!r} or {to!r} is no address") from None
+    mail["Date"] = at
     mail["Message-ID"] = f"<{delivery}@gramwatt>"
     mail.set_content(text)
     for one in files:

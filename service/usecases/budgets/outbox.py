@@ -14,6 +14,7 @@ from typing import Any, Literal, TypedDict
 
 import sqlalchemy as sa
 
+from gramwatt.reports.printable import clean
 from gramwatt.sci.base.formatting import all_digits, minute_text, plain, text
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import OutboxMessage
@@ -93,7 +94,9 @@ def _deliver(service: Service, key: int) -> bool:
         failed = message.attempts >= ATTEMPTS
         wait = min(FIRST_WAIT * 2 ** (message.attempts - 1), LONGEST_WAIT)
         next_us = None if failed else service.now_us() + span_us(wait)
-        _note(service, key, next_us=next_us, error=str(error)[:500])
+        # What a receiver says may hold anything; PostgreSQL takes no text with a NUL in it.
+        said = " ".join(clean(str(error)).split())[:500]
+        _note(service, key, next_us=next_us, error=said)
         return False
     _note(service, key, next_us=None, sent_us=service.now_us(), error=None)
     return True
@@ -129,7 +132,7 @@ def _send(service: Service, message: OutboxMessage) -> None:
         _send_report(service, message, doc, delivery)
     else:
         subject, lines = _mail(doc)
-        send_mail(settings, message.target, subject, lines, delivery)
+        send_mail(settings, message.target, subject, lines, delivery, service.now())
 
 
 def _send_report(
@@ -140,8 +143,15 @@ def _send_report(
         document = reports.report_of(service, doc)
         if message.channel == reports.MAIL:
             made = reports.files(document, reports.MAILED)
+            subject, lines = reports.letter(document)
             send_mail(
-                service.config.alerts, message.target, *reports.letter(document), delivery, made
+                service.config.alerts,
+                message.target,
+                subject,
+                lines,
+                delivery,
+                service.now(),
+                made,
             )
         elif message.channel == reports.FOLDER:
             reports.write_files(Path(message.target), reports.files(document))

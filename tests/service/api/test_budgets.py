@@ -5,9 +5,12 @@ import hmac
 import json
 import random
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from email import message_from_string
+from email.utils import parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import NormalDist
 
@@ -20,6 +23,7 @@ from gramwatt.service.config import AlertSettings
 from gramwatt.service.container import Service
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.budgets import channels
 from gramwatt.service.usecases.budgets.addresses import (
     AddressError,
     checked_address,
@@ -240,8 +244,8 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def receiver(*answers):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+def receiver(*answers, kind=Receiver):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     server.got, server.answers = [], list(answers)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -296,6 +300,62 @@ def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(light, clock):
             "2026-06",
         )
         assert (document["threshold_percent"], document["spent_share"]) == (100.0, 1.0)
+
+
+class Dripping(BaseHTTPRequestHandler):
+    """Answers byte by byte, each in time, and never comes to an end of its first line."""
+
+    def do_POST(self):
+        with suppress(OSError):
+            for byte in b"HTTP/1.1 200 " + b"O" * 1000:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.05)
+
+    def log_message(self, *_):
+        return
+
+
+def test_a_receiver_that_answers_byte_by_byte_holds_up_no_other_message(light, monkeypatch):
+    monkeypatch.setattr(channels, "TIMEOUT_S", 0.5)
+    with receiver(kind=Dripping) as slow, receiver() as server:
+        service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
+        client = create_app(service=service).test_client()
+        for project, port in (("a", slow.server_port), ("b", server.server_port)):
+            run_job(service, f"job-{project}", project=project)
+            body = {"project": project, "limit_kg": 1e-6, "thresholds": [1]}
+            client.post("/v1/budgets", json={**body, "webhook": f"http://localhost:{port}/"})
+        do(service, "budgets")
+        began = time.monotonic()
+        do(service, "outbox")
+        assert time.monotonic() - began < 10  # the answer would take 50 s
+        taken, waiting = messages(client)
+        assert (taken["project"], taken["state"]) == ("b", "sent")
+        assert waiting["error"] == "localhost did not take it: no answer in time"
+
+
+class Babbling(BaseHTTPRequestHandler):
+    """Answers with what is no HTTP."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.wfile.write(b"\x00\xff no\r\n\r\n")
+
+    def log_message(self, *_):
+        return
+
+
+def test_what_a_receiver_says_is_kept_without_control_codes(service):
+    with receiver(kind=Babbling) as server:
+        service = told(service, webhook_secret="s", webhook_hosts=("localhost",))
+        client = create_app(service=service).test_client()
+        run_job(service)
+        url = f"http://localhost:{server.server_port}/"
+        set_budget(client, total_kg(client), thresholds=[100], webhook=url)
+        do(service, "budgets")
+        do(service, "outbox")
+    (message,) = messages(client)
+    assert (message["state"], message["attempts"]) == ("waiting", 1)
+    assert message["error"] == "localhost did not take it: ÿ no"
 
 
 def test_a_message_that_is_never_taken_is_given_up_and_stays_to_be_seen(light, clock):
@@ -386,6 +446,8 @@ def test_budgets_without_a_meaning_are_refused(client):
         ("webhook", "https://example.org:99999/"),
         ("webhook", "https://exa mple.org/"),
         ("email", "lead"),
+        ("email", "lead@["),
+        ("email", "lead@a@example.org"),
         ("email", "lead@example.org\nBcc: all@example.org"),
         ("thresholds", []),
         ("thresholds", [0]),
@@ -412,7 +474,7 @@ class Mailbox:
         return "250 OK"
 
 
-def test_an_alert_comes_by_mail(light, free_tcp_port):
+def test_an_alert_comes_by_mail(light, clock, free_tcp_port):
     box = Mailbox()
     port = free_tcp_port
     controller = Controller(box, hostname="127.0.0.1", port=port)
@@ -432,8 +494,20 @@ def test_an_alert_comes_by_mail(light, free_tcp_port):
     text = envelope.content.decode()
     assert "80 % of the budget of 2026-06 is spent" in text.replace("\r\n ", " ")
     assert "\nBcc:" not in text
+    sent = message_from_string(text)["Date"]
+    assert parsedate_to_datetime(sent) == clock.now.replace(microsecond=0)
     assert "100% of the budget" in text
     assert [message["state"] for message in messages(client)] == ["sent"]
+
+
+def test_a_sender_that_is_no_address_is_said_in_the_outbox(light):
+    service = told(light, smtp_url="smtp://127.0.0.1:9", mail_from="co2@[")
+    client = create_app(service=service).test_client()
+    run_job(service)
+    set_budget(client, total_kg(client), thresholds=[80], email="lead@example.org")
+    do(service, "budgets")
+    do(service, "outbox")
+    assert messages(client)[0]["error"] == "'co2@[' or 'lead@example.org' is no address"
 
 
 def test_a_message_without_a_mail_server_says_what_to_set(client, light):
