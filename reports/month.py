@@ -46,6 +46,7 @@ from gramwatt.sci.base.formatting import (
     UNKNOWN,
     count_text,
     duration,
+    grams,
     number,
     percent,
     shown,
@@ -54,8 +55,7 @@ from gramwatt.sci.base.formatting import (
 )
 from gramwatt.sci.base.month_rows import BudgetUse, ModelRow
 from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
-from gramwatt.sci.base.units import g_from_kg
+from gramwatt.sci.base.quantity import is_estimate
 
 STATES = ("completed", "failed", "killed", "lost", "running")
 """States of jobs, in the order of their rows."""
@@ -251,21 +251,13 @@ def _budgets(rows: Sequence[BudgetUse], title: str) -> list[Block]:
         (
             row["project"],
             f"{number(row['limit_kg'], 4)} kg CO2e",
-            cell(_grams(row["spent_kg"])),
+            cell(grams(row["spent_kg"])),
             percent(row["spent_share"]) if row["spent_share"] is not None else "",
             BUDGET_STATUS[row["status"]],
         )
         for row in rows
     )
     return [Heading(title, 2), Table("Budgets of the month", columns, lines)]
-
-
-def _grams(figure: QuantityDoc | None) -> QuantityDoc | None:
-    """A figure in kg as one in g, which is printed with the prefix that suits it."""
-    if figure is None:
-        return None
-    value, low, high = (g_from_kg(figure[end]) for end in ("value", "low", "high"))
-    return {**figure, "value": value, "low": low, "high": high, "unit": "gCO2e"}
 
 
 def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.units import g_from_kg
 
 UNKNOWN = "not known"
 NARROW_SPACE = "\u202f"
@@ -78,6 +79,14 @@ def span_text(figure: QuantityDoc | None) -> str:
         return ""
     printed = shown(figure)
     return printed.with_unit(printed.span)
+
+
+def grams(figure: QuantityDoc | None) -> QuantityDoc | None:
+    """A figure in kgCO2e as one in gCO2e, which prints with the prefix that suits it."""
+    if figure is None:
+        return None
+    value, low, high = (g_from_kg(figure[end]) for end in ("value", "low", "high"))
+    return {**figure, "value": value, "low": low, "high": high, "unit": "gCO2e"}
 
 
 def significant_digits(value: float, low: float, high: float) -> int:

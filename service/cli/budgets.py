@@ -147,25 +147,25 @@ def _print(row: BudgetRow, as_json: bool) -> None:
 
 def _lines(row: BudgetRow) -> list[str]:
     from gramwatt.reports.printable import clean
-    from gramwatt.sci.base.formatting import UNKNOWN, all_digits, minute_text, plain, text
+    from gramwatt.sci.base.formatting import UNKNOWN, all_digits, grams, minute_text, plain, text
 
     when = f"{row['month']} only" if row["month"] else "every month"
     share = row["spent_share"]
-    spent = f"{text(row['spent_kg'])}, {share:.0%}" if share is not None else UNKNOWN
+    spent = f"{text(grams(row['spent_kg']))}, {share:.0%}" if share is not None else UNKNOWN
     ahead = row["forecast_kg"]
     rows = [
         ("Project", row["project"]),
         ("Budget", f"{all_digits(row['limit_kg'])} kg CO2e, {when}; {row['status']}"),
         (f"In {row['for_month']}", spent),
-        ("Month's end", text(ahead) if ahead else f"no forecast: {row['forecast_reason']}"),
+        ("Month's end", text(grams(ahead)) if ahead else f"no forecast: {row['forecast_reason']}"),
         ("Alerts at", ", ".join(f"{percent:g} %" for percent in row["thresholds"])),
     ]
+    targets = [target for target in (row["webhook"], row["email"]) if target]
+    rows += [("Alerts to", ", ".join(targets))] if targets else []
     rows += [
         ("Reached", f"{alert['threshold']:g} %, {minute_text(alert['at'])} UTC")
         for alert in row["alerts"]
     ]
-    told = [target for target in (row["webhook"], row["email"]) if target]
-    rows += [("Told", ", ".join(told))] if told else []
     if row["jobs_running"]:
         rows.append(("Running", f"{row['jobs_running']} jobs, with what they emitted so far"))
     if row["jobs_unknown"]:

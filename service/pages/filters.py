@@ -14,6 +14,7 @@ from gramwatt.sci.base.formatting import (
     UNKNOWN,
     count_text,
     duration,
+    grams,
     minute_text,
     number,
     percent,
@@ -66,14 +67,6 @@ def kilograms(kg: float) -> str:
     """A declared mass, such as a budget [kgCO2e]."""
     size, unit = prefix(g_from_kg(kg), "gCO2e")
     return f"{number(g_from_kg(kg) / size, 4)}{NARROW_SPACE}{unit}"
-
-
-def grams(figure: QuantityDoc | None) -> QuantityDoc | None:
-    """A figure in kgCO2e as one in gCO2e, which prints with the prefix that suits it."""
-    if figure is None:
-        return None
-    value, low, high = (g_from_kg(figure[end]) for end in ("value", "low", "high"))
-    return {**figure, "value": value, "low": low, "high": high, "unit": "gCO2e"}
 
 
 def is_reliable(ratio: QuantityDoc) -> bool:

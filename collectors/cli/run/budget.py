@@ -55,10 +55,9 @@ def _row(config: Config) -> dict[str, Any] | None:
 def _text(row: dict[str, Any]) -> str:
     from gramwatt.sci.base import formatting
 
-    spent = row["spent_kg"]
+    spent = formatting.text(formatting.grams(row["spent_kg"]))
     share = f", {row['spent_share']:.0%}" if row["spent_share"] is not None else ""
-    known = formatting.text(spent) if spent else formatting.UNKNOWN
-    limit = f"of {formatting.all_digits(row['limit_kg'])} kgCO2e in {row['for_month']}"
+    limit = f"of {formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
     unknown = f", and {row['jobs_unknown']} jobs not known" if row["jobs_unknown"] else ""
-    text = f"project {row['project']!r} has spent {known} {limit}{share}{unknown}"
+    text = f"project {row['project']!r} has spent {spent} {limit}{share}{unknown}"
     return formatting.ascii_units(text)

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypedDict
 import sqlalchemy as sa
 
 from gramwatt.reports.printable import clean
-from gramwatt.sci.base.formatting import all_digits, minute_text, plain, text
+from gramwatt.sci.base.formatting import all_digits, grams, minute_text, plain, text
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.timestamps import span_us, text_from_us
@@ -172,9 +172,9 @@ def _mail(doc: dict[str, Any]) -> tuple[str, str]:
     rows = [
         f"Project   {project}",
         f"Month     {doc['month']}",
-        f"Budget    {all_digits(doc['limit_kg'])} kgCO2e",
-        f"Spent     {text(spent)}, {doc['spent_share']:.0%} of the budget",
-        f"Forecast  {text(ahead) if ahead else doc['forecast_reason']}",
+        f"Budget    {all_digits(doc['limit_kg'])} kg CO2e",
+        f"Spent     {text(grams(spent))}, {doc['spent_share']:.0%} of the budget",
+        f"Forecast  {text(grams(ahead)) if ahead else doc['forecast_reason']}",
         f"Noticed   {minute_text(doc['at'])} UTC",
     ]
     if doc["jobs_running"]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -46,8 +47,11 @@ def run(*options, home, start=PATIENT, **settings):
 def test_budgets_by_command(spent_kg):
     code, out, _ = gramwatt("budget", "list")
     assert (code, out) == (0, "no budget; set one: gramwatt budget set PROJECT KG\n")
-    code, out, _ = gramwatt("budget", "set", "vision", str(spent_kg / 0.6))
+    options = ("vision", str(spent_kg / 0.6), "--email", "lead@example.org")
+    code, out, _ = gramwatt("budget", "set", *options)
     assert (code, "threshold-reached" in out, ", 60%" in out) == (0, True, True)
+    assert re.search(r"^In \d{4}-\d\d   [\d.]+ m?g CO2e \([\d.]+ to [\d.]+\), 60%$", out, re.M)
+    assert re.search(r"^Alerts to    lead@example\.org$", out, re.M)
     code, out, _ = gramwatt("budget", "list", "--json")
     (row,) = json.loads(out)["budgets"]
     assert (row["project"], row["spent_share"]) == ("vision", pytest.approx(0.6))
