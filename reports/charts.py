@@ -25,7 +25,7 @@ INK = "#33404d"
 FAINT = "#dfe4e9"
 WIDTH, HEIGHT, BAR_HEIGHT = 700, 230, 26
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _LEGEND = {"orient": "top", "direction": "horizontal", "symbolType": "square", "symbolSize": 90}
 _HATCH = "url(#estimated-{})"
 POINTER = "pointer"
@@ -165,7 +165,7 @@ def ranked(rows: Rows) -> dict[str, Any]:
     text = {"align": "left", "dx": 5, "type": "text"}
     label = {"mark": text, "encoding": {"text": {"field": "label", "type": "nominal"}}}
     return {
-        "$schema": _SCHEMA,
+        "$schema": SCHEMA,
         "width": WIDTH,
         "height": BAR_HEIGHT * max(1, len(rows)) + 6,
         "data": {"values": [dict(row) for row in rows]},
@@ -200,7 +200,7 @@ def data_table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[Cell
 
 def _spec(rows: Rows, mark: dict[str, Any], encoding: dict[str, Any]) -> dict[str, Any]:
     return {
-        "$schema": _SCHEMA,
+        "$schema": SCHEMA,
         "width": WIDTH,
         "height": HEIGHT,
         "data": {"values": [dict(row) for row in rows]},

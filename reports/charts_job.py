@@ -11,6 +11,7 @@ from gramwatt.reports.charts import (
     INK,
     PALETTE,
     POINTER,
+    SCHEMA,
     TIP,
     WIDTH,
     Rows,
@@ -23,7 +24,6 @@ ROW_HEIGHT, LOW_ROW_HEIGHT = 46, 34
 FEW_ROWS = 4
 POWER_HEIGHT, LINE_HEIGHT = 130, 55
 """Heights of the panels over time [px]."""
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _ROOM = 1.5
 """The axis of the waterfall over its widest range, so that there is room for the figures."""
 _Y_ROOM = 58
@@ -75,7 +75,7 @@ def waterfall(bars: Rows, totals: Rows) -> dict[str, Any]:
         "encoding": {"x": {**x, "field": "end"}, "text": {"field": "label", "type": "nominal"}},
     }
     return {
-        "$schema": _SCHEMA,
+        "$schema": SCHEMA,
         "width": WIDTH,
         "height": (ROW_HEIGHT if len(totals) <= FEW_ROWS else LOW_ROW_HEIGHT) * len(totals),
         "encoding": {"y": y},
@@ -116,7 +116,7 @@ def over_time(
     for n, panel in enumerate(panels):
         for layer in panel["layer"]:
             layer["encoding"]["x"]["axis"] = axis if n == len(panels) - 1 else None
-    return {"$schema": _SCHEMA, "spacing": 14, "vconcat": panels}
+    return {"$schema": SCHEMA, "spacing": 14, "vconcat": panels}
 
 
 def _panel(layers: list[dict[str, Any]], height: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gramwatt.reports.charts import (
     FAINT,
     INK,
     PALETTE,
+    SCHEMA,
     TIP,
     WIDTH,
     Rows,
@@ -22,7 +23,6 @@ from gramwatt.reports.charts import (
 )
 
 TREND_HEIGHT = 140
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _PADDING = {"left": 2, "right": 14, "top": 4, "bottom": 8}
 """Room for the letters of the axis, which has no title below them [px]."""
 _RULE = {"type": "rule", "color": INK, "strokeWidth": 1.2}
@@ -72,7 +72,7 @@ def trend_columns(
     if breaks:
         layers.append(_breaks(breaks, x))
     return {
-        "$schema": _SCHEMA,
+        "$schema": SCHEMA,
         "width": WIDTH,
         "height": TREND_HEIGHT,
         "padding": _PADDING,
@@ -100,7 +100,7 @@ def ranged_bars(rows: Rows, *, x_title: str) -> dict[str, Any]:
     text = {"type": "text", "align": "left", "dx": 6}
     label = {"x": {**value, "field": "high"}, "text": {"field": "label"}}
     return {
-        "$schema": _SCHEMA,
+        "$schema": SCHEMA,
         "width": WIDTH,
         "height": BAR_HEIGHT * max(1, len(rows)) + 40,
         "data": {"values": [dict(row) for row in rows]},

@@ -17,10 +17,10 @@ from gramwatt.reports.exports.stages import Stage, stages
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import total
 from gramwatt.sci.base.units import KWH_PER_MWH, S_PER_DAY
+from gramwatt.sci.score.allocation import ACCELERATORS
 from gramwatt.sci.score.sci_for_ai import PROVIDER, persona
 
 FLOP_UNITS = ("flop", "flops")
-ACCELERATORS = ("gpu", "accelerator", "module")
 NOT_KNOWN = "not known"
 MAPPING = (
     "Fields of the Model Documentation Form of the Code of Practice for general-purpose AI, and of "

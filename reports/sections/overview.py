@@ -39,11 +39,9 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_estimate, total
+from gramwatt.sci.base.quantity import METERED, Quantity, QuantityDoc, is_estimate, total
 from gramwatt.sci.base.units import J_PER_KWH
 
-METERED = ("measured", "integrated", "attributed")
-"""Kinds of energy that a meter read; others are drawn striped."""
 MAX_ROWS = 6
 """Rows of a table of the short report."""
 MAX_NOTICES, MAX_SOURCES = 3, 2

@@ -26,6 +26,8 @@ WIDEST = 1e3
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ESTIMATES: frozenset[str] = frozenset(("derived", "estimated"))
 """Kinds of figures that a model or an assumption says, and no meter, publisher or person."""
+METERED: tuple[Kind, ...] = ("measured", "integrated", "attributed")
+"""Kinds of energy that a meter read."""
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 

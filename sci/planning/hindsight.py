@@ -19,10 +19,9 @@ from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.grid.zones import UNIT
 from gramwatt.sci.planning.hours import WEEK_H, Floats, exact_hour, moment_of
 from gramwatt.sci.planning.windows import Grid, Profile, means
+from gramwatt.sci.score.quality import FINE_QUALITIES
 
 PAST = timedelta(days=28)
-KNOWN = ("measured", "hourly")
-"""Qualities of intensity that came about; all others were expected, or are of a year."""
 FINE_H = 1 / 12
 _ALL = 1 - 1e-6
 
@@ -59,9 +58,9 @@ class Came:
             if figure.value > 0:
                 low[of_run] *= figure.low / figure.value
                 high[of_run] *= figure.high / figure.value
-            known[of_run] = one.quality in KNOWN
+            known[of_run] = one.quality in FINE_QUALITIES
         qualities = (run.known.quality for run in track.runs)
-        quality = max(qualities, key=lambda name: name in KNOWN)
+        quality = max(qualities, key=lambda name: name in FINE_QUALITIES)
         edges = np.array([exact_hour(edge) for edge in track.edges])
         ranged = (run.known.figure for run in track.runs if run.known.figure.relative)
         inputs = frozenset(name for figure in ranged for name in figure.uncertainty.effects)

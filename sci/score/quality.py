@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gramwatt.sci.base.document import QualityDoc
+from gramwatt.sci.base.quantity import METERED
 
 PUBLISHED_TIERS = ("A", "B")
 FINE_QUALITIES = ("measured", "hourly")
+"""Qualities of intensity that came, hourly or finer; others were expected, or are of a year."""
 ZONE_QUALITIES = ("measured", "hourly", "estimated", "forecast", "profile", "annual")
 STATUSES = ("conforming", "conforming-with-deviations", "not-sci")
 """Best first."""
-READ_KINDS = ("measured", "integrated", "attributed")
 
 
 def shares(amounts: Mapping[str, float]) -> dict[str, float]:
@@ -59,7 +60,7 @@ def grade(
         return "A"
     if measured >= 0.7 and of_zone >= 1 - 1e-9:
         return "B"
-    return "C" if _sum(energy, READ_KINDS) >= 0.5 else "D"
+    return "C" if _sum(energy, METERED) >= 0.5 else "D"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,8 @@ from gramwatt.sci.base.formatting import (
 )
 from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
 from gramwatt.sci.base.units import g_from_kg
+from gramwatt.sci.score.quality import FINE_QUALITIES
 from gramwatt.service.tasks.table import period
-
-FINE = ("measured", "hourly")
-"""Qualities of grid intensity that are hourly or finer."""
 
 
 def change(ratio: QuantityDoc | None) -> str:
@@ -60,7 +58,7 @@ def measured(shares: Mapping[str, float]) -> str:
 
 def hourly(shares: Mapping[str, float]) -> str:
     """How much of the energy has hourly intensity."""
-    return f"{percent(sum(shares.get(name, 0.0) for name in FINE))} with hourly intensity"
+    return f"{percent(sum(shares.get(name, 0.0) for name in FINE_QUALITIES))} with hourly intensity"
 
 
 def kilograms(kg: float) -> str:

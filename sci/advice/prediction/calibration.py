@@ -16,13 +16,11 @@ from gramwatt.sci.advice.prediction.workload import classify
 from gramwatt.sci.advice.request import CLASSES, METHODS, SuggestRequest, WorkloadClass
 from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import METERED, Quantity
 from gramwatt.sci.base.request_fields import AMOUNT
 from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.score.allocation import ACCELERATORS
 
-ACCELERATORS = ("gpu", "accelerator", "module")
-MEASURED = ("measured", "integrated", "attributed")
-"""Kinds of energy that are used for calibration."""
 SINGLE_RUN = 1.1
 """x/÷ factor of a ratio of two single runs; an estimate until runs repeat."""
 OTHER_WORKLOADS = 1.3
@@ -93,7 +91,7 @@ def own_row(document: JobDoc) -> OwnRow | None:
     counted = [score for score in document["sci"] if score["count"] > 0 and score["unit"] != "job"]
     seconds, power = document["duration_s"], mean_power_w(document)
     energies = [device["energy_j"] for device in devices]
-    if any(energy["kind"] not in MEASURED for energy in energies if energy):
+    if any(energy["kind"] not in METERED for energy in energies if energy):
         return None
     if document["state"] != "completed" or is_synthetic(document) or not counted:
         return None

@@ -8,13 +8,12 @@ from gramwatt.reports.badge import badge
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import plain, text, value_text
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import METERED, QuantityDoc
 from gramwatt.service.container import Service
 from gramwatt.service.usecases.errors import NoDataError
 from gramwatt.service.usecases.months.report import month_text
 
 MONTHS_BACK = 12
-METERED = ("measured", "integrated", "attributed")
 
 
 def project_badge(service: Service, project: str, unit: str | None, wait_s: float) -> str:
