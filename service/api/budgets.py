@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import Page, ProjectQuery, caller, service
+from gramwatt.service.api.support import Page, ProjectQuery, Text, caller, service
 from gramwatt.service.usecases.budgets.budgets import (
     THRESHOLDS,
     BudgetRow,
@@ -42,7 +42,7 @@ class BudgetBody(Strict):
     `email`.
     """
 
-    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+    project: Text
     limit_kg: float = Field(gt=0, le=1e12, allow_inf_nan=False)
     month: Month | None = None
     thresholds: list[Percent] = Field(default=list(THRESHOLDS), min_length=1, max_length=20)
@@ -53,13 +53,13 @@ class BudgetBody(Strict):
 class CheckedQuery(Strict):
     """The project that a job belongs to."""
 
-    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+    project: Text
 
 
 class RemovedQuery(Strict):
     """The budget to remove: that of a month, or without `month` that of every month."""
 
-    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+    project: Text
     month: Month | None = None
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
 from flask import Response
 from pydantic import Field
 
 from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN
+from gramwatt.sci.journal.records import UNIT_PATTERN
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.reports import MEDIA, by_accept, with_etag
 from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import ABSENT, service
+from gramwatt.service.api.support import ABSENT, Identifier, service
 from gramwatt.service.usecases.jobs.comparison import comparison
 from gramwatt.service.usecases.rendering.reports import JOB_FORMATS, JobFormat, render_comparison
 
@@ -25,16 +24,15 @@ PROBLEMS = *ABSENT, "not-scorable", "not-comparable", "busy"
 COMPARISON_MEDIA = {
     MEDIA[form]: RunsComparisonDoc if form == "json" else None for form in JOB_FORMATS
 }
-JobId = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
 
 
 class ComparisonQuery(Strict):
     """The runs of each side, and the unit."""
 
-    before: list[JobId] = Field(
+    before: list[Identifier] = Field(
         min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."
     )
-    after: list[JobId] = Field(
+    after: list[Identifier] = Field(
         min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."
     )
     unit: str | None = Field(

@@ -8,15 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import ABSENT, service
+from gramwatt.service.api.support import ABSENT, AnyText, Text, service
 from gramwatt.service.usecases.compat.runs import add_emission, add_run, job_id_of
 
 routes = Routes("codecarbon")
 BASE = "/v1/compat/codecarbon"
 LOST = "unknown-run", *ABSENT
 
-Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
-AnyText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
 Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
 from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN, JobKind
+from gramwatt.sci.journal.records import UNIT_PATTERN, JobKind
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_tag
 from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, once
@@ -19,10 +19,13 @@ from gramwatt.service.api.line_stream import body_lines
 from gramwatt.service.api.routing import JSON, NDJSON, Routes, Strict, json_response
 from gramwatt.service.api.support import (
     ABSENT,
+    AnyText,
+    Identifier,
     JobPath,
     Moment,
     Page,
     ProjectQuery,
+    Text,
     caller,
     service,
 )
@@ -65,9 +68,10 @@ WAITERS = 3
 RETRY_AFTER_S = 5
 _waiters = BoundedSemaphore(WAITERS)
 
-
-Name = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
 TagFilter = Annotated[str, Field(max_length=1024, pattern=r"^[^:\x00][^\x00]*:[^\x00]*$")]
+TagName = Annotated[str, Field(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
+Unit = Annotated[str, Field(pattern=f"^{UNIT_PATTERN.pattern}$")]
+Clock = Annotated[str, Field(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
 
 
 class JobsQuery(Page, ProjectQuery):
@@ -82,11 +86,11 @@ class JobsQuery(Page, ProjectQuery):
         max_length=16,
         description="Only jobs with this tag, `key:value`; of several, with all of them.",
     )
-    hardware: Name | None = Field(None, description="Only jobs with a device of this catalog id.")
-    zone: Name | None = Field(None, description="Only jobs with a node in this grid zone.")
-    user: Name | None = Field(None, description="Only jobs with this text as their tag `user`.")
-    name: Name | None = Field(None, description="Only jobs of exactly this name.")
-    model_id: Name | None = Field(
+    hardware: Text | None = Field(None, description="Only jobs with a device of this catalog id.")
+    zone: Text | None = Field(None, description="Only jobs with a node in this grid zone.")
+    user: Text | None = Field(None, description="Only jobs with this text as their tag `user`.")
+    name: Text | None = Field(None, description="Only jobs of exactly this name.")
+    model_id: Text | None = Field(
         None, description="Only runs of this model; the first page then has their sums too."
     )
     wait: Literal["sums"] | None = Field(
@@ -113,14 +117,6 @@ class RescoreBody(Strict):
     reason: str = Field("asked", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
 
 
-Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
-TagName = Annotated[str, Field(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
-Identifier = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
-Unit = Annotated[str, Field(pattern=f"^{UNIT_PATTERN.pattern}$")]
-Clock = Annotated[str, Field(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
-TagText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
-
-
 class JobBody(Strict):
     """What a job is, as its sender declares it; `node` and `writer` are those of its records."""
 
@@ -137,7 +133,7 @@ class JobBody(Strict):
     model_id: Text | None = None
     framework: Text | None = None
     precision: Text | None = None
-    tags: dict[TagName, TagText] | None = Field(None, max_length=TAGS_MAX)
+    tags: dict[TagName, AnyText] | None = Field(None, max_length=TAGS_MAX)
 
 
 class ProjectBody(Strict):
@@ -166,7 +162,7 @@ class CorrectionBody(Strict):
     pue: float | None = Field(None, ge=1, le=PUE_MAX)
     name: Text = Field(default_factory=str)
     project: Text = Field(default_factory=str)
-    tags: dict[TagName, TagText | None] = Field(default_factory=dict, max_length=TAGS_MAX)
+    tags: dict[TagName, AnyText | None] = Field(default_factory=dict, max_length=TAGS_MAX)
     excluded: bool = Field(default_factory=bool)
     reason: Text | None = None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import Page, service
+from gramwatt.service.api.support import Page, Text, service
 from gramwatt.service.usecases.access.audit import AuditAnswer, audit_page
 from gramwatt.service.usecases.access.keys import (
     NAME,
@@ -24,7 +24,6 @@ from gramwatt.service.usecases.access.keys import (
 
 routes = Routes("keys")
 PATTERN = f"^{NAME.pattern}$"
-ProjectName = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
 
 
 class KeyBody(Strict):
@@ -35,9 +34,7 @@ class KeyBody(Strict):
 
     name: str = Field(pattern=PATTERN)
     scope: Literal["ingest", "read", "admin"]
-    projects: list[ProjectName] = Field(
-        default_factory=list, min_length=1, max_length=PROJECTS_MOST
-    )
+    projects: list[Text] = Field(default_factory=list, min_length=1, max_length=PROJECTS_MOST)
     expires_days: float | None = Field(None, gt=0, le=36_500)
 
 

@@ -19,6 +19,10 @@ from gramwatt.service.usecases.months.report import MONTH
 
 ABSENT = "unknown-job", "deleted-job"
 """Problems of a job that is not there."""
+Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
+AnyText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
+Identifier = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
+"""The id of a job, a node or a writer."""
 
 
 def _moment(text: object) -> datetime:
@@ -58,9 +62,7 @@ class MonthPath(Strict):
 class ProjectQuery(Strict):
     """One project, or all of them."""
 
-    project: str | None = Field(
-        None, min_length=1, max_length=512, pattern=r"^[^\x00]+$", description="One project only."
-    )
+    project: Text | None = Field(None, description="One project only.")
 
 
 class Page(Strict):
