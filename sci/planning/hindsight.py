@@ -17,7 +17,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import s_from_h
 from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.grid.zones import UNIT
-from gramwatt.sci.planning.hours import WEEK_H, Floats, exact_hour, moment_of
+from gramwatt.sci.planning.hours import WEEK_H, Floats, exact_hour, moment_text
 from gramwatt.sci.planning.windows import Grid, Profile, means
 from gramwatt.sci.score.quality import FINE_QUALITIES
 
@@ -160,7 +160,7 @@ def best(came: Came, run: Run, operational: Quantity) -> BestDoc | None:
     new, then = came.mean(run, start, "at the best start"), came.mean(run, run.start, "then")
     emitted = _emitted(operational, came, new, then)
     ratio = _ratio(new, then)
-    return {"start": _text(start), "operational_g": emitted.to_doc(), "ratio": ratio.to_doc()}
+    return {"start": moment_text(start), "operational_g": emitted.to_doc(), "ratio": ratio.to_doc()}
 
 
 def elsewhere(here: Came, there: Came, run: Run, operational: Quantity) -> ElsewhereDoc:
@@ -191,8 +191,8 @@ def waited(came: Came, parts: Sequence[Part], waiting: Waiting, operational: Qua
     actual, at_once = Run.of(parts), Run.of(parts, waiting.pauses)
     asked = exact_hour(waiting.asked)
     answer: WaitedDoc = {
-        "asked_at": _text(asked),
-        "started_at": _text(exact_hour(waiting.began)),
+        "asked_at": moment_text(asked),
+        "started_at": moment_text(exact_hour(waiting.began)),
         "waited_s": round(_seconds(waiting.asked, waiting.began)),
         "paused_s": round(sum(_seconds(*span) for span in waiting.pauses)),
         "at_once_g": None,
@@ -218,7 +218,7 @@ def waited(came: Came, parts: Sequence[Part], waiting: Waiting, operational: Qua
     start = best_start(came, at_once, asked, max(asked, end or exact_hour(waiting.began)))
     if start is not None:
         least = came.mean(at_once, start, "at the best start")
-        answer["best_start"] = _text(start)
+        answer["best_start"] = moment_text(start)
         answer["best_g"] = _emitted(work, came, least, then).to_doc()
     return answer
 
@@ -235,7 +235,3 @@ def _ratio(new: Quantity, present: Quantity) -> Quantity:
 
 def _hours(span: timedelta) -> float:
     return span / timedelta(hours=1)
-
-
-def _text(hour: float) -> str:
-    return f"{moment_of(round(hour * 3600) / 3600):%Y-%m-%dT%H:%M:%SZ}"

@@ -67,3 +67,8 @@ def exact_hour(moment: datetime) -> float:
 def moment_of(hour: float) -> datetime:
     """When an hour, or a part of one, begins."""
     return _EPOCH + hour * _HOUR
+
+
+def moment_text(hour: float) -> str:
+    """When an hour, or a part of one, begins, to the second: 2026-05-01T08:00:00Z."""
+    return f"{moment_of(round(hour * 3600) / 3600):%Y-%m-%dT%H:%M:%SZ}"

@@ -19,7 +19,7 @@ import numpy as np
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
-from gramwatt.sci.planning.hours import DAY_H, Hours, exact_hour, moment_of
+from gramwatt.sci.planning.hours import DAY_H, Hours, exact_hour, moment_of, moment_text
 from gramwatt.sci.planning.issued import Snapshots
 from gramwatt.sci.planning.outlook import KEPT, Outlook, ZoneData, outlook
 from gramwatt.sci.planning.replay import Outcome, replay
@@ -121,7 +121,7 @@ def plan_and_regret(
     ends = known[place].end
     if job.deadline > ends + TOLERANCE_H:
         what = "count with its mean" if at_once_until > ends else "are left out"
-        text = f"the forecast ends at {_text(ends)}; later hours {what}"
+        text = f"the forecast ends at {moment_text(ends)}; later hours {what}"
         notices.append(Notice("plan-horizon", text))
     regret, record = None, None
     if place == home:
@@ -136,7 +136,7 @@ def plan_and_regret(
             Notice("no-reliable-gain", _reason(here, record, saving, moves=place != home))
         )
     answer: PlanDoc = {
-        "plan": [{"zone": place, "start": _text(a), "end": _text(b)} for a, b in slots],
+        "plan": [{"zone": place, "start": moment_text(a), "end": moment_text(b)} for a, b in slots],
         "intensity_g_per_kwh": intensity.to_doc(),
         "now_intensity_g_per_kwh": at_once.to_doc(),
         "saving_ratio": doc(saving),
@@ -254,7 +254,3 @@ def _reason(found: Outlook, record: Outcome | None, saving: Quantity | None, *, 
             return f"later hours are not expected to save more than {100 * LEAST_SAVING:g} %"
         return "the saving is within the error of the forecast"
     return "plans of this kind have not saved in nearly every week of this zone's past"
-
-
-def _text(hour: float) -> str:
-    return f"{moment_of(round(hour * 3600) / 3600):%Y-%m-%dT%H:%M:%SZ}"
