@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.cli.run.command import add_run
 from gramwatt.collectors.cli.sync import add_sync
 from gramwatt.collectors.cli.top import top
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from gramwatt.collectors.journal.sync import Store
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),
     *("report", "export", "verify", "import"),

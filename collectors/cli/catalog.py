@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gramwatt.collectors.cli.options import refuse
+from gramwatt.collectors.cli.options import AsJson, refuse
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.name_index import find_matches
@@ -25,7 +25,6 @@ Doc = Mapping[str, Any]
 WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")
 """Columns that are never wrapped, however narrow the terminal."""
 Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows without it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import (
+    AsJson,
     counts,
     ranged,
     read_document,
@@ -72,7 +73,7 @@ def command(
     embodied_kg_per_device: Annotated[
         float | None, typer.Option(help="Wins over the catalog (kg CO2e).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Score hardware, time and place without measuring.
 

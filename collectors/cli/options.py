@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.request_fields import once
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 def read_document(source: str | None) -> dict[str, Any]:

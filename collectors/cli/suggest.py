@@ -10,7 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.cli.options import counts, read_document, refuse, refuse_error, with_flags
+from gramwatt.collectors.cli.options import (
+    AsJson,
+    counts,
+    read_document,
+    refuse,
+    refuse_error,
+    with_flags,
+)
 from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import user_catalog
@@ -58,7 +65,7 @@ def command(
     batch_size: Annotated[float | None, typer.Option(help="Batch, or sequences served.")] = None,
     framework: Annotated[str | None, typer.Option(help="pytorch, jax, vllm, ...")] = None,
     mean_power_w: Annotated[float | None, typer.Option(help="Of one device (W).")] = None,
-    peak_memory_gb: Annotated[float | None, typer.Option(help="Of one device [GiB].")] = None,
+    peak_memory_gb: Annotated[float | None, typer.Option(help="Of one device (GiB).")] = None,
     utilisation: Annotated[float | None, typer.Option(help="Busy share, 0 to 1.")] = None,
     memory_bandwidth_utilisation: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
     provider: Annotated[str | None, typer.Option(help="Cloud provider: aws, gcp, azure.")] = None,
@@ -83,7 +90,7 @@ def command(
         str | None, typer.Option("--own", help="Own calibration rows, as JSON lines.")
     ] = None,
     workload: Annotated[str | None, typer.Option(help="Name of this work in the own rows.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find what would emit less: other hardware, or another way to run.
 

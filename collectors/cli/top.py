@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.exit_codes import USAGE
+from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import PARSERS
 
@@ -36,7 +37,7 @@ def top(
         float, typer.Option(min=1, max=3600, help="Seconds between two readings.")
     ] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: AsJson = False,
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="Jobs that this server knows.")
     ] = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from gramwatt.collectors.cli.options import AsJson as AsJson
 from gramwatt.collectors.common.files import whole_file
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gramwatt.service.config import ServiceConfig
     from gramwatt.service.container import Service
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 JobId = Annotated[
     str, typer.Argument(metavar="ID", help="The job's id, the beginning of one, or last.")
 ]
