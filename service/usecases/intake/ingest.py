@@ -63,6 +63,7 @@ _WRITERS = sa.select(
 _DEVICES = sa.select(Device.node, Device.device_id, Device.id).where(
     Device.job == sa.bindparam("job"), Device.node == sa.bindparam("node")
 )
+_NEW_WRITERS, _NEW_DEVICES = sa.insert(Writer), sa.insert(Device)
 _INTERVAL = (
     *("device", "start_us", "end_us", "seq", "writer", "energy_j", "kind"),
     *("utilisation_mean", "utilisation_max", "memory_peak_b", "power_max_w", "profile", "extra"),
@@ -269,7 +270,7 @@ def _writers(session: Session, job: int, names: set[_WriterName]) -> dict[_Write
     if missing := sorted(names - found.keys()):
         empty = {"job": job, "contiguous": 0, "beyond": "[]"}
         rows = [{**empty, "node": node, "writer": writer} for node, writer in missing]
-        connection.execute(sa.insert(Writer), rows)
+        connection.execute(_NEW_WRITERS, rows)
         return _writers(session, job, names)
     return found
 
@@ -283,7 +284,7 @@ def _devices(session: Session, job: int, names: set[tuple[str, str]]) -> dict[tu
         found |= {(row.node, row.device_id): row.id for row in known}
     if missing := sorted(names - found.keys()):
         rows = [{"job": job, "node": node, "device_id": one} for node, one in missing]
-        connection.execute(sa.insert(Device), rows)
+        connection.execute(_NEW_DEVICES, rows)
         return _devices(session, job, names)
     return found
 

@@ -19,7 +19,6 @@ from gramwatt.service.store.upserts import upsert
 
 _ROW = 1
 _LISTENING = sa.select(Listening).where(Listening.id == _ROW)
-_KNOWN = sa.select(sa.literal(1)).where(Listening.id == _ROW)
 _NOW_US = sa.bindparam("now_us", type_=sa.BigInteger)
 _BEAT = (
     sa.update(Listening.__table__)  # type: ignore[arg-type]  # a plain table
@@ -43,11 +42,9 @@ def beat(service: Service) -> None:
     now_us = service.now_us()
     broken_us = now_us - 2 * span_us(beat_period(service.config))
     with service.store.write() as session:
-        connection = session.connection()
-        if connection.scalar(_KNOWN) is None:
+        times = {"now_us": now_us, "broken_us": broken_us}
+        if not session.connection().execute(_BEAT, times).rowcount:
             upsert(session, Listening, [{"id": _ROW, "since_us": now_us, "beat_us": now_us}])
-        else:
-            connection.execute(_BEAT, {"now_us": now_us, "broken_us": broken_us})
 
 
 def expect(service: Service) -> None:
