@@ -11,6 +11,7 @@ import csv
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramwatt.sci.base.csv_data import rows
+from gramwatt.sci.base.quantity import total
 from gramwatt.sci.grid.spread import spread_over
-from gramwatt.sci.grid.zones import ZoneIntensity, Zones
+from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, Zones
 
 HOURS = (1, 24, 168, 720, 8760)
+PLANS = {
+    "daily, 1 h": lambda hour: [(24 * day + hour, 1) for day in range(DAYS)],
+    "daily, 3 h": lambda hour: [(24 * day + hour, 3) for day in range(DAYS)],
+    "weekly, 6 h": lambda hour: [(24 * day + hour, 6) for day in range(2, DAYS, 7)],
+    "office hours": lambda hour: [
+        (24 * (day + hour // 24) + 8 + (5 * day + hour) % 8, 1 + day % 3) for day in range(DAYS)
+    ],
+    "any hour": lambda hour: [
+        (24 * day + (7 * day * day + hour) % 24, 1 + day % 3) for day in range(DAYS)
+    ],
+}
+"""Months of jobs: the hour when each starts, and its length [h], for an hour of the day."""
+DAYS = 28
 COLUMN = "lifecycle_gco2eq_per_kwh"
 MEANS = 2000
 """Means of one span taken from a trace, evenly over the year."""
@@ -139,3 +154,48 @@ def report(traces: Sequence[Trace]) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def months(traces: Sequence[Trace]) -> list[dict[str, Any]]:
+    """How often the range of a month's jobs holds their mean, where annual values stand for it.
+
+    Every other month of every trace, jobs that start at four times of the day.
+    """
+    found = []
+    for name, group in sorted(by_type(traces).items()):
+        row: dict[str, Any] = {"grids": name}
+        for plan, spans in PLANS.items():
+            held = [
+                _holds(trace, first, spans(hour))
+                for trace in group
+                for first in range(0, len(trace.hourly) - 24 * (DAYS + 1), 24 * 61)
+                for hour in range(2, 24, 6)
+            ]
+            row[plan] = sum(held) / len(held)
+        found.append(row)
+    return found
+
+
+def _holds(trace: Trace, first: int, spans: Iterable[tuple[int, int]]) -> bool:
+    lookup, begin = AnnualIntensity(_One(trace.published)), datetime(2023, 1, 1, tzinfo=UTC)
+    figures, truth = [], 0.0
+    for hour, length in spans:
+        start = begin + timedelta(hours=first + hour)
+        [point] = lookup.points(trace.published.zone, start, start + timedelta(hours=length))
+        figures.append(point.intensity.scaled(length))
+        truth += float(trace.hourly[first + hour : first + hour + length].sum())
+    whole = total(figures)
+    return whole is not None and whole.low <= truth <= whole.high
+
+
+@dataclass(frozen=True)
+class _One:
+    """A catalog with the annual value of one zone."""
+
+    published: ZoneIntensity
+
+    def zone(self, key: str) -> ZoneIntensity:
+        return self.published
+
+    def world(self) -> ZoneIntensity:
+        return self.published

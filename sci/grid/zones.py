@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from gramwatt.sci.base.csv_data import Row, rows
+from gramwatt.sci.base.days import DAY
 from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
@@ -21,7 +22,15 @@ from gramwatt.sci.base.quantity import Quantity, of_uncertainty
 from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.base.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
-from gramwatt.sci.grid.spread import LONG_HOURS, OTHER, OWN, USUAL_HOURS, grid_types, spread_over
+from gramwatt.sci.grid.spread import (
+    LONG_HOURS,
+    OTHER,
+    OWN,
+    SAME_HOURS,
+    USUAL_HOURS,
+    grid_types,
+    spread_over,
+)
 
 UNIT = "gCO2e/kWh"
 RESERVED_CODES = {"UK": "GB", "EL": "GR"}
@@ -159,8 +168,21 @@ class AnnualIntensity:
         """
         row = self._values.zone(zone) if zone else self._values.world()
         quality: Quality = "annual" if zone else "world"
-        mean = row.over((end - start).total_seconds() / S_PER_HOUR, f"{start} to {end}")
+        mean = row.over((end - start).total_seconds() / S_PER_HOUR, _hours(start, end))
         return (IntensityPoint(row.zone, start, end, mean, quality, row.signal, row.basis),)
+
+
+def _hours(start: datetime, end: datetime) -> str:
+    """The hours whose own part of the range of an annual value a span has.
+
+    A grid repeats itself from day to day: jobs that run each night are all off by what nights are
+    off by. So spans below a day share it with those of the same hours of other days.
+    """
+    if end - start >= DAY:
+        return f"{start} to {end}"
+    middle = (start + (end - start) / 2).astimezone(UTC)
+    first = middle.hour // SAME_HOURS * SAME_HOURS
+    return f"{first} to {first + SAME_HOURS} UTC of days"
 
 
 def _country(row: Row) -> ZoneIntensity:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.base.quantity import total
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.grid import zones as grid_module
-from gramwatt.sci.grid.zones import Zones
+from gramwatt.sci.grid.zones import AnnualIntensity, Zones
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,25 @@ def test_hours_of_one_zone_share_what_moves_their_month(zones: Zones) -> None:
     assert (same.low, same.high) == (1.0, 1.0)
     ratio = one.over(other, "1")
     assert one.high / one.value < ratio.high < (one.high / one.value) * (one.value / one.low)
+
+
+def test_jobs_of_the_same_hours_of_days_err_together(zones: Zones) -> None:
+    """Thirty nights are as uncertain as one; jobs around the clock nearly as their month."""
+    lookup = AnnualIntensity(load_catalog())
+
+    def high(hours: Iterable[int]) -> float:
+        figures = []
+        for day, hour in enumerate(hours):
+            start = datetime(2026, 5, 1, hour, tzinfo=UTC) + timedelta(days=day)
+            [point] = lookup.points("DE", start, start + timedelta(hours=2))
+            figures.append(point.intensity)
+        whole = total(figures)
+        assert whole is not None
+        return whole.high / whole.value
+
+    germany = zones.zone("DE")
+    assert high([0] * 30) == pytest.approx(germany.over(2).high / 342.06, rel=1e-3)
+    assert high([*range(24)]) == pytest.approx(germany.over(720).high / 342.06, rel=0.03)
 
 
 def test_the_newest_value_of_a_zone_counts(zones: Zones) -> None:
