@@ -272,8 +272,8 @@ def _alerts(session: Session, project: str, month: str) -> list[AlertRow]:
 
 
 def _month(service: Service, project: str, month: str) -> _Month:
-    running = _running(service, project)
-    parts = [day for days in running for day in days if day["day"].startswith(month)]
+    running = _running(service, project, month)
+    parts = [day for days in running for day in days]
     document = month_sums(service, month, project)
     totals = document["totals"] if document else None
     known = [totals["total_g"] if totals else None, *(g for day in parts for g in _grams(day))]
@@ -284,12 +284,14 @@ def _month(service: Service, project: str, month: str) -> _Month:
     for day in (*(document["days"] if document else ()), *parts):
         grams = sum(g["value"] for g in _grams(day) if g)
         by_day[day["day"]] = by_day.get(day["day"], 0.0) + grams
-    unscored = document["jobs_unscored"]["jobs"] if document else 0
+    unknown = totals["jobs_unknown"] if totals else 0
+    unknown += document["jobs_unscored"]["jobs"] if document else 0
+    unknown += sum(any(None in _grams(day) for day in days) for days in running)
     return _Month(
         spent=spent,
         days=by_day,
         running=len(running),
-        unknown=(totals["jobs_unknown"] if totals else 0) + unscored,
+        unknown=unknown,
         began_before=bool(document and document["previous"]),
     )
 
@@ -298,8 +300,8 @@ def _grams(day: DayDoc) -> tuple[QuantityDoc | None, QuantityDoc | None]:
     return day["operational_g"], day["embodied_g"]
 
 
-def _running(service: Service, project: str) -> list[list[DayDoc]]:
-    """The days of the provisional score of every job that runs, as last made."""
+def _running(service: Service, project: str, month: str) -> list[list[DayDoc]]:
+    """The days in the month of each job that runs and has any, by its score as last made."""
     wanted = (
         sa.select(Provisional.doc)
         .join(Job, Job.id == Provisional.job)
@@ -307,7 +309,12 @@ def _running(service: Service, project: str) -> list[list[DayDoc]]:
     )
     with service.store.read() as session:
         documents = [read_job(doc) for doc in session.scalars(wanted)]
-    return [document["days"] for document in documents if document["excluded"] is None]
+    found = [
+        [day for day in document["days"] if day["day"].startswith(month)]
+        for document in documents
+        if document["excluded"] is None
+    ]
+    return [days for days in found if days]
 
 
 def _forecast(service: Service, month: str, found: _Month) -> tuple[Quantity | None, str | None]:

@@ -174,6 +174,18 @@ def test_what_is_unknown_is_neither_zero_nor_within_the_budget(client, light):
     assert row["status"] == "unknown"
 
 
+def test_a_running_job_of_unknown_energy_counts_as_unknown_in_its_month_only(client, light):
+    writer = Writer(job="blind", t0=JUNE)
+    seen = [writer.device("GPU-1", name="NVIDIA L4"), writer.interval(0, 60, 900.0)]
+    unseen = writer.device("GPU-2", name="NVIDIA L4")
+    ingest(light, "blind", lines([writer.job(project="vision", zone="FR"), *seen, unseen]))
+    refresh_running(light)
+    row = set_budget(client, 1)
+    assert (row["status"], row["jobs_unknown"], row["jobs_running"]) == ("unknown", 1, 1)
+    may = budget(client, month="2026-05")
+    assert (may["status"], may["jobs_unknown"], may["jobs_running"]) == ("within", 0, 0)
+
+
 def test_the_forecast_is_the_mean_day_with_its_prediction_interval():
     # Ten days of 2 and 4 g in turn: mean 3, sum of squares about it 10, spread sqrt(10/9).
     spent = Quantity.exact(30.0, "gCO2e", "estimated", "test")
