@@ -28,7 +28,7 @@ from gramwatt.service.usecases.errors import NoDataError
 
 ATTEMPTS = 12
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
-"""The wait after the first failure, doubled after each further one: 12 attempts take 20.5 h."""
+"""The wait after the first failure, doubled after each further one: 12 attempts take 20.5 hours."""
 CLAIM = timedelta(minutes=2)
 """How long a process may take to send one message; after that it is another's."""
 AT_ONCE = 20
