@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
@@ -15,7 +15,7 @@ from typing import get_args
 import pytest
 
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
-from gramwatt.sci.analysis.month import Part
+from gramwatt.sci.analysis.month import Part, Pending, excluded_row, pending_doc, previous_month
 from gramwatt.sci.base.document import (
     DayDoc,
     ExcludedDoc,
@@ -23,8 +23,6 @@ from gramwatt.sci.base.document import (
     JobHead,
     MonthDoc,
     MonthTotals,
-    PendingDoc,
-    PendingJobRow,
     ProjectRow,
     QualityDoc,
     SciDoc,
@@ -33,14 +31,10 @@ from gramwatt.sci.base.document import (
 from gramwatt.sci.base.month_rows import ModelRow, SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import (
-    KINDS,
     Quantity,
     QuantityDoc,
-    prevailing,
     total,
 )
-from gramwatt.sci.base.uncertainty import energy
-from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.spread import at_equal_grid
 from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
@@ -50,30 +44,9 @@ from tests.month_accounts import Accounts
 
 TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)
-NAMED_MOST = 20
-"""Running or unscored jobs that a month names; it counts all."""
 HEAD_FIELDS = tuple(JobHead.__annotations__)
 Advise = Callable[[Sequence[JobDoc]], list[SavingDoc]]
 """What would save most in these jobs (`gramwatt.sci.advice.jobs.for_month`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A job that runs or has no score, and its energy so far in the month [J] by kind."""
-
-    job_id: str
-    name: str
-    project: str
-    joules: Mapping[str, float]
-
-    @property
-    def energy_kwh(self) -> Quantity | None:
-        """Its energy [kWh] so far; None where nothing was read."""
-        by_kind = {kind: self.joules[kind] for kind in KINDS if kind in self.joules}
-        found = total(energy(joules, kind, "intervals so far") for kind, joules in by_kind.items())
-        if found is None:
-            return None
-        return found.sourced(found.source, prevailing(by_kind)).scaled(1 / J_PER_KWH, "kWh")
 
 
 def month_document(
@@ -106,8 +79,8 @@ def month_document(
         "month": month,
         "project": project,
         "complete": ended and not running and not unscored,
-        "jobs_running": _pending(running),
-        "jobs_unscored": _pending(unscored),
+        "jobs_running": pending_doc(running),
+        "jobs_unscored": pending_doc(unscored),
         "provisional": _provisional(members),
         "totals": _totals(members, sums),
         "previous": _totals(before, sums_before) if before else None,
@@ -137,12 +110,6 @@ def month_document(
     }
 
 
-def previous_month(month: str) -> str:
-    """The month that precedes `month`, both YYYY-MM."""
-    year, number = int(month[:4]), int(month[5:7])
-    return f"{year - 1:04d}-12" if number == 1 else f"{year:04d}-{number - 1:02d}"
-
-
 @dataclass(frozen=True)
 class _Member:
     """A job of the month, with its days that lie in it."""
@@ -164,16 +131,6 @@ class _Member:
         """A term of the job over these days, with the job's uncertainty by inputs."""
         found: Quantity | None = getattr(Part(self.job, self.days).sums, term)
         return found
-
-
-def excluded_row(job: JobHead) -> ExcludedDoc:
-    """An excluded job, and why it is left out."""
-    return {
-        "job_id": job["job_id"],
-        "name": job["name"],
-        "project": job["project"],
-        "reason": job["excluded"] or "",
-    }
 
 
 def _members(
@@ -210,23 +167,6 @@ class _Sums:
         """C = O + M [gCO2e]."""
         operational, embodied = self.operational_g, self.embodied_g
         return operational + embodied if operational and embodied else None
-
-
-def _pending(jobs: Sequence[Pending]) -> PendingDoc:
-    """All jobs, and those with the most energy by name."""
-    known = [(job, job.energy_kwh) for job in jobs]
-    known.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
-    named: list[PendingJobRow] = [
-        {
-            "job_id": job.job_id,
-            "name": job.name,
-            "project": job.project,
-            "energy_kwh": doc(energy_kwh),
-        }
-        for job, energy_kwh in known[:NAMED_MOST]
-    ]
-    whole = total(energy_kwh for _, energy_kwh in known if energy_kwh)
-    return {"jobs": len(jobs), "energy_kwh": doc(whole), "named": named}
 
 
 def _changes(now: _Sums, before: _Sums) -> dict[str, QuantityDoc | None]:
