@@ -78,7 +78,6 @@ def varied_job(
     gpus: int = 4,
     hours: float = 3.0,
     start: float = 0.0,
-    watts: float = 560,
     state: str | None = None,
     **head: Any,
 ) -> JobDoc:
@@ -89,17 +88,17 @@ def varied_job(
     ended = {"meter_cpu_s": 4.2 * hours, "meter_rss_b": 26e6, "exit_code": 0 if not state else 1}
     records = [
         writer.job(role="command", started_at=writer.at(start), **given),
-        *metered(writer, _varied_loads(gpus, watts), seconds=seconds, step_s=300, start=start),
+        *metered(writer, _varied_loads(gpus), seconds=seconds, step_s=300, start=start),
         writer.count(1_281_167 * hours, given["units"][0], seconds=start + 1),
         writer.end(start + seconds, state or "completed", **ended),
     ]
     return scored(records, DAILY)
 
 
-def _varied_loads(gpus: int, watts: float) -> list[Load]:
+def _varied_loads(gpus: int) -> list[Load]:
     def gpu(n: int) -> Load:
         def power_w(since_s: float) -> float:
-            return 95 + (watts - 95) * _busy(since_s) - 6 * n
+            return 95 + 465 * _busy(since_s) - 6 * n
 
         def sample(since_s: float) -> Mapping[str, Any]:
             busy = _busy(since_s)
@@ -187,9 +186,9 @@ def world_job() -> JobDoc:
     )
 
 
-def unread_job(job_id: str = "unread", **head: Any) -> JobDoc:
+def unread_job(**head: Any) -> JobDoc:
     """A job of which no energy was read: every term that needs it is unknown."""
-    writer = Writer(job=job_id)
+    writer = Writer(job="unread")
     return scored([writer.job(**head), writer.end(60)])
 
 

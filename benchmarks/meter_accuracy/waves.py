@@ -66,11 +66,11 @@ PUBLISHED: tuple[tuple[Wave, Sensor], ...] = (
 step with a tool that reads once a second, 0.97 s is not, 0.137 s is hardest on a 100 ms counter."""
 
 
-def random_waves(count: int = RANDOM_WAVES, seed: int = SEED) -> list[Wave]:
-    """Loads drawn at random, the same ones for the same seed."""
-    draw = Random(seed)
+def random_waves() -> list[Wave]:
+    """Loads drawn at random, the same ones each time."""
+    draw = Random(SEED)
     kinds = (_random_square, _random_ramp, _random_steps, _random_sine)
-    return [kinds[number % len(kinds)](draw, number) for number in range(count)]
+    return [kinds[number % len(kinds)](draw, number) for number in range(RANDOM_WAVES)]
 
 
 def _levels(draw: Random) -> tuple[float, float, float]:

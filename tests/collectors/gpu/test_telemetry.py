@@ -11,7 +11,7 @@ from gramwatt.sci.journal.records import IntervalRecord
 from gramwatt.sci.journal.telemetry import joined
 from tests.collectors.rig import Rig, gpu, states
 
-CAPPED, HOT, BRAKED = 0x4, 0x40, 0x80
+CAPPED, BRAKED = 0x4, 0x80
 
 
 def profiles(home: Path, duration_s: float, **board: Any) -> list[IntervalRecord]:

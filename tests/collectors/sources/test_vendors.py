@@ -189,6 +189,14 @@ def test_gaudi_reads_hlmls_counter(tmp_path: Path) -> None:
     assert record.power_limit_w == 600.0
 
 
+def test_a_gaudi_is_chosen_by_the_module_id_that_hlml_reports(tmp_path: Path) -> None:
+    make = lambda rig: [Pyhlml(lambda: FakeHlml(rig, [3, 2]))]  # noqa: E731
+    rig = VendorRig(tmp_path, make, gpu(), gpu())
+    rig.stop(rig.start(environ={"HABANA_VISIBLE_MODULES": "2"}))
+    (record,) = devices(rig)
+    assert record.device_id.startswith("01P0-HL2080A0-15-TNPS34-01")
+
+
 def test_a_gaudi_that_is_lost_and_comes_back_keeps_its_counter(tmp_path: Path) -> None:
     lost = [
         {"type": "lost", "call": call, "at_s": 20.0, "until_s": 25.0}
@@ -284,11 +292,11 @@ def test_an_older_jetson_gives_power_itself_and_a_broken_rail_is_a_failed_readin
         port.power_mw(0)
 
 
-def neuron_tree(root: Path, count: int = 2, utilization: str | None = None, cores: int = 2) -> None:
+def neuron_tree(root: Path, count: int = 2, utilization: str | None = None) -> None:
     base = "sys__devices__virtual__neuron_device__neuron"
     for number in range(count):
         write(root, **{f"{base}{number}__info__architecture__device_name": "Inferentia2\n"})
-        write(root, **{f"{base}{number}__core_count": f"{cores}\n"})
+        write(root, **{f"{base}{number}__core_count": "2\n"})
         if utilization is not None:
             write(root, **{f"{base}{number}__stats__power__utilization": utilization})
 

@@ -7,7 +7,7 @@ import pytest
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from tests.sci.advice.requests import A100, B200, CATALOG, H100, L4, action, ask, codes, judged
 
-T4G, A10, A10G = "nvidia-t4g", "nvidia-a10", "nvidia-a10g"
+T4G, A10G = "nvidia-t4g", "nvidia-a10g"
 FULL = {
     "hardware": A100,
     "kind": "fine-tuning",

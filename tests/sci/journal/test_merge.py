@@ -15,15 +15,15 @@ def joules(job):
     return sum(i.energy_j for device in job.devices for i in device.intervals)
 
 
-def one_job(writer=None, steps=6):
+def one_job(writer=None):
     writer = writer or Writer()
     return [
         writer.job(units=("image",)),
         writer.device(),
-        *(writer.interval(10 * n, 10 * n + 10, 1000) for n in range(steps)),
+        *(writer.interval(10 * n, 10 * n + 10, 1000) for n in range(6)),
         writer.count(64),
         writer.count(36),
-        writer.end(10 * steps),
+        writer.end(60),
     ]
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,7 @@ from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import intervals_page
 from gramwatt.service.usecases.operation.upkeep import close_silent
 from tests.service.listening import listening
+from tests.service.processes import eventually
 
 KWH = 3.6e6
 BASE = "/v1/compat/codecarbon"
@@ -107,13 +107,6 @@ def start_client(root, folder, kind, url, key, seconds, gpus=0):
     )
 
 
-def wait_for(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def story(root, tmp_path_factory):
     """Four clients: one killed after its first message, its next attempt, and two that end."""
@@ -121,7 +114,7 @@ def story(root, tmp_path_factory):
     with served(folder) as recorded:
         zoned, key = f"{recorded.url}{BASE}/zones/FR", recorded.key
         killed = start_client(root, folder, "offline", f"{recorded.url}{BASE}", key, 300)
-        wait_for(recorded.runs_posting)
+        eventually(recorded.runs_posting, 120)
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
         (recorded.killed,) = recorded.runs_posting()

@@ -31,8 +31,8 @@ def add(service, job_id, **about):
     ingest(service, job_id, lines(journal(job_id, **about)))
 
 
-def as_key(service, name, *projects, scope="read"):
-    key = create_key(service, name, scope, projects)["key"]
+def as_key(service, name, *projects):
+    key = create_key(service, name, "read", projects)["key"]
     return {"Authorization": f"Bearer {key}"}
 
 

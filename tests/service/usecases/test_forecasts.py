@@ -45,9 +45,9 @@ def issue(service, clock, values, *, moment=NOW, provider=PROVIDER, step_s=3600)
     clock.now = present
 
 
-def issue_weeks(service, clock, forecast, *, weeks=5, provider=PROVIDER):
-    """A forecast of two days every 10 h until now."""
-    for number in range(weeks * 7 * 24 // 10):
+def issue_weeks(service, clock, forecast, *, provider=PROVIDER):
+    """A forecast of two days every 10 h, for five weeks until now."""
+    for number in range(5 * 7 * 24 // 10):
         moment = NOW - (LAST + 10 * number) * HOUR
         issue(service, clock, forecast(came(moment, 48)), moment=moment, provider=provider)
 

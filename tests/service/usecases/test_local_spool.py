@@ -30,11 +30,11 @@ def home(tmp_path):
     return tmp_path / "home"
 
 
-def spooled(home, job_id="job-1", *, node=None, extra=(), **about):
+def spooled(home, job_id="job-1", *, extra=(), **about):
     """A folder as a meter of this machine leaves it."""
     from gramwatt.collectors.common.identity import node_id
 
-    node = node or node_id(False)
+    node = node_id(False)
     records = journal(job_id, node=node, **about)
     folder = home / "spool" / job_id / node
     folder.mkdir(parents=True)

@@ -55,8 +55,8 @@ def write_open(path, job_id="job-1", open_s=30):
     path.with_suffix(".open").write_bytes(state + lines([interval])[0] + b"\n")
 
 
-def energy_wh(service, job_id="job-1"):
-    return job_document(service, job_id).document["energy_kwh"]["value"] * 1000
+def energy_wh(service):
+    return job_document(service, "job-1").document["energy_kwh"]["value"] * 1000
 
 
 def listing(folder):
