@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
+from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.month_rows import StatementDoc
 
 Form = Literal["text", "json"]
@@ -328,7 +329,7 @@ def _account(env: Mapping[str, str], name: str) -> Account:
         try:
             key = Path(file).read_text("utf-8").strip()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{prefix}_KEY_FILE={file!r} cannot be read: {error}") from None
+            raise ConfigError(f"{prefix}_KEY_FILE={file!r} cannot be read: {why(error)}") from None
     return Account(url, key, env.get(f"{prefix}_USER", ""))
 
 

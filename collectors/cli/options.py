@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.request_fields import once
 
@@ -27,7 +28,7 @@ def read_document(source: str | None) -> dict[str, Any]:
         text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
         document = json.loads(text, object_pairs_hook=once)
     except (OSError, ValueError, RecursionError) as error:
-        refuse(f"--input {source}: {error}")
+        refuse(f"--input {source}: {why(error)}")
     if not isinstance(document, dict):
         refuse(f"--input {source}: a request is a JSON object")
     return document

@@ -23,6 +23,7 @@ from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.device_rows import read_device_rows
+from gramwatt.collectors.common.files import why
 from gramwatt.collectors.meter.source_choice import VARIABLE
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
@@ -127,7 +128,7 @@ def _json_lines(name: str) -> list[dict[str, Any]]:
         text = Path(name).read_text("utf-8")
         return [json.loads(line) for line in text.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        refuse(f"--own {name}: {error}")
+        refuse(f"--own {name}: {why(error)}")
 
 
 def lines(answer: AdviceDoc) -> list[str]:

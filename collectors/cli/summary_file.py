@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gramwatt.collectors.client.messages import print_message
-from gramwatt.collectors.common.files import whole_file
+from gramwatt.collectors.common.files import whole_file, why
 
 
 def write_summary(path: Path, text: str, elsewhere: str) -> bool:
@@ -14,6 +14,6 @@ def write_summary(path: Path, text: str, elsewhere: str) -> bool:
         with whole_file(path) as stream:
             stream.write(text.encode())
     except OSError as error:
-        print_message(f"cannot write {path}: {error.strerror or error}; see `{elsewhere}`")
+        print_message(f"cannot write {path}: {why(error)}; see `{elsewhere}`")
         return False
     return True

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.notices import Notice
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def read_catalog(path: Path | None) -> Catalog:
     except OverlayError as error:
         raise OverlayError(f"{path}: {error.message}") from None
     except (OSError, ValueError) as error:
-        raise OverlayError(f"{path}: the overlay cannot be read: {error}") from None
+        raise OverlayError(f"{path}: the overlay cannot be read: {why(error)}") from None
 
 
 def user_catalog(config: Config | None = None) -> Catalog:

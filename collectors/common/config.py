@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import JOB_KINDS, UNIT_PATTERN
 
@@ -153,7 +154,7 @@ def _file_layer(path: Path) -> Layer | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:  # TOML and UTF-8 errors: ValueError
-        return Layer(str(path), {}, (f"{path} cannot be read and is ignored: {error}",))
+        return Layer(str(path), {}, (f"{path} cannot be read and is ignored: {why(error)}",))
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gramwatt.collectors.common.files import folder, opener
+from gramwatt.collectors.common.files import folder, opener, why
 from gramwatt.sci.base.errors import GramwattError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def read_device_rows(
     except FileNotFoundError:
         return [], []
     except (OSError, ValueError) as error:
-        return [], [f"{path} cannot be read and is ignored: {error}"]
+        return [], [f"{path} cannot be read and is ignored: {why(error)}"]
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -91,8 +91,14 @@ def why_unwritable(path: Path) -> str | None:
         with TemporaryFile(dir=where) as stream:
             stream.write(bytes(TRIED_B))
     except OSError as error:  # also of asking: a name too long, a folder that cannot be entered
-        return f"{where} cannot be written: {error.strerror or error}"
+        return f"{where} cannot be written: {why(error)}"
     return None
+
+
+def why(error: Exception) -> str:
+    """Why a file could not be used: the system's words, without its number and the file's name."""
+    words: str | None = getattr(error, "strerror", None)
+    return words or str(error)
 
 
 def text_of(path: Path) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gramwatt.collectors.common.clock import Clock
+from gramwatt.collectors.common.files import why
 from gramwatt.collectors.devices.base import DevicePort, SourceAbsent
 
 VARIABLE = "GRAMWATT_NVML"
@@ -32,5 +33,5 @@ def nvml_port(environ: Mapping[str, str], clock: Clock) -> DevicePort:
 
             return ReplayNvml.from_file(Path(path), clock)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SourceAbsent(f"{VARIABLE}={choice}:{path} cannot be used: {error}") from None
+        raise SourceAbsent(f"{VARIABLE}={choice}:{path} cannot be used: {why(error)}") from None
     raise SourceAbsent(f"{VARIABLE} names {choice!r}; it takes synthetic:FILE or replay:FILE")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gramwatt.collectors.common.files import why
 from gramwatt.service.cli import (
     budgets,
     compare,
@@ -107,4 +108,4 @@ def serve(
     except ValueError as error:
         stop(2, str(error))
     except OSError as error:
-        stop(1, f"cannot serve on {host}:{port}: {error.strerror or error}")
+        stop(1, f"cannot serve on {host}:{port}: {why(error)}")

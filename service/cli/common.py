@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from gramwatt.collectors.cli.options import AsJson as AsJson
-from gramwatt.collectors.common.files import whole_file
+from gramwatt.collectors.common.files import whole_file, why
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
@@ -45,7 +45,7 @@ def write_file(path: Path, content: bytes) -> None:
         with whole_file(path) as stream:
             stream.write(content)
     except OSError as error:
-        stop(1, f"cannot write {path}: {error.strerror or error}")
+        stop(1, f"cannot write {path}: {why(error)}")
     print(path)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import bar, busy
 from gramwatt.service.cli.common import DatabaseUrl, database_errors, open_service, stop
 
@@ -70,7 +71,7 @@ def backup(
             with busy("writing the backup"):
                 transfer.backup(service.store, file)
         except OSError as error:
-            stop(1, f"cannot write {file}: {error.strerror or error}")
+            stop(1, f"cannot write {file}: {why(error)}")
     print(file)
 
 
@@ -96,7 +97,7 @@ def restore(
             with busy("restoring"):
                 kept = transfer.restore(service.store, file, old, replace=replace)
         except OSError as error:
-            stop(1, f"cannot write: {error.strerror or error}")
+            stop(1, f"cannot write: {why(error)}")
         finally:
             leader.resign()
     print(f"restored {file}" + (f"; what it replaced is in {old}" if kept else ""))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import bar
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 
@@ -41,7 +42,7 @@ def import_codecarbon(
         except NotCodecarbonError as error:
             stop(2, str(error))
         except OSError as error:
-            stop(2, f"cannot read {file}: {error.strerror or error}")
+            stop(2, f"cannot read {file}: {why(error)}")
     if as_json:
         print_json(answer)
     else:
@@ -95,7 +96,7 @@ def import_intensity(
         except LookupFailed as error:
             stop(2, error.message)
         except OSError as error:
-            stop(2, f"cannot read {file}: {error.strerror or error}")
+            stop(2, f"cannot read {file}: {why(error)}")
     if not answer["used"]:
         print(f"gramwatt: {unused_text(answer['zone'], f'{signal} {basis}')}", file=sys.stderr)
     if as_json:

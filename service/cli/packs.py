@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.common.files import whole_file
+from gramwatt.collectors.common.files import whole_file, why
 from gramwatt.collectors.common.progress import each
 from gramwatt.service.cli.common import (
     AsJson,
@@ -59,7 +59,7 @@ def export_pack(
         except ImportError:
             stop(1, NEEDS)
         except OSError as error:
-            stop(1, f"cannot write {path}: {error.strerror or error}")
+            stop(1, f"cannot write {path}: {why(error)}")
     print(path)
 
 
@@ -79,7 +79,7 @@ def key_signing() -> None:
     except KeyFileError as error:
         stop(1, str(error))
     except OSError as error:
-        stop(1, f"cannot write a key to {home}: {error.strerror or error}")
+        stop(1, f"cannot write a key to {home}: {why(error)}")
 
 
 def verify(
@@ -99,7 +99,7 @@ def verify(
         with file.open("rb") as stream:
             found = verified(stream, trusted, each=lambda ids: each(ids, "verifying"))
     except OSError as error:
-        stop(1, f"cannot read {file}: {error.strerror or error}")
+        stop(1, f"cannot read {file}: {why(error)}")
     except KeyFileError as error:
         stop(2, str(error))
     except ImportError:

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
@@ -116,5 +117,5 @@ def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        stop(1, f"cannot write {path}: {error.strerror or error}")
+        stop(1, f"cannot write {path}: {why(error)}")
     write_file(path, content)

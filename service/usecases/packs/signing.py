@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.collectors.common.files import write_text
+from gramwatt.collectors.common.files import why, write_text
 from gramwatt.service.usecases.packs.archive import CHECKSUMS, Files, PackError, digest
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def read_key(path: Path) -> Ed25519PrivateKey | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise KeyFileError(f"{path} is no key to sign with: {error}") from None
+        raise KeyFileError(f"{path} is no key to sign with: {why(error)}") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyFileError(f"{path} is no Ed25519 key")
     return key
@@ -72,7 +72,7 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
     try:
         return _public_key(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise KeyFileError(f"{path} is no public key: {error}") from None
+        raise KeyFileError(f"{path} is no public key: {why(error)}") from None
 
 
 def signed(digests: Mapping[str, str], about: Any, key: Ed25519PrivateKey) -> dict[str, bytes]:

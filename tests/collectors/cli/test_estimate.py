@@ -89,7 +89,8 @@ def test_choices_travel_as_json(ask):
 def test_a_missing_file_is_said(ask):
     answer = ask("--input", "/no/such/file.json")
     assert answer.exit_code == 2
-    assert "/no/such/file.json" in answer.stderr
+    said = "gramwatt: --input /no/such/file.json: No such file or directory\n"
+    assert answer.stderr == said
 
 
 L4 = ("--hardware", "nvidia-l4", "--zone", "FR")

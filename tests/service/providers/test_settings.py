@@ -77,7 +77,7 @@ def test_the_sdk_says_what_it_answers_and_how_it_names_zones():
         ({"UK_URL": "example"}, "must be an https://"),
         (
             {"ENTSOE_KEY_FILE": "/nowhere/key"},
-            "GRAMWATT_ENTSOE_KEY_FILE='/nowhere/key' cannot be read",
+            "GRAMWATT_ENTSOE_KEY_FILE='/nowhere/key' cannot be read: No such file",
         ),
         ({"CARBON_AWARE_SDK_URL": "https://sdk.example"}, "needs GRAMWATT_CARBON_AWARE_SDK_KIND"),
         (

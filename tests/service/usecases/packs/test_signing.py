@@ -73,6 +73,9 @@ def test_another_key_and_no_signature_fail(signed_pack: bytes, pack: bytes, worl
     assert (code, err.endswith("signature.json: is missing: the pack is not signed\n")) == (1, True)
     code, _, err = gramwatt("verify", "signed.zip", "--key", "FR.csv")
     assert (code, err.count("\n")) == (2, 1)
+    code, _, err = gramwatt("verify", "signed.zip", "--key", "none.pub")
+    said = "gramwatt: none.pub is no public key: No such file or directory\n"
+    assert (code, err) == (2, said)
 
 
 def test_a_forgery_with_fitting_checksums_does_not_fit_the_signature(signed_pack: bytes) -> None:
