@@ -78,7 +78,8 @@ TASKS: Mapping[str, Task] = {
     "rescore-factors": Task(
         timedelta(minutes=5),
         rescore_on_new_factors,
-        "score jobs again after the catalog, the engine or GRAMWATT_TIMEZONE changed",
+        "score jobs again after the catalog, the engine, GRAMWATT_TIMEZONE or "
+        "GRAMWATT_LIFETIME_YEARS changed",
     ),
     "monthly-reports": Task(
         timedelta(hours=1),

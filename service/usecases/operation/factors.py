@@ -1,4 +1,4 @@
-"""Scores follow the factors of today: the catalog, the engine, and the time zone of days."""
+"""Scores follow the factors of today: catalog, engine, time zone of days, expected lifetime."""
 
 from __future__ import annotations
 
