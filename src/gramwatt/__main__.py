@@ -14,21 +14,10 @@ if TYPE_CHECKING:
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
-    {
-        "jobs",
-        "job",
-        "compare",
-        "assert",
-        "rm",
-        "report",
-        "export",
-        "import",
-        "intensity",
-        "plan",
-        "budget",
-        "demo",
-    }
-    | {"serve", "login", "key", "scheduler", "db", "verify"}
+    (
+        *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify"),
+        *("intensity", "plan", "budget", "demo", "serve", "login", "key", "scheduler", "db"),
+    )
 )
 
 UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EPIPE})
