@@ -278,8 +278,6 @@ def _month(service: Service, project: str, month: str) -> _Month:
     totals = document["totals"] if document else None
     known = [totals["total_g"] if totals else None, *(g for day in parts for g in _grams(day))]
     spent = total_known(known)
-    if spent is None and not (document or parts):
-        spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
     by_day: dict[str, float] = {}
     for day in (*(document["days"] if document else ()), *parts):
         grams = sum(g["value"] for g in _grams(day) if g)
@@ -287,6 +285,9 @@ def _month(service: Service, project: str, month: str) -> _Month:
     unknown = totals["jobs_unknown"] if totals else 0
     unknown += document["jobs_unscored"]["jobs"] if document else 0
     unknown += sum(any(None in _grams(day) for day in days) for days in running)
+    unseen = document["jobs_running"]["jobs"] if document else 0
+    if spent is None and not (unknown or unseen):  # all that there are may be excluded
+        spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
     return _Month(
         spent=spent,
         days=by_day,

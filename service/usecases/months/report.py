@@ -108,9 +108,9 @@ def month_text(
 
 
 def month_sums(service: Service, month: str, project: str | None = None) -> dict[str, Any] | None:
-    """`totals`, `previous`, `days` and `jobs_unscored` of a month; None where it has no job.
+    """`totals`, `previous`, `days`, `jobs_unscored` and `jobs_running` of a month.
 
-    They are those of the report, without what that says of other months.
+    None where it has no job. They are those of the report, without what that says of other months.
     """
     service = service.for_every_project()
     try:
@@ -122,7 +122,11 @@ def month_sums(service: Service, month: str, project: str | None = None) -> dict
     read = {
         name: msgspec.json.decode(found.fields[name]) for name in ("totals", "previous", "days")
     }
-    return {**read, "jobs_unscored": pending_doc(found.unscored)}
+    return {
+        **read,
+        "jobs_unscored": pending_doc(found.unscored),
+        "jobs_running": pending_doc(found.running),
+    }
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,14 @@ def test_what_is_unknown_is_neither_zero_nor_within_the_budget(client, light):
     assert row["status"] == "unknown"
 
 
+def test_of_a_month_whose_jobs_are_all_excluded_nothing_is_spent(client, light):
+    run_job(light)
+    set_budget(client, 1)
+    client.patch("/v1/jobs/job-1", json={"excluded": True, "reason": "a test"})
+    row = budget(client)
+    assert (row["status"], row["spent_kg"]["value"], row["spent_share"]) == ("within", 0.0, 0.0)
+
+
 def test_a_running_job_of_unknown_energy_counts_as_unknown_in_its_month_only(client, light):
     writer = Writer(job="blind", t0=JUNE)
     seen = [writer.device("GPU-1", name="NVIDIA L4"), writer.interval(0, 60, 900.0)]
