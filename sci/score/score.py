@@ -8,15 +8,17 @@ and the scores None, and the status `not-sci`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead
+from gramwatt.sci.base.formatting import duration
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.intensity import IntensityTrack, aligned
 from gramwatt.sci.journal.corrections import exclusion
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice, MergedJob, NodePlace
+from gramwatt.sci.journal.modules import HOST_CLASSES
 from gramwatt.sci.journal.records import IntervalRecord, format_time
 from gramwatt.sci.journal.telemetry import joined
 from gramwatt.sci.score.allocation import ACCELERATORS, Share, allocate
@@ -31,6 +33,9 @@ from gramwatt.sci.score.timeseries import days, intensity_used, series, steps
 from gramwatt.sci.score.windows import grouped, window_notices, windows
 
 __all__ = ["ScoreContext", "score"]
+
+GAP_SHARE, GAP_S = 0.1, 60.0
+"""Time without readings that a score names: more than this share of what was reserved, and [s]."""
 
 
 def score(job: MergedJob, context: ScoreContext) -> JobDoc:
@@ -198,6 +203,7 @@ def _energy_notices(scored: ScoredJob) -> list[Notice]:
         )
         for record in unread
     ]
+    notices += _gap_notices(scored.job)
     by_kind = scored.energy.by_kind
     if not by_kind and not unread:
         notices.append(Notice("energy-unmeasured", CODES["energy-unmeasured"], "energy_kwh"))
@@ -209,6 +215,34 @@ def _energy_notices(scored: ScoredJob) -> list[Notice]:
         text += " The job's energy is not known as a whole." if unread else ""
         notices.append(Notice("energy-estimated", text, "energy_kwh"))
     return notices
+
+
+def _gap_notices(job: MergedJob) -> list[Notice]:
+    """A notice of devices whose readings leave out much of the time they were reserved for.
+
+    Of a running job more may come; host parts of a node whose module has them are no gap.
+    """
+    if job.ended_at is None:
+        return []
+    modules = {device.record.node for device in job.devices if device.record.includes_host}
+    gaps = []
+    for device in job.devices:
+        record = device.record
+        if not device.intervals or (record.device_class in HOST_CLASSES and record.node in modules):
+            continue
+        reserved_s = job.reserved_s(device.nodes)
+        read_s = sum(((i.end - i.start) for i in device.intervals), timedelta()).total_seconds()
+        if reserved_s - read_s > max(GAP_SHARE * reserved_s, GAP_S):
+            gaps.append((read_s / reserved_s, record, read_s, reserved_s))
+    if not gaps:
+        return []
+    _, record, read_s, reserved_s = min(gaps, key=lambda gap: gap[0])
+    text = (
+        f"Readings of {record.name} ({record.device_class}) cover {duration(read_s)} of the "
+        f"{duration(reserved_s)} that it was reserved for; the energy of the rest is missing."
+    )
+    text += f" So it is with {len(gaps) - 1} more devices." if len(gaps) > 1 else ""
+    return [Notice("meter-gap", text, f"devices.{record.device_id}.energy_j")]
 
 
 def _intensity_notices(scored: ScoredJob) -> list[Notice]:

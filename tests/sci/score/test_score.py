@@ -171,6 +171,29 @@ def test_a_device_without_a_reading_makes_the_energy_unknown_not_smaller():
     assert "energy-unmeasured" in codes(doc)
 
 
+def test_readings_that_leave_out_most_of_the_reserved_time_are_named():
+    """GPU-1 was read in the first and the last hour of ten, GPU-2 all the time but five minutes."""
+
+    def notices(*, ended):
+        writer = Writer()
+        records = [
+            writer.job(zone="DE", pue=1.0),
+            writer.device("GPU-1", **H100),
+            writer.device("GPU-2", **H100),
+            writer.interval(0, 3600, 42_000, "GPU-1"),
+            writer.interval(32_400, 36_000, 42_000, "GPU-1"),
+            writer.interval(300, 36_000, 42_000, "GPU-2"),
+        ]
+        doc = scored([*records, *([writer.end(36_000)] if ended else [])])
+        return [n for n in doc["notices"] if n["code"] == "meter-gap"]
+
+    [notice] = notices(ended=True)
+    assert "cover 2 h 0 min of the 10 h 0 min" in " ".join(notice["message"].split())
+    assert "more devices" not in notice["message"]
+    assert notice["field"] == "devices.GPU-1.energy_j"
+    assert notices(ended=False) == []
+
+
 def test_a_job_without_any_reading_is_unknown():
     writer = Writer()
     doc = scored([writer.job(zone="DE"), writer.end(5)])
