@@ -67,7 +67,7 @@ def _independent(number: float, likeness: float) -> float:
 
 def _of_sum(number: float, likeness: float) -> float:
     """The variance of the sum of so many days in a row [that of one day]."""
-    tail = 2 * likeness * (1 - likeness**number) / (1 - likeness) ** 2
+    tail = 2 * likeness * (1 - math.pow(likeness, number)) / (1 - likeness) ** 2
     return number * (1 + likeness) / (1 - likeness) - tail
 
 
@@ -80,7 +80,12 @@ def _variance(days: Sequence[float], likeness: float) -> float:
 def _spread(number: int, rest_days: float, likeness: float) -> float:
     """The variance of the sum of the days to come around that which the known foretell."""
     share = rest_days / number
-    both = likeness * (1 - likeness**number) * (1 - likeness**rest_days) / (1 - likeness) ** 2
+    both = (
+        likeness
+        * (1 - math.pow(likeness, number))
+        * (1 - math.pow(likeness, rest_days))
+        / (1 - likeness) ** 2
+    )
     known, rest = (_of_sum(days, likeness) for days in (number, rest_days))
     return max(0.0, rest + share**2 * known - 2 * share * both)
 
