@@ -22,7 +22,7 @@ from gramwatt.sci.score.context import ScoredJob, doc
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.score.supplementary import meter_energy_j
 
-ENGINE_VERSION = "4"
+ENGINE_VERSION = "5"
 """Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
 
 STANDARD = "ISO/IEC 21031:2024 (SCI specification v1.1.0), self-declared"
