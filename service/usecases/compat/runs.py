@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import LookupFailed, RecordError
-from gramwatt.sci.journal.records import AnyRecord, JobRecord, encode, parse_time
+from gramwatt.sci.journal.records import AnyRecord, JobRecord, decode, encode, parse_time
 from gramwatt.service.container import Service
 from gramwatt.service.store.codecarbon import CodecarbonEmission, CodecarbonRun
 from gramwatt.service.store.models import Job
@@ -92,11 +92,9 @@ def add_emission(service: Service, fields: Mapping[str, Any]) -> str:
     without a meaning, DeletedJobError, or ForeignProjectError.
     """
     service = service.for_every_project()
-    message = _registered(service, fields)
     job_id = job_id_of(fields["run_id"])
-    records = _records(service, job_id, message, fields)
     try:
-        lines = [encode(record).encode() for record in records]
+        lines = _registered(service, job_id, fields)
     except RecordError as error:
         raise RefusedMessageError(error.message) from None
     rejected = ingest(service, job_id, lines)["rejected"]
@@ -110,8 +108,11 @@ def job_id_of(run_id: str) -> str:
     return f"{RUN_PREFIX}{run_id}"
 
 
-def _registered(service: Service, fields: Mapping[str, Any]) -> _Message:
-    """The message with its place among those of its run; the same one again has the same."""
+def _registered(service: Service, job_id: str, fields: Mapping[str, Any]) -> list[bytes]:
+    """The message's lines, after its place among those of its run is kept; again the same ones.
+
+    Raises RecordError for one that no journal can hold, of which nothing is kept.
+    """
     try:
         sent_us = to_us(parse_time(fields["timestamp"]))
     except RecordError as error:
@@ -120,8 +121,7 @@ def _registered(service: Service, fields: Mapping[str, Any]) -> _Message:
         wanted = sa.select(CodecarbonRun).where(CodecarbonRun.id == fields["run_id"])
         run = session.scalars(wanted.with_for_update()).one_or_none()
         if run is None:
-            deleted = job_id_of(fields["run_id"])
-            require_not_deleted(session, deleted, service.caller.projects)
+            require_not_deleted(session, job_id, service.caller.projects)
             raise UnknownRunError(f"unknown run {fields['run_id']!r}; start the tracker again")
         stated: dict[str, Any] = json.loads(run.doc)
         job = sa.select(Job.project).where(Job.job_id == job_id_of(run.id))
@@ -131,7 +131,7 @@ def _registered(service: Service, fields: Mapping[str, Any]) -> _Message:
         began = sa.select(CodecarbonEmission.start_us).where(
             CodecarbonEmission.run == run.id, CodecarbonEmission.number == 1
         )
-        return _Message(
+        message = _Message(
             run=stated,
             start_us=row.start_us,
             end_us=row.end_us,
@@ -139,6 +139,9 @@ def _registered(service: Service, fields: Mapping[str, Any]) -> _Message:
             began_us=session.scalars(began).one(),
             after_gap=before is not None and row.start_us > before.end_us,
         )
+        lines = [encode(record).encode() for record in _records(service, job_id, message, fields)]
+        decode(lines[0])  # the job's: of a clock that is not set yet, no journal can hold it
+        return lines
 
 
 def _row(
@@ -180,14 +183,15 @@ def _span(
 def _records(
     service: Service, job_id: str, message: _Message, fields: Mapping[str, Any]
 ) -> list[AnyRecord]:
-    """The message's intervals; with the first the job and its devices, after a gap a notice."""
+    """The job, its devices and the message's intervals; after a gap a notice.
+
+    Job and devices are the same lines each time, so that none of them is lost with a message.
+    """
     machine = Machine.from_fields(message.run)
     who: dict[str, Any] = {"job_id": job_id, "node": NODE, "writer": WRITER}
     began = from_us(message.began_us)
-    found: list[AnyRecord] = []
     devices = machine.devices(who, 2)
-    if message.number == 1:
-        found += [_job(service, who, message, machine), *devices]
+    found: list[AnyRecord] = [_job(service, who, message, machine), *devices]
     if message.after_gap:
         lost = "meter-gap: codecarbon's client lost a message; the energy until the next is unknown"
         gap = {**who, "writer": f"{WRITER}-gap", "role": "recovery", "resumes": WRITER}

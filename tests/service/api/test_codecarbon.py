@@ -21,6 +21,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.store.codecarbon import CodecarbonEmission, CodecarbonRun
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.usecases.access.keys import create_key
+from gramwatt.service.usecases.compat import runs
 from gramwatt.service.usecases.compat.client import boards
 from gramwatt.service.usecases.jobs.documents import job_document
 from gramwatt.service.usecases.lists import intervals_page
@@ -309,6 +310,32 @@ def test_runs_announced_again_and_again_are_one_job_or_none(client):
         "speech",
         "running",
     )
+
+
+def test_of_a_first_message_by_a_clock_that_is_not_set_yet_nothing_is_kept(client):
+    run_id = announce(client, "/zones/FR/runs")
+    refused = post(client, message(run_id, 0) | {"timestamp": "1970-01-01T00:03:00+00:00"})
+    assert (refused.status_code, refused.json["code"]) == (422, "invalid")
+    assert post(client, message(run_id, 240.5)).status_code == 201
+    job_id = f"codecarbon-{run_id}"
+    assert spans(client, job_id) == [(120.25, 120.25, 3600.0)]
+    assert client.get(f"/v1/jobs/{job_id}/report").json["zone"] == "FR"
+
+
+def test_a_run_whose_first_message_met_a_failing_store_is_a_job_with_the_second(
+    client, monkeypatch
+):
+    run_id = announce(client, "/zones/FR/runs")
+
+    def full(*_):
+        raise OSError("full")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(runs, "ingest", full)
+        assert post(client, message(run_id, 120.25)).status_code == 500
+    assert post(client, message(run_id, 240.5)).status_code == 201
+    document = client.get(f"/v1/jobs/codecarbon-{run_id}/report").json
+    assert (document["project"], document["zone"]) == ("speech", "FR")
 
 
 def test_a_lost_message_leaves_a_gap_and_a_notice_instead_of_a_zero(client):
