@@ -34,6 +34,8 @@ def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
         raise AddressError(f"{url!r} is no address of a webhook") from None
     if not host or parts.scheme not in ("https", "http") or any(c.isspace() for c in url):
         raise AddressError(f"{url!r} is no address of a webhook; write https://host/path")
+    if not (parts.path.isascii() and parts.query.isascii()):
+        raise AddressError("a webhook's path is ASCII: write other signs as %C3%A4")
     if parts.username or parts.password:
         raise AddressError("a webhook's address holds no user or password; use the signature")
     if parts.scheme == "http" and host not in allowed:

@@ -513,6 +513,7 @@ def test_budgets_without_a_meaning_are_refused(client):
         ("webhook", "https://user:pw@example.org/"),
         ("webhook", "https://example.org:99999/"),
         ("webhook", "https://exa mple.org/"),
+        ("webhook", "https://example.org/ä"),
         ("email", "lead"),
         ("email", "lead@["),
         ("email", "lead@a@example.org"),
