@@ -47,6 +47,7 @@ from gramwatt.sci.base.formatting import (
     count_text,
     duration,
     grams,
+    jobs_text,
     number,
     percent,
     shown,
@@ -174,8 +175,9 @@ def _restated(document: MonthDoc) -> list[Block]:
     if old and new and old["value"] > 0:
         change = f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %."
     said = (
-        f"This report replaces revision {before['revision']}, which had {before['jobs']} jobs and "
-        f"{text(old)}: late lines, new scores or other settings changed it.{change}"
+        f"This report replaces revision {before['revision']}, which had "
+        f"{jobs_text(before['jobs'])} and {text(old)}: late lines, new scores or other settings "
+        f"changed it.{change}"
     )
     return [NoticeBlock("info", "", said)]
 
@@ -209,7 +211,7 @@ def _provisional(document: MonthDoc) -> str:
     energy = document["totals"]["energy_kwh"]
     known = sum(figure["value"] for figure in waiting if figure)
     whole = known + (energy["value"] if energy else 0.0)
-    share = f"{percent(known / whole)} of energy" if whole else f"{jobs} jobs"
+    share = f"{percent(known / whole)} of energy" if whole else jobs_text(jobs)
     return "; ".join(filter(None, (f"{share} provisional, in no sum", early)))
 
 
@@ -219,7 +221,7 @@ def _not_final(document: MonthDoc) -> str:
     if not found or not found["jobs"]:
         return ""
     part = found["energy_kwh"]
-    share = f"{found['jobs']} jobs"
+    share = jobs_text(found["jobs"])
     if part and whole and whole["value"] > 0:
         share = f"{percent(part['value'] / whole['value'])} of energy"
     return f"{share} provisional: its grid intensity is not final"

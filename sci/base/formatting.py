@@ -121,6 +121,11 @@ def count_text(count: float) -> str:
     return number(count, 6)
 
 
+def jobs_text(number: int) -> str:
+    """A number of jobs: "1 job", "20 jobs"."""
+    return f"{number} job{'' if number == 1 else 's'}"
+
+
 def all_digits(value: float) -> str:
     """What was counted or stated, as it was, without an exponent or a separator: "1281167"."""
     return f"{value:.0f}" if value == round(value) else f"{value:.15g}"

@@ -147,7 +147,15 @@ def _print(row: BudgetRow, as_json: bool) -> None:
 
 def _lines(row: BudgetRow) -> list[str]:
     from gramwatt.reports.printable import clean
-    from gramwatt.sci.base.formatting import UNKNOWN, all_digits, grams, minute_text, plain, text
+    from gramwatt.sci.base.formatting import (
+        UNKNOWN,
+        all_digits,
+        grams,
+        jobs_text,
+        minute_text,
+        plain,
+        text,
+    )
 
     when = f"{row['month']} only" if row["month"] else "every month"
     share = row["spent_share"]
@@ -167,9 +175,9 @@ def _lines(row: BudgetRow) -> list[str]:
         for alert in row["alerts"]
     ]
     if row["jobs_running"]:
-        rows.append(("Running", f"{row['jobs_running']} jobs, with what they emitted so far"))
+        rows.append(("Running", f"{jobs_text(row['jobs_running'])}, with what they emitted so far"))
     if row["jobs_unknown"]:
-        rows.append(("Unknown", f"{row['jobs_unknown']} jobs, whose whole sum is not known"))
+        rows.append(("Unknown", f"{jobs_text(row['jobs_unknown'])}, whose whole sum is not known"))
     return [plain(f"{name:<12} {clean(value)}") for name, value in rows]
 
 

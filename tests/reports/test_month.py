@@ -167,8 +167,8 @@ def test_a_contract_is_a_memo_and_in_no_sum(full):
     memo = table(month.build(document), "Scope 2 by both methods")
     assert [cells(row)[0] for row in memo.rows] == [
         "All jobs, location-based (in the scores)",
-        "1 jobs with a contract, location-based",
-        "1 jobs with a contract, market-based",
+        "1 job with a contract, location-based",
+        "1 job with a contract, market-based",
     ]
     # 4 x 500 W and 200 W over two hours are 4.4 kWh; with PUE 1.1 at 12 g/kWh that is 58.08 g.
     assert document["market_based"]["market_g"]["value"] == pytest.approx(58.08)

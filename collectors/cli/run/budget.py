@@ -58,6 +58,10 @@ def _text(row: dict[str, Any]) -> str:
     spent = formatting.text(formatting.grams(row["spent_kg"]))
     share = f", {row['spent_share']:.0%}" if row["spent_share"] is not None else ""
     limit = f"of {formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
-    unknown = f", and {row['jobs_unknown']} jobs not known" if row["jobs_unknown"] else ""
+    unknown = (
+        f", and {formatting.jobs_text(row['jobs_unknown'])} not known"
+        if row["jobs_unknown"]
+        else ""
+    )
     text = f"project {row['project']!r} has spent {spent} {limit}{share}{unknown}"
     return formatting.ascii_units(text)

@@ -7,7 +7,7 @@ from gramwatt.reports.charts_month import ranged_bars
 from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Table, Text
 from gramwatt.reports.sections.common import cell
 from gramwatt.sci.base.document import MonthDoc
-from gramwatt.sci.base.formatting import percent, prefix, text, value_text
+from gramwatt.sci.base.formatting import jobs_text, percent, prefix, text, value_text
 from gramwatt.sci.base.month_rows import ComponentRow
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
@@ -115,8 +115,8 @@ def market_section(document: MonthDoc) -> list[Block]:
     columns = (Column("Memo", weight=2.2), Column("Carbon of electricity", "right"))
     rows: tuple[tuple[Cell, ...], ...] = (
         ("All jobs, location-based (in the scores)", cell(location)),
-        (f"{memo['jobs']} jobs with a contract, location-based", cell(memo["location_g"])),
-        (f"{memo['jobs']} jobs with a contract, market-based", cell(memo["market_g"])),
+        (f"{jobs_text(memo['jobs'])} with a contract, location-based", cell(memo["location_g"])),
+        (f"{jobs_text(memo['jobs'])} with a contract, market-based", cell(memo["market_g"])),
     )
     note = "Market-based figures are declared, not checked, and in no score or sum of this report."
     return [heading, Table("Scope 2 by both methods", columns, rows, note)]

@@ -10,7 +10,7 @@ from gramwatt import __version__
 from gramwatt.reports.model import Block, Cell, Column, Facts, Heading, Pair, Table
 from gramwatt.reports.sections.common import DECLARED, cell
 from gramwatt.sci.base.document import MonthDoc
-from gramwatt.sci.base.formatting import UNKNOWN, text, value_text
+from gramwatt.sci.base.formatting import UNKNOWN, jobs_text, text, value_text
 
 NOT_ADVICE = (
     "This is not legal advice. The rows say where a figure could go, as of their dates; what your "
@@ -50,7 +50,7 @@ def statement_section(document: MonthDoc, stamp: str) -> list[Block]:
     which = "not final: the month may still change" if revision is None else f"{revision}"
     if before is not None:
         which += (
-            f"; revision {before['revision']} had {before['jobs']} jobs and "
+            f"; revision {before['revision']} had {jobs_text(before['jobs'])} and "
             f"{text(before['total_g'])}"
         )
     facts = (

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypedDict
 import sqlalchemy as sa
 
 from gramwatt.reports.printable import clean
-from gramwatt.sci.base.formatting import all_digits, grams, minute_text, plain, text
+from gramwatt.sci.base.formatting import all_digits, grams, jobs_text, minute_text, plain, text
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.timestamps import span_us, text_from_us
@@ -178,9 +178,9 @@ def _mail(doc: dict[str, Any]) -> tuple[str, str]:
         f"Noticed   {minute_text(doc['at'])} UTC",
     ]
     if doc["jobs_running"]:
-        rows.append(f"Running   {doc['jobs_running']} jobs, with what they emitted so far")
+        rows.append(f"Running   {jobs_text(doc['jobs_running'])}, with what they emitted so far")
     if doc["jobs_unknown"]:
-        rows.append(f"Unknown   {doc['jobs_unknown']} jobs, whose whole sum is not known")
+        rows.append(f"Unknown   {jobs_text(doc['jobs_unknown'])}, whose whole sum is not known")
     return subject, plain("\n".join(rows)) + "\n"
 
 
