@@ -5,6 +5,7 @@ from operator import mul
 
 import pytest
 
+from gramwatt.sci.base.propagation import Effect
 from gramwatt.sci.base.quantity import Quantity, total
 from tests.truth import coverage, draws
 
@@ -55,6 +56,19 @@ def test_a_score_holds_the_truth_eight_times_in_ten(weight, grid, pue):
         return weight * 40 * run + made
 
     assert 0.775 <= coverage(whole.low, whole.high, (truth() for _ in range(N))) <= 0.845
+
+
+@pytest.mark.parametrize(
+    "wanted", [(0.95, 1.05), (0.18, 1.45), (0.9, 2.0), (0.4, 1.1), (0.05, 20.0), (1.0, 1.0)]
+)
+@pytest.mark.parametrize("factors", [(METER, MODEL), (METER, ONE_SIDED, MODEL), (METER, ONE_SIDED)])
+def test_a_fitted_uncertainty_has_the_ends_that_were_asked_for(factors, wanted):
+    product = figure(*factors[0], "0")
+    for n, factor in enumerate(factors[1:], 1):
+        product = product.times(figure(*factor, str(n), "1"), "g")
+    fitted = product.uncertainty.fitted(Effect(*map(math.log, wanted)))
+    assert fitted.effects.keys() == product.uncertainty.effects.keys()
+    assert tuple(map(math.exp, fitted.ends())) == pytest.approx(wanted, rel=0.04)
 
 
 def test_independent_errors_of_equal_parts_shrink_with_their_number():
