@@ -29,12 +29,14 @@ from gramwatt.sci.base.document import (
 from gramwatt.sci.base.propagation import Effect
 from gramwatt.sci.base.quantity import (
     KINDS,
+    Kind,
     Quantity,
     QuantityDoc,
     of_uncertainty,
     prevailing,
     total,
     total_known,
+    weakest,
 )
 from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
@@ -131,7 +133,8 @@ class Part:
         """A term of the job over these days, with the job's uncertainty by inputs.
 
         Days whose own range differs from the job's, such as those after a meter failed, have the
-        inputs' effects fitted to it, so that a part of the job is as certain as its days are.
+        inputs' effects fitted to it, so that a part of the job is as certain as its days are. Its
+        kind is theirs too: of energy the one that nine tenths of it reach, else the weakest.
         """
         known = [of_day for of_day in (day[term] for day in self.days) if of_day is not None]
         whole = figure(self.job, term)
@@ -140,12 +143,19 @@ class Part:
         if len(self.days) == len(self.job["days"]) or not whole.relative:
             return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
         values: dict[Effect | None, list[float]] = defaultdict(list)
+        kinds: dict[Kind, float] = defaultdict(float)
         for of_day in known:
             values[_own_ends(of_day, whole)].append(of_day["value"])
-        return total(
+            if of_day["value"] > 0:
+                kinds[of_day["kind"]] += of_day["value"]
+        found = total(
             _fitted(whole, ends).scaled(fsum(of_ends) / whole.value)
             for ends, of_ends in values.items()
         )
+        if found is None or not kinds:
+            return found
+        kind = prevailing(kinds) if term == "energy_kwh" else weakest(kinds)
+        return found.sourced(whole.source, kind)
 
 
 def _own_ends(of_day: QuantityDoc, whole: Quantity) -> Effect | None:

@@ -80,12 +80,14 @@ def test_a_months_part_of_a_job_is_as_certain_as_its_own_days():
         writer.end(edge + 3600),
     ]
     whole = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
-    for month, low, high in (("2026-04", 0.95, 1.05), ("2026-05", 0.6, 1.4)):
+    parts = (("2026-04", 0.95, 1.05, "measured"), ("2026-05", 0.6, 1.4, "estimated"))
+    for month, low, high, kind in parts:
         document = month_document(month, [whole])
         for row in (document["totals"], *document["days"]):
             energy = row["energy_kwh"]
             assert energy["value"] == pytest.approx(1.0)
             assert (energy["low"], energy["high"]) == pytest.approx((low, high), rel=0.02)
+            assert energy["kind"] == kind
         [of_day] = [day for day in whole["days"] if day["day"].startswith(month)]
         for term in ("operational_g", "embodied_g"):
             wanted, found = of_day[term], document["totals"][term]
