@@ -87,8 +87,12 @@ class RaplReader:
         self._model.observe(self.part.ledger)
         return counted
 
-    def cut(self, now_ns: int) -> bool:
-        """Read the counters and end the interval here."""
+    def cut(self, mark_ns: int, now_ns: int) -> bool:
+        """Read the counters and end the interval here, unless `mark_ns` [ns] was before the last
+        reading: windows, and even the job, may end before the first.
+        """
+        if self._last is not None and mark_ns <= self._last.time_ns:
+            return True
         counted = self.add_sample(now_ns, now_ns)
         self.part.ledger.close()
         return counted
@@ -166,10 +170,10 @@ class ModelReader:
             self._estimate(until_ns)
         return True
 
-    def cut(self, now_ns: int) -> bool:
-        """End the interval here, unless codecarbon's next reading spans this moment."""
+    def cut(self, mark_ns: int, now_ns: int) -> bool:
+        """End the interval at `mark_ns` [ns], unless codecarbon's next reading spans it."""
         if self._last_w is None:
-            self._estimate(now_ns)
+            self._estimate(min(mark_ns, now_ns))
             self.part.ledger.close()
         return True
 
@@ -289,11 +293,11 @@ class HostMeter:
         for name, reader in self._readers.items():
             self._report_gap(name, reader.add_sample(now_ns, now_ns))
 
-    def mark(self, _mark_ns: int) -> None:
-        """A window's boundary: record what can be recorded now, and end the intervals there."""
+    def mark(self, mark_ns: int) -> None:
+        """A window's boundary [ns]: record what can be recorded, and end the intervals there."""
         now_ns = self._timeline.now_ns()
         for name, reader in self._readers.items():
-            self._report_gap(name, reader.cut(now_ns))
+            self._report_gap(name, reader.cut(mark_ns, now_ns))
 
     def on_output(self) -> None:
         """Record what codecarbon has written; its end of file is its death."""

@@ -164,6 +164,19 @@ def test_a_codecarbon_that_fails_is_said_and_replaced_by_the_model(how: str) -> 
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 100)
 
 
+@pytest.mark.usefixtures("_half_load")
+def test_windows_that_the_meter_hears_of_late_bill_their_own_time() -> None:
+    bench = Bench()
+    bench.to_age(0.15)  # the meter begins when the job has ended already
+    for edge_s in (0.001, 0.002, 0.006):
+        bench.meter.mark(bench.start_ns + round(edge_s * NS_PER_S))
+    bench.meter.stop(bench.start_ns + 6_500_000)
+    ends = [i.end_ns - bench.start_ns for name, i in bench.recorded if name == "cpu"]
+    assert ends == [1_000_000, 2_000_000, 6_000_000, 6_500_000]
+    assert bench.total_j("cpu") == pytest.approx(MODEL_W * 0.0065)
+    assert bench.total_j("ram") == pytest.approx(RAM_W * 0.0065)
+
+
 def test_one_that_dies_midway_keeps_what_it_measured() -> None:
     bench = Bench()
     bench.to_age(5.0)

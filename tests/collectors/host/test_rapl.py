@@ -436,6 +436,21 @@ def test_a_stop_before_the_first_reading_is_the_models(bench: Bench) -> None:
     assert bench.total_j("cpu", "estimated") == pytest.approx(0.4 * MODEL_W)
 
 
+def test_windows_before_the_first_reading_bill_a_short_job_no_more_than_its_time(
+    bench: Bench,
+) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", watts=100)
+    bench.clock.sleep(1.0)
+    meter = bench.begin()
+    for edge_ns in (100_000_000, 200_000_000, 400_000_000):
+        bench.wait(0.001)
+        meter.mark(bench.start_ns + edge_ns)
+    meter.stop(bench.start_ns + 400_000_000)
+    assert bench.span_s("cpu") == pytest.approx(0.4)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(0.4 * MODEL_W)
+    assert bench.span_s("ram") == pytest.approx(0.4)
+
+
 def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(tmp_path: Path) -> None:
     bench = Bench(tmp_path, Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 32.0 * 2**30))
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
