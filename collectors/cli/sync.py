@@ -133,8 +133,8 @@ def _report_sync(done: Any, config: Config) -> None:
         jobs = getattr(done, verb)
         for name in dict.fromkeys(jobs):
             print(f"{verb} {name}")
-    if done.waiting:
+    if waiting := len(done.waiting):
         print_message(
-            f"{len(done.waiting)} jobs stay spooled in {config.home}; "
+            f"{waiting} {'job stays' if waiting == 1 else 'jobs stay'} spooled in {config.home}; "
             f"set GRAMWATT_SERVER, or keep them here with `{install_command('service')}`"
         )

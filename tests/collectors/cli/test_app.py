@@ -100,7 +100,7 @@ def test_sync_without_a_store_says_what_waits(home: Path) -> None:
     done = invoke("sync")
     assert done.exit_code == 0
     assert done.stdout == "closed job-1\n"
-    assert "1 jobs stay spooled" in done.stderr
+    assert "1 job stays spooled" in done.stderr
     assert "pip install -e" in done.stderr  # the command of this checkout
     assert "[service]" in done.stderr
 

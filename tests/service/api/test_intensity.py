@@ -274,7 +274,7 @@ def test_a_month_is_restated_when_its_jobs_are_scored_with_better_values(
     embodied = before["totals"]["total_g"]["value"] - german - french
     share = (350 + embodied) / (german + french + embodied) - 1
     page = client.get("/v1/reports/monthly/2026-05.html").text
-    assert "This report replaces revision 1, which had 1 jobs" in page
+    assert "This report replaces revision 1, which had 1 job " in page
     assert f"Total: {100 * share:+.1f} %." in page.replace("&#43;", "+")
     text = client.get("/v1/jobs/job-1/revisions").json["revisions"][0]["change"]["text"]
     assert "DE, FR hourly instead of annual" in text
