@@ -110,13 +110,13 @@ class Plant:
         return self._side
 
     def reset(self, content: Path | None = None) -> None:
-        """An empty store, or one with this content."""
-        self.disconnect()
-        for path in self.folder.glob("gramwatt.db*"):
-            path.unlink()
+        """An empty store, or one with this content: connections and what they prepared stay."""
         if content is None:
             self.synced.unlink(missing_ok=True)
-        shutil.copy(content or self.template, self.path)
+            for path in self.folder.glob("gramwatt.db.*"):  # of the scheduler of an earlier story
+                path.unlink()
+        with closing(sqlite3.connect(content or self.template)) as source:
+            source.backup(self.beside())
 
     def disconnect(self) -> None:
         """Close every connection to the store."""
