@@ -167,7 +167,7 @@ def ascii_units(line: str) -> str:
 
 
 def prefix(reference: float, unit: str) -> tuple[float, str]:
-    """The prefixed unit that suits `reference` [unit]: its size [unit] and its name."""
+    """The prefixed unit that suits `reference` [unit]: its size [unit] and its name; 0 has none."""
     base, slash, per = unit.partition("/")
     if unit in ("1", "gCO2e/kWh"):
         return 1.0, "" if unit == "1" else "gCO2e/kWh"
@@ -177,5 +177,6 @@ def prefix(reference: float, unit: str) -> tuple[float, str]:
         "J": (_JOULE, ""),
         "W": (_POWER, ""),
     }.get(base, (((1.0, base),), ""))
-    size, name = next((step for step in steps if abs(reference) >= step[0]), steps[-1])
+    reference = abs(reference) or 1.0
+    size, name = next((step for step in steps if reference >= step[0]), steps[-1])
     return size, f"{name}{suffix}{slash}{per}"

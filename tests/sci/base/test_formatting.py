@@ -33,6 +33,7 @@ def figure(value, low, high, unit="kWh"):
         (figure(5.4337, 3.126, 8.0961, "gCO2e"), "5.4 g CO2e (3.1 to 8.1)"),
         (figure(0.0054, 0.0031, 0.0081, "gCO2e/image"), "5.4 mg CO2e/image (3.1 to 8.1)"),
         (figure(2_300_000, 2e6, 3e6, "gCO2e"), "2.3 t CO2e (2.0 to 3.0)"),
+        (figure(0.0, 0.0, 0.0, "gCO2e"), "0 g CO2e"),
         (figure(1.1, 1.1, 1.1, "1"), "1.1"),
         (figure(342.06, 222.3, 461.8, "gCO2e/kWh"), "340 gCO2e/kWh (220 to 460)"),
         (figure(42_000, 39_900, 44_100, "J"), "42.0 kJ (39.9 to 44.1)"),
