@@ -17,7 +17,7 @@ OTHER = "other"
 USUAL_HOURS = 24.0
 """The length of time where none is known."""
 LONG_HOURS = 720.0
-"""What moves the mean of a month moves that of every job in it; the rest is the job's own."""
+"""What moves the mean of a month moves that of every job in it; the rest is its hours' own."""
 SAME_HOURS = 3
 """Jobs in the same so many hours of the day share their own part: a grid repeats itself daily. By
 `python -m benchmarks.calibration`, months of daily jobs then lie in their range 77 to 90 % of the

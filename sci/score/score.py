@@ -241,7 +241,8 @@ def _gap_notices(job: MergedJob) -> list[Notice]:
         f"Readings of {record.name} ({record.device_class}) cover {duration(read_s)} of the "
         f"{duration(reserved_s)} that it was reserved for; the energy of the rest is missing."
     )
-    text += f" So it is with {len(gaps) - 1} more devices." if len(gaps) > 1 else ""
+    if more := len(gaps) - 1:
+        text += f" So it is with {more} more device{'s' if more > 1 else ''}."
     return [Notice("meter-gap", text, f"devices.{record.device_id}.energy_j")]
 
 

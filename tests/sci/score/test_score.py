@@ -174,7 +174,7 @@ def test_a_device_without_a_reading_makes_the_energy_unknown_not_smaller():
 def test_readings_that_leave_out_most_of_the_reserved_time_are_named():
     """GPU-1 was read in the first and the last hour of ten, GPU-2 all the time but five minutes."""
 
-    def notices(*, ended):
+    def notices(*, ended, others=0):
         writer = Writer()
         records = [
             writer.job(zone="DE", pue=1.0),
@@ -184,13 +184,19 @@ def test_readings_that_leave_out_most_of_the_reserved_time_are_named():
             writer.interval(32_400, 36_000, 42_000, "GPU-1"),
             writer.interval(300, 36_000, 42_000, "GPU-2"),
         ]
+        for n in range(3, 3 + others):
+            records += [writer.device(f"GPU-{n}", **H100)]
+            records += [writer.interval(0, 30_000, 42_000, f"GPU-{n}")]
         doc = scored([*records, *([writer.end(36_000)] if ended else [])])
         return [n for n in doc["notices"] if n["code"] == "meter-gap"]
 
     [notice] = notices(ended=True)
     assert "cover 2 h 0 min of the 10 h 0 min" in " ".join(notice["message"].split())
-    assert "more devices" not in notice["message"]
+    assert "more device" not in notice["message"]
     assert notice["field"] == "devices.GPU-1.energy_j"
+    for others, told in ((1, "1 more device."), (2, "2 more devices.")):
+        [notice] = notices(ended=True, others=others)
+        assert notice["message"].endswith(f"So it is with {told}")
     assert notices(ended=False) == []
 
 
