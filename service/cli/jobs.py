@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gramwatt.sci.base.document import JobDoc
+    from gramwatt.service.container import Service
 
 
 def jobs(
@@ -154,8 +155,10 @@ def job(
         with current_service() as service:
             if settings:
                 correct(service, job_id, settings)
-            document = job_document(service, job_id)
-            other = job_document(service, against) if against is not None else None
+            document, other = job_document(service, job_id), None
+            if against is not None:
+                other = job_document(service, against)
+                document, other = _comparable(service, document, other)
         found, lines = _output(document, explain, other, unit)
     except UnknownFieldError as error:
         stop(2, str(error))
@@ -163,6 +166,13 @@ def job(
         print_json(found)
     else:
         print("\n".join(lines))
+
+
+def _comparable(service: Service, *documents: JobDoc) -> list[JobDoc]:
+    """The documents by the same versions of engine and catalog, where that is all that differs."""
+    from gramwatt.service.usecases.jobs.comparison import comparable_documents
+
+    return comparable_documents(service, [document["job_id"] for document in documents])
 
 
 def _output(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -42,6 +42,13 @@ _LEFT_BY_RUNNING = [
     sa.delete(cast(sa.Table, model.__table__)).where(model.job == sa.bindparam("key"))
     for model in (Provisional, OpenJournal)
 ]
+
+
+VERSIONS: tuple[Literal["engine_version", "catalog_version"], ...] = (
+    "engine_version",
+    "catalog_version",
+)
+"""The versions that a score names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,27 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         _store_head(session, job, document)
 
     service.store.transact(store)
+
+
+def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:
+    """The newest document of an ended job as made now, where only versions differ; else `stored`.
+
+    Such a score makes no revision, so that the stored one names versions of before.
+    """
+    with service.store.read() as session:
+        job = _of_key(session, key)
+        if job is None or job.state == "running" or job.intervals_deleted_us is not None:
+            return stored
+        seen = _snapshot(session, job)
+    try:
+        scored = _score(service, seen)
+    except ScoreError:
+        return stored
+    kept = {name: stored[name] for name in ("revision", "provisional")}
+    made = read_job(*split_job(cast(JobDoc, {**scored, **kept})))
+    versions: Any = {name: made["method"][name] for name in VERSIONS}
+    alike = {**stored, "method": {**stored["method"], **versions}} == made
+    return made if alike else stored
 
 
 def score_records(

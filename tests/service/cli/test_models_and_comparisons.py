@@ -6,6 +6,8 @@ import pytest
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
+from gramwatt.service.store.documents import read_job, split_job
+from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.local_spool import open_store
 from tests.journals import journal, lines
@@ -124,6 +126,27 @@ def test_repeated_runs_against_each_other_as_command_and_route(jobs):
     text = gramwatt("compare", "job-a,job-b", "job-d")[1]
     assert "2 runs, 0.0% apart" in text
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("energy", [1.0, 1.5])
+def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs, energy):
+    service = open_store(jobs)
+    with service.store.write() as session:  # as a release with another engine left it
+        score = session.query(Score).join(Job).filter(Job.job_id == "job-a").one()
+        document = read_job(score.doc, score.series)
+        document["method"]["engine_version"] = score.engine_version = "0"
+        document["energy_kwh"]["value"] *= energy
+        score.doc, score.series = split_job(document)
+    service.store.close()
+    commands = [("job", "job-d", "--against", "job-a"), ("compare", "job-a", "job-d")]
+    for command in (*commands, ("assert", "job-d", "--against", "job-a")):
+        code, out, err = gramwatt(*command)
+        if energy == 1.0:
+            assert (code, err) == (0, "")
+        else:  # scored again it would be another revision
+            assert (code, out) == (1, "")
+            assert "the engine's version differ" in err
+    assert json.loads(gramwatt("job", "job-a", "--json")[1])["method"]["engine_version"] == "0"
 
 
 @pytest.mark.parametrize(
