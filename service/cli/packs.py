@@ -115,7 +115,10 @@ def verify(
         _show(found)
     if not found.equal:
         number = len(found.wrong)
-        stop(1, f"{file} does not verify: {number} {'thing' if number == 1 else 'things'} wrong")
+        text = f"{number} {'thing' if number == 1 else 'things'} wrong"
+        for other in found.other_versions:
+            text += f"; {other}, so that figures may differ: verify with the release that made it"
+        stop(1, f"{file} does not verify: {text}")
 
 
 def _show(found: Verdict) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,8 @@ class Verdict:
     not_checked: list[str] = field(default_factory=list)
     scores_equal: int = 0
     figures_equal: int = 0
+    other_versions: Counter[str] = field(default_factory=Counter)
+    """How many scores name a version that is not that of here, by the words that say so."""
 
     @property
     def equal(self) -> bool:
@@ -105,6 +108,9 @@ def _compare(files: Files, made: Collected, each: Each, verdict: Verdict) -> Non
         document = _job(files, job_id, catalog, verdict)
         if document is not None:
             made.add(contents.score_file(job_id), json.dumps(document).encode())
+    for text, number in verdict.other_versions.items():
+        scores = "score whose" if number == 1 else "scores whose"
+        verdict.not_checked.append(f"{number} {scores} {text}: only the figures were compared")
     if verdict.scores_equal:
         scores = "score" if verdict.scores_equal == 1 else f"{verdict.scores_equal} scores"
         text = f"every figure of the {scores}, computed again: {verdict.figures_equal} figures"
@@ -213,15 +219,17 @@ def _job(files: Files, job_id: str, catalog: Catalog, verdict: Verdict) -> JobDo
         text = "its intervals were deleted before the pack was made; its score is as stated"
         verdict.not_checked.append(f"{name}: {text}")
         return cast(JobDoc, stated)
-    rest = _json(files, f"{where}/inputs.json")
+    rest, lines = _json(files, f"{where}/inputs.json"), f"{where}/journal.ndjson"
+    if lines not in files:
+        raise PackError(lines, "is missing")
     try:
-        journal = files[f"{where}/journal.ndjson"].decode()
+        journal = files[lines].decode()
         made = contents.normal(ScoreInputs.from_texts(journal, rest, ZoneInfo).score(catalog))
     except Exception as error:  # whatever a stranger wrote into the inputs
         reason = error.message if isinstance(error, GramwattError) else repr(error)
         verdict.wrong.append(f"{where}: cannot be computed again: {reason}")
         return None
-    _accept_versions(name, stated, made, verdict)
+    _accept_versions(stated, made, verdict)
     if _is_equal(name, stated, made, verdict):
         verdict.scores_equal += 1
         verdict.figures_equal += figures(made)
@@ -229,14 +237,14 @@ def _job(files: Files, job_id: str, catalog: Catalog, verdict: Verdict) -> JobDo
     return cast(JobDoc, made)
 
 
-def _accept_versions(name: str, stated: Any, made: dict[str, Any], verdict: Verdict) -> None:
-    """Take the versions of a score as stated, and say so where they are not those of here."""
+def _accept_versions(stated: Any, made: dict[str, Any], verdict: Verdict) -> None:
+    """Take the versions of a score as stated, and count where they are not those of here."""
     method = stated.get("method") if isinstance(stated, dict) else None
     for version in VERSIONS:
         said = method.get(version) if isinstance(method, dict) else None
         if isinstance(said, str) and said != made["method"][version]:
-            text = f"{name}: its {version} is {said}, and {made['method'][version]} here"
-            verdict.not_checked.append(f"{text}; its figures were compared")
+            text = f"{version} is {said}, and {made['method'][version]} here"
+            verdict.other_versions[text] += 1
             made["method"][version] = said
 
 

@@ -17,6 +17,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from gramwatt.sci.score.method import ENGINE_VERSION
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.intake.local_spool import open_store
@@ -152,6 +153,29 @@ def test_a_pack_of_another_catalog_is_equal_where_its_rows_are(pack: bytes) -> N
     found = verify(sealed(files))
     assert [text for text in found.wrong if not text.startswith("forms/")] == []
     assert "the catalog is 1999.01.01 in the pack" in " ".join(found.not_checked)
+
+
+def test_figures_of_another_engine_are_told_as_such(pack: bytes, tmp_path: Path) -> None:
+    def older(score: Any) -> None:
+        score["method"]["engine_version"] = "0"
+        score["total_g"]["high"] *= 2
+
+    other = with_json(pack, SCORE, older)
+    said = f"engine_version is 0, and {ENGINE_VERSION} here"
+    counted = f"1 score whose {said}: only the figures were compared"
+    assert counted in verify(other).not_checked
+    (tmp_path / "pack.zip").write_bytes(other)
+    code, _, err = gramwatt("verify", str(tmp_path / "pack.zip"))
+    assert code == 1
+    end = f"{said}, so that figures may differ: verify with the release that made it\n"
+    assert err.endswith(end)
+
+
+def test_a_missing_journal_is_named(pack: bytes) -> None:
+    files = members(light(pack))
+    del files[JOURNAL]
+    with pytest.raises(PackError, match=f"^{JOURNAL}: is missing$"):
+        verify(sealed(files))
 
 
 def test_inputs_that_are_none_are_one_line(pack: bytes) -> None:
