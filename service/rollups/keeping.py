@@ -130,7 +130,7 @@ def _renew(
     for month, project in sorted(both - known):
         if _has_part(session, month, project):
             continue
-        for table in (MonthVersion, MonthSum, MonthBasis):
+        for table in (MonthVersion, MonthBasis, MonthSum):  # in the order of `store_sums`
             gone = (table.month == month, table.project == project)
             session.execute(sa.delete(table).where(*gone))
 

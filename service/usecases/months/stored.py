@@ -215,8 +215,8 @@ def store_sums(service: Service, rows: Rows) -> None:
     if not rows:
         return
     with service.store.write() as session:
-        # In one order, so that two who store the same months wait for each other.
-        for table, row in sorted(rows, key=lambda one: (one[0].__name__, one[1]["month"])):
+        # In one order, so that who stores or deletes the same months waits for each other.
+        for table, row in sorted(rows, key=lambda one: (one[1]["month"], one[0].__name__)):
             upsert(session, table, [row], replace=True)
 
 
