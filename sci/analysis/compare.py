@@ -86,8 +86,9 @@ def require_comparable(before: JobDoc, after: JobDoc) -> None:
     """Raise ScoreError that lists every difference of method."""
     differences = _differences(before, after)
     if differences:
+        verb = "differs" if len(differences) == 1 else "differ"
         raise ScoreError(
-            f"not comparable: {'; '.join(differences)} differ; score both in the same way",
+            f"not comparable: {'; '.join(differences)} {verb}; score both in the same way",
             code="not-comparable",
         )
 

@@ -73,6 +73,8 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
     if as_json:
         print_json(found)
         return
+    if not found["keys"]:
+        print("no key; make one: gramwatt key create NAME --scope ingest")
     for row in found["keys"]:
         ends = "expired" if row["expired"] else f"until {(row['expires_at'] or 'revoked')[:10]}"
         used = f"last used {row['last_used_at'][:16]}Z" if row["last_used_at"] else "never used"

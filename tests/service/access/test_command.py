@@ -22,6 +22,8 @@ def home(tmp_path, monkeypatch):
 
 
 def test_a_key_is_made_listed_used_and_revoked(home):
+    nothing = "no key; make one: gramwatt key create NAME --scope ingest\n"
+    assert gramwatt("key", "list") == (0, nothing, "")
     made = ("key", "create", "ci", "--scope", "ingest", "--project", "vision", "--expires", "90d")
     code, out, err = gramwatt(*made)
     assert code == 0

@@ -145,7 +145,7 @@ def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs
             assert (code, err) == (0, "")
         else:  # scored again it would be another revision
             assert (code, out) == (1, "")
-            assert "the engine's version differ" in err
+            assert "the engine's version differs" in err
     assert json.loads(gramwatt("job", "job-a", "--json")[1])["method"]["engine_version"] == "0"
 
 
