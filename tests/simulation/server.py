@@ -66,7 +66,7 @@ class Waits:
 
     def sleep(self, duration_s: float) -> None:
         """Wait [s]."""
-        SCENE.world.pass_s(duration_s)
+        SCENE.plant.server.wait(duration_s)
 
 
 class Plant:
@@ -399,6 +399,15 @@ class Server:
         finally:
             self._writing -= 1
             self._transacting = False
+
+    def wait(self, duration_s: float) -> None:
+        """Let time pass for work that is tried again: meanwhile it holds no lock."""
+        process, held = self.process, (self._writing, self._transacting)
+        self._writing, self._transacting = 0, False
+        self.world.pass_s(duration_s)
+        self._writing, self._transacting = held
+        if self.process is not process:  # it died meanwhile
+            raise Death
 
     @contextmanager
     def read(self, original: Callable[[], Any]) -> Iterator[Any]:
