@@ -17,9 +17,10 @@ from sqlalchemy.orm import DeclarativeBase, Session
 from gramwatt.service.store.server import BinaryArray
 
 ROWS_AT_ONCE = 256, 64, 16, 4, 1
-"""Rows of an upsert's statements on SQLite, largest first: 500 rows go in 1 + 3 + 3 + 1 of them.
-Its driver lets other threads go on at each, and then waits for its turn; with a row a statement the
-waiting takes most of the time where others are busy."""
+"""Rows of an upsert's statements on SQLite, largest first: 600 rows go in 2 + 1 + 1 + 2 of them,
+500 in 2, of which the second is filled up. Its driver lets other threads go on at each, and then
+waits for its turn; with a row a statement the waiting takes most of the time where others are busy.
+"""
 _NUMBERS = {"BIGINT": (20, ">i8"), "DOUBLE PRECISION": (701, ">f8")}
 """PostgreSQL's numbers of the types in pg_type.dat, and how their binary format is written."""
 
@@ -57,14 +58,20 @@ def upsert_rows(
     connection = session.connection()
     dialect = connection.dialect.name
     statement, keys = _upsert_text(dialect, model, columns, newer, replace)
-    if set(keys) <= set(columns):
+    has_keys = set(keys) <= set(columns)
+    if has_keys:
         rows = _each_key_once(columns, rows, keys, newer)
     if dialect == "sqlite":
         driver: Any = connection.connection.driver_connection
         most = driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)  # 999 before SQLite 3.32
         for at_once in ROWS_AT_ONCE:
+            if at_once * len(columns) > most:
+                continue
+            missing = -len(rows) % at_once
+            if has_keys and 0 < missing <= at_once // 4:  # the same row again changes nothing
+                rows = [*rows, *[rows[-1]] * missing]
             whole = len(rows) - len(rows) % at_once
-            if whole and at_once * len(columns) <= most:
+            if whole:
                 statement, _ = _upsert_text(dialect, model, columns, newer, replace, at_once)
                 starts = range(0, whole, at_once)
                 together = [tuple(chain(*rows[at : at + at_once])) for at in starts]
