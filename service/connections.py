@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waitress.channel import HTTPChannel
 from waitress.task import ErrorTask, WSGITask
+
+from gramwatt.service.turns import UPLOADS
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 CONNECTIONS_MOST = 800
 """Open connections; the usual limit of a process is 1024 files."""
@@ -114,3 +120,15 @@ def keep_deadlines(server: Any) -> None:
     server.stopping = False
     server.channel_class = Channel
     server.maintenance = maintenance
+
+
+def uploads_in_turn(app: WSGIApplication) -> WSGIApplication:
+    """The app, given one upload at a time, whose body has arrived before."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if not environ["PATH_INFO"].endswith("/records"):
+            return app(environ, start_response)
+        with UPLOADS.taken():
+            return app(environ, start_response)
+
+    return answer

@@ -20,7 +20,7 @@ from gramwatt.collectors.common import server_key
 from gramwatt.service import logs, memory
 from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
-from gramwatt.service.connections import SETTINGS, keep_deadlines
+from gramwatt.service.connections import SETTINGS, keep_deadlines, uploads_in_turn
 from gramwatt.service.container import Service
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
@@ -63,8 +63,9 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     logs.set_up(config.log)  # that the database is away now, the command says itself
     server_key.ensure(config.home)
     worker = ScoringWorker(service)
+    app = create_app(service=replace(service, score_later=worker.add))
     server = create_server(
-        create_app(service=replace(service, score_later=worker.add)),
+        uploads_in_turn(app) if service.store.is_sqlite else app,
         sockets=[_bound(address, listen.port)],
         threads=THREADS,
         ident="gramwatt",

@@ -109,7 +109,7 @@ class Store:
         On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
         server does that itself. There, work that met another's in a conflict is done again.
         `large` work, which may change any number of rows, shares none: SQLite keeps in memory what
-        undoes a part of a shared one.
+        undoes a statement of a shared one.
         """
         self._require_whole()
         if self.is_sqlite and large:

@@ -124,8 +124,7 @@ def read_intervals(job_id: str, text: bytes) -> list[Sequence[Any]] | None:
     """
     if not text.startswith(INTERVAL_BEGINS) or len(text) > LINE_MAX_B:
         return None
-    characters = np.frombuffer(text, np.uint8)
-    rows = 1 + _count(characters, b"\n")
+    rows = 1 + count_of(text, b"\n")
     if text.count(b"\n" + INTERVAL_BEGINS) != rows - 1:
         return None
     try:
@@ -139,7 +138,7 @@ def read_intervals(job_id: str, text: bytes) -> list[Sequence[Any]] | None:
     *figures, profiles = rest
     named = _names_in(figures, profiles)
     # A name that is there twice has quotes that are not expected, and so has a text with a quote.
-    if named is None or _count(characters, b'"') != 2 * (named + rows * _TEXTS):
+    if named is None or count_of(text, b'"') != 2 * (named + rows * _TEXTS):
         return None
     if {*jobs} != {job_id} or not all(map(ID_PATTERN.fullmatch, {*nodes, *writers, *devices})):
         return None
@@ -152,9 +151,9 @@ def read_intervals(job_id: str, text: bytes) -> list[Sequence[Any]] | None:
     return [nodes, writers, seqs, devices, *times, energies_j, kinds, *figures, stored, nothing]
 
 
-def _count(characters: Any, character: bytes) -> int:
-    """How often a character is there; `bytes.count` takes ten times as long."""
-    return int(np.count_nonzero(characters == ord(character)))
+def count_of(text: bytes, character: bytes) -> int:
+    """How often a character is there; `bytes.count` takes four times as long."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord(character)))
 
 
 def _names_in(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -19,10 +18,8 @@ from gramwatt.sci.journal.records import (
     parse_line,
     to_record,
 )
-from gramwatt.service.usecases.intake.intervals import (
-    Intervals,
-    read_intervals,
-)
+from gramwatt.service.turns import UPLOADS
+from gramwatt.service.usecases.intake.intervals import Intervals, count_of, read_intervals
 from gramwatt.service.usecases.intake.tally import Tally
 
 BATCH_LINES = 5_000
@@ -32,9 +29,6 @@ PORTION_B = 2**18
 
 _UNREAD = RecordError("not read: too many lines before it were refused", code="too-many-refused")
 _parse = msgspec.json.Decoder(dict[str, Any]).decode
-_READING = Lock()
-"""Held by the thread that reads. Only one can run Python at a time, and several that want to would
-interrupt each other in turns, which takes a tenth more."""
 Check = Callable[[AnyRecord], None]
 
 
@@ -75,7 +69,7 @@ def checked(job_id: str, lines: Iterable[bytes], check: Check, tally: Tally) -> 
             )
             tally.refuse(hopeless, _UNREAD, 1 + sum(1 for line in unread if line.strip()))
             break
-        first += text.count(b"\n") + 1
+        first += count_of(text, b"\n") + 1
         if len(batch) >= BATCH_LINES:
             yield batch
             batch = Batch()
@@ -112,7 +106,7 @@ def _add_usual(batch: Batch, job_id: str, text: bytes, first: int) -> Iterator[t
 
 def _add_together(batch: Batch, job_id: str, text: bytes) -> bool:
     """Add the intervals in lines that all begin as intervals; False where they cannot be read."""
-    with _READING:
+    with UPLOADS.taken():
         columns = read_intervals(job_id, text)
     if columns is not None:
         batch.intervals.extend(columns)

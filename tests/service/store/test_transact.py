@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import DataError, OperationalError
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from gramwatt.service.app import create_app
@@ -25,6 +25,7 @@ from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport, MonthSum
 from gramwatt.service.store.upserts import upsert
+from gramwatt.service.turns import UPLOADS
 from gramwatt.service.usecases.intake.ingest import ingest
 from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from tests.journals import journal, lines
@@ -47,9 +48,8 @@ def months(store: Store) -> list[str]:
         return sorted(session.scalars(sa.select(MonthlyReport.month)))
 
 
-def test_work_that_waits_is_committed_together_and_a_failure_is_its_own(light: Service) -> None:
-    commits = count()
-    sa.event.listen(light.store.engine, "commit", lambda _connection: next(commits))
+def shared(store: Store, *works: Callable[[Session], str]) -> list[Future[str]]:
+    """What became of work that waited together for another's commit, in this order."""
     begun, go_on = Event(), Event()
 
     def slow(session: Session) -> str:
@@ -57,26 +57,66 @@ def test_work_that_waits_is_committed_together_and_a_failure_is_its_own(light: S
         go_on.wait(30)
         return report("2026-01")(session)
 
+    waiting: list[Future[str]] = []
+    with ThreadPoolExecutor(8) as threads:
+        first = threads.submit(store.transact, slow)
+        begun.wait(30)
+        for number, work in enumerate(works, start=1):
+            waiting.append(threads.submit(store.transact, work))
+            wait_until_in_line(store, number)
+        go_on.set()
+        assert first.result() == "2026-01"
+    return waiting
+
+
+def test_work_that_waits_is_committed_together(light: Service) -> None:
+    commits = count()
+    sa.event.listen(light.store.engine, "commit", lambda _connection: next(commits))
+    wanted = ["2026-02", "2026-03", "2026-04"]
+    assert [one.result() for one in shared(light.store, *map(report, wanted))] == wanted
+    assert months(light.store) == ["2026-01", *wanted]
+    assert next(commits) == 2
+
+
+def test_a_failure_takes_back_only_its_own(light: Service) -> None:
     def failing(session: Session) -> str:
         report("2026-09")(session)
         raise KeyError("this one alone")
 
-    with ThreadPoolExecutor(8) as threads:
-        first = threads.submit(light.store.transact, slow)
-        begun.wait(30)
-        works = [report("2026-02"), failing, report("2026-03"), report("2026-02")]
-        waiting: list[Future[str]] = []
-        for number, work in enumerate(works, start=1):
-            waiting.append(threads.submit(light.store.transact, work))
-            while len(light.store._group._waiting) < number:
-                pass
-        go_on.set()
-        assert first.result() == "2026-01"
-        assert [waiting[n].result() for n in (0, 2)] == ["2026-02", "2026-03"]
-        assert isinstance(waiting[1].exception(), KeyError)
-        assert waiting[3].exception() is not None  # the same month and time is there already
+    works = [report("2026-02"), failing, report("2026-03"), report("2026-02")]
+    first, broken, second, again = shared(light.store, *works)
+    assert [first.result(), second.result()] == ["2026-02", "2026-03"]
+    assert isinstance(broken.exception(), KeyError)
+    assert isinstance(again.exception(), IntegrityError)  # the same month and time is there already
     assert months(light.store) == ["2026-01", "2026-02", "2026-03"]
-    assert next(commits) == 2
+
+
+def test_who_waits_to_write_lets_others_have_its_turn(light: Service) -> None:
+    begun, go_on, met = Event(), Event(), Event()
+
+    def slow(_session: Session) -> None:
+        begun.set()
+        go_on.wait(30)
+
+    def upload() -> tuple[str, bool]:
+        with UPLOADS.taken():
+            found = light.store.transact(report("2026-01"))
+            return found, UPLOADS.is_mine
+
+    def other() -> None:
+        with UPLOADS.taken():
+            met.set()
+
+    with ThreadPoolExecutor(3) as threads:
+        alone = threads.submit(light.store.transact, slow, large=True)
+        assert begun.wait(30)
+        waiting = threads.submit(upload)
+        wait_until_in_line(light.store, 1)
+        threads.submit(other)
+        assert met.wait(30)
+        go_on.set()
+        assert waiting.result(30) == ("2026-01", True)
+        alone.result(30)
 
 
 def test_a_full_disk_takes_back_only_what_did_not_fit(light: Service) -> None:
@@ -302,14 +342,14 @@ def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_no
 def test_what_deletes_a_whole_job_shares_no_transaction_and_is_undone_from_a_file(
     light: Service, clock: Clock
 ) -> None:
-    """A part of a shared one is undone from memory: a long job would lie there as a whole."""
+    """A shared one keeps in memory what undoes it: a long job would lie there as a whole."""
     for name in ("job-1", "job-2"):
         ingest(light, name, lines(journal(name)))
     told: list[str] = []
 
     def tell(connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
         driver = connection.connection.driver_connection
-        if statement.startswith(("SAVEPOINT", "DELETE FROM jobs", "DELETE FROM intervals")):
+        if statement.startswith(("DELETE FROM jobs", "DELETE FROM intervals")):
             (where,) = driver.execute("PRAGMA temp_store").fetchone()
             told.append(f"{statement.split(' WHERE')[0].strip()}: {('', 'file', 'memory')[where]}")
 
