@@ -28,7 +28,7 @@ PATIENCE_S, CROWDED_PATIENCE_S = 10.0, 1.0
 """Time for the first bytes of a request [s]."""
 LEAST_B_PER_S = 20_000.0
 """Slowest upload that is waited for [B/s]."""
-RECEIVED_B = 2**16
+RECEIVED_B = 2**18
 """Bytes read from a connection at once: for each reading the server's one thread that reads waits
 until those that work let it, so that waitress' 8 KiB take 20 turns for an upload."""
 SETTINGS = {
