@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ SETTINGS = {
 """How waitress is set up."""
 
 
+IN_TURN_MOST_B = 2**20
+"""Longest body of an upload that takes turns [B]: for a longer one the others would wait long."""
 _DETAILS = {
     413: "The body is above the limit; send it in parts.",
     431: "The request's headers are too long.",
@@ -123,12 +126,12 @@ def keep_deadlines(server: Any) -> None:
 
 
 def uploads_in_turn(app: WSGIApplication) -> WSGIApplication:
-    """The app, given one upload at a time, whose body has arrived before."""
+    """The app, given one short upload at a time, whose body has arrived before."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if not environ["PATH_INFO"].endswith("/records"):
-            return app(environ, start_response)
-        with UPLOADS.taken():
+        is_upload = environ["PATH_INFO"].endswith("/records")
+        is_short = int(environ.get("CONTENT_LENGTH") or 0) <= IN_TURN_MOST_B
+        with UPLOADS.taken() if is_upload and is_short else nullcontext():
             return app(environ, start_response)
 
     return answer

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from gramwatt.reports import job
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
-from gramwatt.service.connections import uploads_in_turn
+from gramwatt.service.connections import IN_TURN_MOST_B, uploads_in_turn
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.usecases.errors import BusyError
 from gramwatt.service.usecases.intake.ingest import ingest
@@ -238,7 +238,7 @@ def test_too_many_waiting_reports_are_refused_with_a_time_to_ask_again(client, l
     assert client.get("/v1/jobs/job-1/report.json").status_code == 200
 
 
-def test_an_upload_waits_for_another_to_end_and_other_requests_do_not():
+def test_a_short_upload_waits_for_another_to_end_and_other_requests_do_not():
     begun, go_on, order = threading.Event(), threading.Event(), []
 
     def app(environ, _start_response):
@@ -251,17 +251,19 @@ def test_an_upload_waits_for_another_to_end_and_other_requests_do_not():
 
     served = uploads_in_turn(app)
 
-    def ask(path):
-        thread = threading.Thread(target=served, args=({"PATH_INFO": path}, None))
+    def ask(path, length="9"):
+        environ = {"PATH_INFO": path, "CONTENT_LENGTH": length}
+        thread = threading.Thread(target=served, args=(environ, None))
         thread.start()
         return thread
 
     first = ask("/v1/jobs/a/records")
     assert begun.wait(30)
     second = ask("/v1/jobs/b/records")
-    ask("/healthz").join(30)
-    assert order == ["/v1/jobs/a/records", "/healthz", "end"]
+    ask("/healthz", "").join(30)
+    ask("/v1/jobs/c/records", str(IN_TURN_MOST_B + 1)).join(30)
+    assert order == ["/v1/jobs/a/records", "/healthz", "end", "/v1/jobs/c/records", "end"]
     go_on.set()
     first.join(30)
     second.join(30)
-    assert order[3:] == ["end", "/v1/jobs/b/records", "end"]
+    assert order[5:] == ["end", "/v1/jobs/b/records", "end"]
