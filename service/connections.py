@@ -32,6 +32,8 @@ LEAST_B_PER_S = 20_000.0
 RECEIVED_B = 2**18
 """Bytes read from a connection at once: for each reading the server's one thread that reads waits
 until those that work let it, so that waitress' 8 KiB take 20 turns for an upload."""
+IN_TURN_MOST_B = 2**20
+"""Longest body of an upload that takes turns [B]: for a longer one the others would wait long."""
 SETTINGS = {
     "connection_limit": CONNECTIONS_MOST,
     "asyncore_use_poll": True,  # select() ends at file 1023
@@ -42,8 +44,6 @@ SETTINGS = {
 """How waitress is set up."""
 
 
-IN_TURN_MOST_B = 2**20
-"""Longest body of an upload that takes turns [B]: for a longer one the others would wait long."""
 _DETAILS = {
     413: "The body is above the limit; send it in parts.",
     431: "The request's headers are too long.",

@@ -62,7 +62,7 @@ class GroupCommit:
 
     def run_alone(self, begin: Begin, work: Callable[[Session], Result]) -> Result:
         """The result of work that shares no transaction, in one that `begin` begins, in turn."""
-        with self._writing, begin() as session:
+        with UPLOADS.given_up(), self._writing, begin() as session:
             return work(session)
 
     def _commit(self, tickets: list[_Ticket[object]]) -> None:
