@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from ipaddress import ip_address
@@ -18,13 +19,13 @@ PREFIX = "gw_server_"
 
 
 def read(home: Path) -> str | None:
-    """The key in the home; None when there is none, or none that this user may read."""
+    """Return the key in the home; None when there is none, or none that this user may read."""
     text = files.text_of(home / NAME)
     return text if text and text.startswith(PREFIX) else None
 
 
 def for_server(home: Path, server: str) -> str | None:
-    """The home's key when a server of this user listens at that loopback address; else None.
+    """Return the home's key when a server of this user listens at that loopback address, else None.
 
     Any user of the machine may listen on a free port, and must not be sent the key.
     """
@@ -40,7 +41,7 @@ def for_server(home: Path, server: str) -> str | None:
 
 
 def _is_mine(port: int, root: Path = Path("/proc/net")) -> bool:
-    """Whether every socket that listens on the port is this user's (proc(5), /proc/net/tcp).
+    """Tell whether every socket that listens on the port is this user's (proc(5), /proc/net/tcp).
 
     Where the system does not say, such as on macOS, it counts as this user's.
     """
@@ -54,24 +55,23 @@ def _is_mine(port: int, root: Path = Path("/proc/net")) -> bool:
 
 
 def ensure(home: Path) -> str:
-    """The key in the home, made at first: random, 256 bit, in a file of mode 0600.
+    """Return the key in the home, made at first: random, 256 bit, in a file of mode 0600.
 
-    Of several processes that make one at once, the first wins. Raises OSError.
+    Of several processes that make one at once, the first wins: each holds the file's lock from
+    reading to writing. Raises OSError.
     """
     files.folder(home)
-    path, beside = home / NAME, home / f".{NAME}.{os.getpid()}"
-    if read(home) is None:
-        beside.unlink(missing_ok=True)
-        path.unlink(missing_ok=True)  # a file that holds no key
-        try:
-            files.write_text(beside, f"{PREFIX}{secrets.token_urlsafe(32)}\n")
-            os.link(beside, path)
-        except FileExistsError:
-            pass
-        finally:
-            beside.unlink(missing_ok=True)
-    path.chmod(0o600)
-    key = read(home)
-    if key is None:
-        raise OSError(f"{path} cannot be read")
+    with open(home / NAME, "r+", encoding="ascii", errors="replace", opener=_created) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        key = stream.read().strip()
+        if not key.startswith(PREFIX):
+            key = f"{PREFIX}{secrets.token_urlsafe(32)}"
+            stream.seek(0)
+            stream.truncate()
+            stream.write(f"{key}\n")
+        os.fchmod(stream.fileno(), 0o600)
     return key
+
+
+def _created(path: str, flags: int) -> int:
+    return files.opener(path, flags | os.O_CREAT)

@@ -16,7 +16,7 @@ from gramwatt.collectors.cli.run.names import command_name
 from gramwatt.collectors.cli.summary_file import write_summary
 from gramwatt.collectors.client.client import quiet
 from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
-from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.client.messages import print_message, write_stderr
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import why_unwritable
 from gramwatt.collectors.common.identity import job_id
@@ -275,8 +275,7 @@ def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose
     if document is not None and verbose and not quiet():
         from gramwatt.collectors.cli.summary import summary_lines
 
-        sys.stderr.write("\n".join(summary_lines(document, see)) + "\n")
-        sys.stderr.flush()
+        write_stderr("\n".join(summary_lines(document, see)) + "\n")
     if document is None:
         _report_unscored(job_id, config, problem, json_summary)
     return document is not None

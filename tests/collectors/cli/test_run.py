@@ -337,6 +337,35 @@ def test_a_closed_terminal_reaches_the_command_of_a_session_leader_once(
     assert (got, os.waitstatus_to_exitcode(status)) == ("1", 0)
 
 
+TRACKED = "import sys\nfrom gramwatt import track\nwith track(project=3): pass\nsys.exit(7)"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*RUN[1:], "--", "sh", "-c", "exit 7"],
+        [*RUN[1:], "-v", "--", "sh", "-c", "exit 7"],
+        [*RUN[1:], "--pause-above", "300", "--", "sh", "-c", "exit 7"],
+        ["-c", TRACKED],
+    ],
+)
+@pytest.mark.parametrize("gone", ["terminal", "disk"])
+def test_what_is_printed_never_changes_the_exit_code(
+    environ: dict[str, str], words: list[str], gone: str
+) -> None:
+    """What a buffer still holds is written when the interpreter ends, which ends with 120 then."""
+    environ.pop("PYTHONUNBUFFERED", None)
+    if gone == "terminal":
+        terminal, output = os.openpty()
+        os.close(terminal)
+    else:
+        output = os.open("/dev/full", os.O_WRONLY)
+    line = [sys.executable, *words]
+    done = subprocess.run(line, env=environ, stdout=output, stderr=output, timeout=60)
+    os.close(output)
+    assert done.returncode == 7
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -5,6 +5,8 @@ import os
 import socket
 import stat
 import subprocess
+import sys
+import time
 
 import pytest
 
@@ -97,6 +99,32 @@ def test_the_server_s_own_key_is_this_user_s_alone(home):
     assert server_key.ensure(home) == key
     (home / "server.key").write_text("")
     assert server_key.ensure(home) != key
+
+
+ENSURE = """
+import sys, time
+from pathlib import Path
+from gramwatt.collectors.common import server_key
+folder = Path(sys.argv[1])
+while not (folder / "go").exists():
+    time.sleep(0.001)
+print(server_key.ensure(folder))
+"""
+
+
+@pytest.mark.parametrize("before", [None, "no key"])
+def test_of_processes_that_make_a_key_at_once_the_first_wins(home, before):
+    for number in range(5):
+        folder = home / str(number)
+        folder.mkdir(parents=True)
+        if before is not None:
+            (folder / "server.key").write_text(before)
+        line = [sys.executable, "-c", ENSURE, str(folder)]
+        racing = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+        time.sleep(0.5)  # until they wait for each other
+        (folder / "go").touch()
+        keys = {process.communicate(timeout=60)[0].strip() for process in racing}
+        assert keys == {server_key.read(folder)}
 
 
 def test_the_server_s_key_goes_to_this_user_s_server_only(home, tmp_path):
