@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from gramwatt.service.rollups.part import SUMMED
+from gramwatt.service.months.sums.part import SUMMED
 from gramwatt.service.store import models
 from gramwatt.service.store.database import Store
 

@@ -30,10 +30,10 @@ from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.sci.score.score import ScoreContext, score
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.intensity.csv_import import import_csv
+from gramwatt.service.intensity.lookup import StoredIntensity
+from gramwatt.service.intensity.plans import plan
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.intensity.csv_import import import_csv
-from gramwatt.service.usecases.intensity.lookup import StoredIntensity
-from gramwatt.service.usecases.intensity.plans import plan
 
 STEP = timedelta(minutes=5)
 JOB_DAYS = 30

@@ -30,8 +30,8 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     encode,
 )
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.intake.local_spool import open_store
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.intake.local_spool import open_store
 
 MONTH = "2026-06"
 START = datetime(2026, 6, 1, tzinfo=UTC)

@@ -26,10 +26,10 @@ from gramwatt.sci.score.context import annual_context
 from gramwatt.sci.score.score import score
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.operation.factors import rescore_on_new_factors
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
 
 FOR_EVER_S = 1e9
 FLEET = 100_000

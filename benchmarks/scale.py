@@ -41,13 +41,13 @@ from gramwatt.sci.journal.records import (
     encode,
 )
 from gramwatt.service import memory
+from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store import models
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.intake.ingest import ingest
 
 FIRST = datetime(2025, 6, 1, tzinfo=UTC)
 MONTH = "2026-06"

@@ -11,12 +11,13 @@ from typing import Any
 from flask import Flask, Response, request
 
 from gramwatt.service import logs, memory
+from gramwatt.service.access import oidc
 from gramwatt.service.api import (
     access,
     badges,
     budgets,
+    codecarbon,
     comparisons,
-    compat,
     estimates,
     health,
     jobs,
@@ -36,13 +37,12 @@ from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.proxies import TrustedProxies
+from gramwatt.service.rendering.reports import render_in_child
 from gramwatt.service.stopping import announce
 from gramwatt.service.store.database import UNAVAILABLE, Store
 from gramwatt.service.store.migrate import SchemaError, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scoring import ScoringWorker
-from gramwatt.service.usecases.access import oidc
-from gramwatt.service.usecases.rendering.reports import render_in_child
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
@@ -54,7 +54,7 @@ GROUPS: tuple[Routes, ...] = (
     schedules.routes,
     planning.routes,
     budgets.routes,
-    compat.routes,
+    codecarbon.routes,
     keys.routes,
     health.routes,
 )

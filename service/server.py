@@ -18,19 +18,19 @@ from waitress.server import create_server
 
 from gramwatt.collectors.common import server_key
 from gramwatt.service import logs, memory
+from gramwatt.service.access import keys
+from gramwatt.service.access.sessions import new_link
 from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.connections import SETTINGS, keep_deadlines, uploads_in_turn
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.local_spool import take_in
+from gramwatt.service.rendering.reports import end_child, render_in_child
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.scoring import ScoringWorker
-from gramwatt.service.usecases.access import keys
-from gramwatt.service.usecases.access.sessions import new_link
-from gramwatt.service.usecases.intake.local_spool import take_in
-from gramwatt.service.usecases.rendering.reports import end_child, render_in_child
 
 THREADS = 8
 TURN_S = 0.002

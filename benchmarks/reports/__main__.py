@@ -27,14 +27,14 @@ import sqlalchemy as sa
 from benchmarks.scale import MONTH, fill, opened
 from gramwatt.reports import html, job, month, pdf
 from gramwatt.reports.model import Document, Pair, Table
+from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.months.report import month_report
 from gramwatt.service.store import models
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.months.report import month_report
 
 MONTH_S, MONTH_MB, JOB_S, PAGE_MS = 20.0, 500.0, 1.0, 10.0
 TIMES = 20

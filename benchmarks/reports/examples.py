@@ -16,14 +16,14 @@ from gramwatt.reports import month, pdf
 from gramwatt.reports.printable import cleaned
 from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.journal.records import encode
+from gramwatt.service.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
+from gramwatt.service.rendering.reports import MONTH_FORMATS, render_job, render_month
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.months.report import month_report
-from gramwatt.service.usecases.rendering.reports import MONTH_FORMATS, render_job, render_month
 
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
 MONTH = "2026-05"

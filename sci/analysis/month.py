@@ -3,7 +3,7 @@
 A job that crosses the end of the month counts with its days inside it, and the score divides each
 of its terms and R among its days by time. So months add up to the year in everything but `jobs`,
 which has a job in each month of it. The sums over all jobs are made from their parts kept as
-numbers (`service/rollups`).
+numbers (`service/months/sums`).
 """
 
 from __future__ import annotations

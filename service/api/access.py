@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, g, request
 
+from gramwatt.service.access import audit, sessions
+from gramwatt.service.access.keys import authenticate
+from gramwatt.service.access.tokens import digest
 from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
 from gramwatt.service.store.database import UNAVAILABLE
-from gramwatt.service.usecases.access import audit, sessions
-from gramwatt.service.usecases.access.keys import authenticate
-from gramwatt.service.usecases.access.tokens import digest
 
 EXTENSION = "gramwatt"
 """Where the app keeps its service."""

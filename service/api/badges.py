@@ -11,7 +11,7 @@ from gramwatt.service.api.conditional import tag_of, with_tag
 from gramwatt.service.api.reports import MONTH_WAIT_S
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
-from gramwatt.service.usecases.rendering.badges import project_badge
+from gramwatt.service.months.badges import project_badge
 
 routes = Routes("badges")
 SVG = "image/svg+xml"

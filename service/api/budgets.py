@@ -9,7 +9,7 @@ from pydantic import Field
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import Page, ProjectQuery, Text, caller, service
-from gramwatt.service.usecases.budgets.budgets import (
+from gramwatt.service.budgets.budgets import (
     THRESHOLDS,
     BudgetRow,
     BudgetsAnswer,
@@ -20,8 +20,8 @@ from gramwatt.service.usecases.budgets.budgets import (
     set_budget,
     standing,
 )
-from gramwatt.service.usecases.budgets.outbox import OutboxAnswer, outbox_page
-from gramwatt.service.usecases.months.report import MONTH
+from gramwatt.service.months.report import MONTH
+from gramwatt.service.notifications.outbox import OutboxAnswer, outbox_page
 
 routes = Routes("budgets")
 

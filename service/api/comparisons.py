@@ -16,8 +16,8 @@ from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.reports import MEDIA, by_accept, with_etag
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import ABSENT, Identifier, service
-from gramwatt.service.usecases.jobs.comparison import comparison
-from gramwatt.service.usecases.rendering.reports import JOB_FORMATS, JobFormat, render_comparison
+from gramwatt.service.jobs.comparison import comparison
+from gramwatt.service.rendering.reports import JOB_FORMATS, JobFormat, render_comparison
 
 routes = Routes("comparisons")
 PROBLEMS = *ABSENT, "not-scorable", "not-comparable", "busy"

@@ -10,8 +10,8 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import service
 from gramwatt.service.metrics import EXTENSION, Metrics
+from gramwatt.service.operation.status import require_ready, store_measures
 from gramwatt.service.tasks.runs import task_measures
-from gramwatt.service.usecases.operation.status import require_ready, store_measures
 
 routes = Routes("service")
 ALIVE = "service.alive"

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gramwatt.service.api.problems import invalid
 from gramwatt.service.api.support import caller, service
-from gramwatt.service.usecases.idempotency import answered_once
+from gramwatt.service.common.idempotency import answered_once
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY_PATTERN = r"[!-~]{1,255}"

@@ -29,9 +29,7 @@ from gramwatt.service.api.support import (
     caller,
     service,
 )
-from gramwatt.service.metrics import EXTENSION as METRICS
-from gramwatt.service.metrics import Metrics
-from gramwatt.service.usecases.answers import (
+from gramwatt.service.common.answers import (
     DeletedJob,
     IngestAnswer,
     IntervalsAnswer,
@@ -41,24 +39,26 @@ from gramwatt.service.usecases.answers import (
     ProjectSummary,
     RevisionsAnswer,
 )
-from gramwatt.service.usecases.changes.corrections import TAG_KEY_MOST, correct_job
-from gramwatt.service.usecases.changes.deletion import delete_job
-from gramwatt.service.usecases.changes.opening import open_job
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import (
+from gramwatt.service.jobs.corrections import TAG_KEY_MOST, correct_job
+from gramwatt.service.jobs.deletion import delete_job
+from gramwatt.service.jobs.documents import (
     JobSummary,
     job_summary,
     rescore,
     wait_until_ended,
 )
-from gramwatt.service.usecases.lists import (
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.lists import (
     intervals_page,
     jobs_page,
     projects_page,
     revisions_page,
 )
-from gramwatt.service.usecases.lists.filters import CLOCK, NEWEST_FIRST, Sort
-from gramwatt.service.usecases.lists.projects import declare_project
+from gramwatt.service.jobs.lists.filters import CLOCK, NEWEST_FIRST, Sort
+from gramwatt.service.jobs.lists.projects import declare_project
+from gramwatt.service.jobs.opening import open_job
+from gramwatt.service.metrics import EXTENSION as METRICS
+from gramwatt.service.metrics import Metrics
 
 routes = Routes("jobs")
 ENDED = *ABSENT, "not-scorable"

@@ -7,11 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from gramwatt.service.api.access import Access
-from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import Page, Text, service
-from gramwatt.service.usecases.access.audit import AuditAnswer, audit_page
-from gramwatt.service.usecases.access.keys import (
+from gramwatt.service.access.audit import AuditAnswer, audit_page
+from gramwatt.service.access.keys import (
     NAME,
     PROJECTS_MOST,
     KeysAnswer,
@@ -21,6 +18,9 @@ from gramwatt.service.usecases.access.keys import (
     list_keys,
     revoke_key,
 )
+from gramwatt.service.api.access import Access
+from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.support import Page, Text, service
 
 routes = Routes("keys")
 PATTERN = f"^{NAME.pattern}$"

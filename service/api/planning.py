@@ -17,9 +17,9 @@ from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
-from gramwatt.service.usecases.advice.plan import plan
-from gramwatt.service.usecases.intensity.accuracy import ForecastsAnswer, compare_forecasts
-from gramwatt.service.usecases.intensity.answers import LONGEST, IntensityAnswer, intensity_over
+from gramwatt.service.intensity.accuracy import ForecastsAnswer, compare_forecasts
+from gramwatt.service.intensity.answers import LONGEST, IntensityAnswer, intensity_over
+from gramwatt.service.jobs.advice import plan
 
 routes = Routes("planning")
 USUAL = timedelta(days=1)

@@ -14,10 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.service.store.database import UNAVAILABLE, is_wrong_statement
-from gramwatt.service.store.restriction import ForeignProjectError
-from gramwatt.service.store.server import is_refusal
-from gramwatt.service.usecases.errors import (
+from gramwatt.service.common.errors import (
     BusyError,
     CorrectionError,
     CursorError,
@@ -26,6 +23,9 @@ from gramwatt.service.usecases.errors import (
     UnknownJobError,
     UseCaseError,
 )
+from gramwatt.service.store.database import UNAVAILABLE, is_wrong_statement
+from gramwatt.service.store.restriction import ForeignProjectError
+from gramwatt.service.store.server import is_refusal
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.service.advice.suggest import advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
 from gramwatt.service.api.routing import Routes
@@ -22,18 +23,17 @@ from gramwatt.service.api.support import (
     RevisionQuery,
     service,
 )
-from gramwatt.service.store.documents import read_month
-from gramwatt.service.usecases.advice.suggest import advice_beside
-from gramwatt.service.usecases.jobs.documents import document_version, job_document
-from gramwatt.service.usecases.months.report import month_text
-from gramwatt.service.usecases.rendering import reports as rendering
-from gramwatt.service.usecases.rendering.reports import (
+from gramwatt.service.jobs.documents import document_version, job_document
+from gramwatt.service.months.report import month_text
+from gramwatt.service.rendering import reports as rendering
+from gramwatt.service.rendering.reports import (
     JOB_FORMATS,
     MONTH_FORMATS,
     JobFormat,
     MonthFormat,
     Page,
 )
+from gramwatt.service.store.documents import read_month
 
 routes = Routes("reports")
 

@@ -8,12 +8,13 @@ from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
 from gramwatt.sci.advice.prediction.calibration import CalibrationRow
 from gramwatt.sci.advice.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.service.advice.suggest import answer, calibration_rows
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import ABSENT, JobPath, service
-from gramwatt.service.usecases.advice.suggest import answer, answer_for_job, calibration_rows
+from gramwatt.service.jobs.advice import suggest_for
 
 routes = Routes("suggestions")
 
@@ -47,7 +48,7 @@ def make_suggestions(body: SuggestBody) -> AdviceDoc:
 @routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable", access=Access.READ)
 def suggest_for_job(path: JobPath) -> JobAdviceDoc:
     """Suggestions for a job, from what was measured of it, and its hindsight."""
-    return answer_for_job(service(), path.job_id)
+    return suggest_for(service(), path.job_id)
 
 
 @routes.get("/v1/suggestions/calibration", access=Access.READ)

@@ -14,8 +14,8 @@ from gramwatt.service.api.access import whole_service
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.api.routing import Strict
 from gramwatt.service.container import Caller, Service
-from gramwatt.service.usecases.lists.filters import MOMENT, parse_moment
-from gramwatt.service.usecases.months.report import MONTH
+from gramwatt.service.jobs.lists.filters import MOMENT, parse_moment
+from gramwatt.service.months.report import MONTH
 
 ABSENT = "unknown-job", "deleted-job"
 """Problems of a job that is not there."""

@@ -17,8 +17,8 @@ from gramwatt.service.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from gramwatt.service.usecases.budgets.budgets import BudgetRow
-    from gramwatt.service.usecases.budgets.outbox import OutboxRow
+    from gramwatt.service.budgets.budgets import BudgetRow
+    from gramwatt.service.notifications.outbox import OutboxRow
 
 PAGE = 500
 Month = Annotated[
@@ -51,8 +51,8 @@ def budget_set(
     as_json: AsJson = False,
 ) -> None:
     """Set the budget of a project, in place of its budget for the same month."""
-    from gramwatt.service.usecases.budgets.budgets import THRESHOLDS, NewBudget, set_budget
-    from gramwatt.service.usecases.errors import CorrectionError
+    from gramwatt.service.budgets.budgets import THRESHOLDS, NewBudget, set_budget
+    from gramwatt.service.common.errors import CorrectionError
 
     require_month(month)
     new = NewBudget(
@@ -79,7 +79,7 @@ def budget_list(
     as_json: AsJson = False,
 ) -> None:
     """List the budgets: what is spent of each, and where the month will end."""
-    from gramwatt.service.usecases.budgets.budgets import budgets_page
+    from gramwatt.service.budgets.budgets import budgets_page
 
     require_month(month)
     with upgraded_service() as service:
@@ -98,8 +98,8 @@ def budget_list(
 
 def budget_rm(project: ProjectName, month: Month = None) -> None:
     """Remove a budget; its alerts stay on record."""
-    from gramwatt.service.usecases.budgets.budgets import remove_budget
-    from gramwatt.service.usecases.errors import UnknownBudgetError
+    from gramwatt.service.budgets.budgets import remove_budget
+    from gramwatt.service.common.errors import UnknownBudgetError
 
     require_month(month)
     with upgraded_service() as service:
@@ -112,7 +112,7 @@ def budget_rm(project: ProjectName, month: Month = None) -> None:
 
 def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
     """Show the budget of a project this month; exit code 1 when it is spent."""
-    from gramwatt.service.usecases.budgets.budgets import standing
+    from gramwatt.service.budgets.budgets import standing
 
     with open_service() as service:
         answer = standing(service, project)
@@ -129,7 +129,7 @@ def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
 
 def budget_outbox(as_json: AsJson = False) -> None:
     """List the messages of alerts and reports: sent, waiting with the reason, or given up."""
-    from gramwatt.service.usecases.budgets.outbox import outbox_page
+    from gramwatt.service.notifications.outbox import outbox_page
 
     with upgraded_service() as service:
         page = outbox_page(service, PAGE, None)

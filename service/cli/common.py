@@ -112,7 +112,7 @@ def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
 @contextmanager
 def current_service() -> Iterator[Service]:
     """The service with up-to-date tables, and this machine's journals as far as they go."""
-    from gramwatt.service.usecases.intake.local_spool import take_in
+    from gramwatt.service.jobs.intake.local_spool import take_in
 
     with upgraded_service() as service:
         take_in(service, fresh=True)
@@ -123,7 +123,7 @@ def require_month(text: str | None) -> None:
     """Exit with 2 for a text that is no month."""
     import re
 
-    from gramwatt.service.usecases.months.report import MONTH
+    from gramwatt.service.months.report import MONTH
 
     if text is not None and not re.fullmatch(MONTH, text):
         stop(2, f"{text!r} is not a month; write YYYY-MM, such as 2026-05")
@@ -131,7 +131,7 @@ def require_month(text: str | None) -> None:
 
 def job_document(service: Service, text: str) -> JobDoc:
     """The newest document of the job that a text means; exits with 1 for none or no score."""
-    from gramwatt.service.usecases.jobs import documents as jobs
+    from gramwatt.service.jobs import documents as jobs
 
     with job_errors(text):
         return jobs.job_document(service, job_id(service, text)).document
@@ -139,8 +139,8 @@ def job_document(service: Service, text: str) -> JobDoc:
 
 def job_id(service: Service, text: str) -> str:
     """The id that a person means; exits with 2 for the beginning of several."""
-    from gramwatt.service.usecases.errors import AmbiguousIdError
-    from gramwatt.service.usecases.identifiers import LAST, whole_id
+    from gramwatt.service.common.errors import AmbiguousIdError
+    from gramwatt.service.common.identifiers import LAST, whole_id
 
     try:
         found = whole_id(service, text)
@@ -155,7 +155,7 @@ def job_id(service: Service, text: str) -> str:
 def job_errors(text: str) -> Iterator[None]:
     """Exits with 1 for a job that is unknown, deleted or makes no score."""
     from gramwatt.sci.base.errors import ScoreError
-    from gramwatt.service.usecases.errors import DeletedJobError, UnknownJobError
+    from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
 
     try:
         yield

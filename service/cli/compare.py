@@ -73,7 +73,7 @@ def assert_(
 def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonDoc, str]:
     """The comparison of two sides as typed, and its date; exits with 1 where there is none."""
     from gramwatt.sci.base.errors import ScoreError
-    from gramwatt.service.usecases.jobs.comparison import comparison
+    from gramwatt.service.jobs.comparison import comparison
 
     with current_service() as service:
         sides = [[job_id(service, text) for text in _ids(side)] for side in (before, after)]

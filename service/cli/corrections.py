@@ -26,8 +26,8 @@ TAG = "tags."
 
 def correct(service: Service, name: str, settings: Sequence[str]) -> None:
     """Declare the fields of `--set` for a job; exits with 2 for one without a meaning."""
-    from gramwatt.service.usecases.changes.corrections import correct_job
-    from gramwatt.service.usecases.errors import CorrectionError
+    from gramwatt.service.common.errors import CorrectionError
+    from gramwatt.service.jobs.corrections import correct_job
 
     changes = parse_settings(settings)
     reason = changes.pop("reason", None)
@@ -82,8 +82,8 @@ def rm(
     Its figures leave every list and month. Out of months only:
     gramwatt job ID --set excluded=true --set reason="broken meter"
     """
-    from gramwatt.service.usecases.changes.deletion import delete_job
-    from gramwatt.service.usecases.jobs.documents import job_head
+    from gramwatt.service.jobs.deletion import delete_job
+    from gramwatt.service.jobs.documents import job_head
 
     with current_service() as service, job_errors(name):
         whole = job_id(service, name)

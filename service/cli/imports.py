@@ -15,7 +15,7 @@ from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_servi
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from gramwatt.service.usecases.compat.emissions_csv import ImportAnswer
+    from gramwatt.service.codecarbon.emissions_csv import ImportAnswer
 
 SHOWN_MOST = 20
 """Refused rows that are named on the terminal; `--json` has all."""
@@ -33,7 +33,7 @@ def import_codecarbon(
 
     Rows that cannot be used are named by line and leave exit code 1; the others are imported.
     """
-    from gramwatt.service.usecases.compat.emissions_csv import NotCodecarbonError, import_csv
+    from gramwatt.service.codecarbon.emissions_csv import NotCodecarbonError, import_csv
 
     zone = _zone(timezone)
     with upgraded_service() as service, bar("importing") as progress:
@@ -74,8 +74,8 @@ def import_intensity(
 
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.grid.intensity import Basis, Signal
-    from gramwatt.service.usecases.intensity.answers import unused_text
-    from gramwatt.service.usecases.intensity.csv_import import IntensityFileError, import_csv
+    from gramwatt.service.intensity.answers import unused_text
+    from gramwatt.service.intensity.csv_import import IntensityFileError, import_csv
 
     for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
         if value not in get_args(kind):

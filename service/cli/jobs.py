@@ -56,9 +56,9 @@ def jobs(
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
 ) -> None:
     """List jobs, filtered and sorted; the newest first."""
-    from gramwatt.service.usecases.errors import CursorError
-    from gramwatt.service.usecases.identifiers import short_ids
-    from gramwatt.service.usecases.lists import jobs_page
+    from gramwatt.service.common.errors import CursorError
+    from gramwatt.service.common.identifiers import short_ids
+    from gramwatt.service.jobs.lists import jobs_page
 
     only: dict[str, Any] = {"project": project, "kind": kind, "state": state, "name": name}
     only |= {"hardware": hardware, "zone": zone, "user": user, "model_id": model}
@@ -93,8 +93,8 @@ def jobs(
 def _check_choices(**given: str | None) -> None:
     """Exits with 2 for a word that an option does not know."""
     from gramwatt.sci.journal.records import JOB_KINDS
-    from gramwatt.service.usecases.answers import JOB_STATES
-    from gramwatt.service.usecases.lists.filters import SORTS
+    from gramwatt.service.common.answers import JOB_STATES
+    from gramwatt.service.jobs.lists.filters import SORTS
 
     known = {"state": JOB_STATES, "kind": JOB_KINDS, "sort": SORTS}
     for name, text in given.items():
@@ -106,7 +106,7 @@ def _check_choices(**given: str | None) -> None:
 def _moment(option: str, text: str | None) -> datetime | None:
     """The time in an option, a date for its first moment in UTC; exits with 2 for neither."""
     from gramwatt.sci.base.errors import RecordError
-    from gramwatt.service.usecases.lists.filters import parse_moment
+    from gramwatt.service.jobs.lists.filters import parse_moment
 
     if text is None:
         return None
@@ -170,7 +170,7 @@ def job(
 
 def _comparable(service: Service, *documents: JobDoc) -> list[JobDoc]:
     """The documents by the same versions of engine and catalog, where that is all that differs."""
-    from gramwatt.service.usecases.jobs.comparison import comparable_documents
+    from gramwatt.service.jobs.comparison import comparable_documents
 
     return comparable_documents(service, [document["job_id"] for document in documents])
 

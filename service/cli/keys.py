@@ -46,9 +46,9 @@ def key_create(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Make a key and print it; it is shown only this once."""
+    from gramwatt.service.access.keys import create_key
+    from gramwatt.service.common.errors import KeyNameError
     from gramwatt.service.container import SCOPES
-    from gramwatt.service.usecases.access.keys import create_key
-    from gramwatt.service.usecases.errors import KeyNameError
 
     if scope not in SCOPES:
         stop(2, f"--scope: {scope!r} is not one of ingest, read and admin")
@@ -66,7 +66,7 @@ def key_create(
 
 def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
     """List the keys: name, visible part, scope, projects, last use and end."""
-    from gramwatt.service.usecases.access.keys import list_keys
+    from gramwatt.service.access.keys import list_keys
 
     with _admin(database_url) as service:
         found = list_keys(service)
@@ -84,8 +84,8 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
 
 def key_revoke(name: KeyName, database_url: DatabaseUrl = None) -> None:
     """Revoke a key: from now on it is refused."""
-    from gramwatt.service.usecases.access.keys import revoke_key
-    from gramwatt.service.usecases.errors import UnknownKeyError
+    from gramwatt.service.access.keys import revoke_key
+    from gramwatt.service.common.errors import UnknownKeyError
 
     with _admin(database_url) as service:
         try:
@@ -101,7 +101,7 @@ def key_log(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Show the audit log, newest first: keys, refusals, deletions, corrections, exports."""
-    from gramwatt.service.usecases.access.audit import audit_page
+    from gramwatt.service.access.audit import audit_page
 
     with _admin(database_url) as service:
         found = audit_page(service, limit, None)
@@ -121,7 +121,7 @@ def login(
 ) -> None:
     """Print a link that signs one browser in, once, within 15 minutes."""
     from gramwatt.collectors.common.config import PARSERS
-    from gramwatt.service.usecases.access.sessions import new_link
+    from gramwatt.service.access.sessions import new_link
 
     try:
         address = PARSERS["server"](url)

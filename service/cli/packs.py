@@ -23,7 +23,7 @@ from gramwatt.service.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from gramwatt.service.usecases.packs.verify import Verdict
+    from gramwatt.service.packs.verify import Verdict
 
 PackFile = Annotated[
     Path | None, typer.Option("-o", "--output", help="File to write (default: ID.zip).")
@@ -39,10 +39,10 @@ def export_pack(
 ) -> None:
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
     from gramwatt.reports.printable import file_name
-    from gramwatt.service.usecases.errors import UseCaseError
-    from gramwatt.service.usecases.packs.collect import kind_of, make_pack
-    from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError
-    from gramwatt.service.usecases.packs.sums import JOB, MONTH
+    from gramwatt.service.common.errors import UseCaseError
+    from gramwatt.service.months.pack_sums import JOB, MONTH
+    from gramwatt.service.packs.collect import kind_of, make_pack
+    from gramwatt.service.packs.signing import NEEDS, KeyFileError
 
     with current_service() as service:
         kind = kind_of(service, text)
@@ -69,7 +69,7 @@ def _packed(job_ids: Sequence[str]) -> Iterable[str]:
 
 def key_signing() -> None:
     """Make the key pair that signs packs, unless there is one; prints the public key's file."""
-    from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError, make_key
+    from gramwatt.service.packs.signing import NEEDS, KeyFileError, make_key
 
     home = service_config().home
     try:
@@ -90,9 +90,9 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Compute every figure of a pack again, without store or network: 0 equal, 1 not."""
-    from gramwatt.service.usecases.packs.archive import PackError
-    from gramwatt.service.usecases.packs.signing import NEEDS, KeyFileError, read_public_key
-    from gramwatt.service.usecases.packs.verify import verify as verified
+    from gramwatt.service.packs.archive import PackError
+    from gramwatt.service.packs.signing import NEEDS, KeyFileError, read_public_key
+    from gramwatt.service.packs.verify import verify as verified
 
     try:
         trusted = read_public_key(key) if key is not None else None

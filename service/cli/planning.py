@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from gramwatt.sci.base.quantity import QuantityDoc
     from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.planning.plan import PlanDoc
-    from gramwatt.service.usecases.intensity.accuracy import ForecastsAnswer, ProviderRecord
-    from gramwatt.service.usecases.intensity.answers import IntensityAnswer, PointAnswer
+    from gramwatt.service.intensity.accuracy import ForecastsAnswer, ProviderRecord
+    from gramwatt.service.intensity.answers import IntensityAnswer, PointAnswer
 
 SLURM, SECONDS = "slurm", "seconds"
 SHOWN = timedelta(days=1)
@@ -70,7 +70,7 @@ def plan(
     from gramwatt.collectors.cli.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.request import parse_plan_request
-    from gramwatt.service.usecases.advice.plan import plan as planned
+    from gramwatt.service.jobs.advice import plan as planned
 
     flags = {
         "hours": hours, "zone": zone, "zones": zones or None, "earliest": moment(earliest, now),
@@ -154,8 +154,8 @@ def intensity(
     from gramwatt.collectors.cli.times import moment
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.base.request_fields import Moment
-    from gramwatt.service.usecases.intensity.accuracy import compare_forecasts
-    from gramwatt.service.usecases.intensity.answers import LONGEST, intensity_over
+    from gramwatt.service.intensity.accuracy import compare_forecasts
+    from gramwatt.service.intensity.answers import LONGEST, intensity_over
 
     if forecasts and (start or end):
         stop(2, "--forecasts: of the last 13 weeks; leave --from and --to out")

@@ -38,8 +38,8 @@ def report_job(
     ] = False,
 ) -> None:
     """Write the report of a job, two pages or with --full all; prints the files' names."""
-    from gramwatt.service.usecases.advice.suggest import advice_beside
-    from gramwatt.service.usecases.rendering import reports as rendering
+    from gramwatt.service.advice.suggest import advice_beside
+    from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
     with current_service() as service:
@@ -58,7 +58,7 @@ def report_comparison(
     output: Folder = Path(),
 ) -> None:
     """Write the report of runs against others; prints the files' names."""
-    from gramwatt.service.usecases.rendering import reports as rendering
+    from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
     found, date = compared(before, after, unit)
@@ -82,9 +82,9 @@ def report_month(
     """Write the report of a month; prints the files' names."""
     from gramwatt.reports.printable import file_name
     from gramwatt.reports.sections.not_summed import incomplete
-    from gramwatt.service.usecases.errors import NoDataError
-    from gramwatt.service.usecases.months.report import month_report
-    from gramwatt.service.usecases.rendering import reports as rendering
+    from gramwatt.service.common.errors import NoDataError
+    from gramwatt.service.months.report import month_report
+    from gramwatt.service.rendering import reports as rendering
 
     require_month(month)
     chosen = _chosen(formats, rendering.MONTH_FORMATS)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from flask import Flask, Response
 from pydantic import Field
 
+from gramwatt.reports.misquoted import misquoted
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.formatting import UNKNOWN, number, span_text, value_text
 from gramwatt.sci.catalog.catalog import Catalog
@@ -17,7 +18,6 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Strict
 from gramwatt.service.api.support import service
 from gramwatt.service.pages.frame import add, page, query
-from gramwatt.service.usecases.misquoted import misquoted
 
 Kind = Literal["hardware", "cpus", "instances", "regions", "intensity", "misquoted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

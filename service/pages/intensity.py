@@ -17,12 +17,12 @@ from gramwatt.service.api.planning import SpanQuery, ZonePath
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import service
+from gramwatt.service.intensity.accuracy import compare_forecasts
+from gramwatt.service.intensity.answers import LONGEST, intensity_over
+from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import add
 from gramwatt.service.pages.jobs import framed
-from gramwatt.service.usecases.intensity.accuracy import compare_forecasts
-from gramwatt.service.usecases.intensity.answers import LONGEST, intensity_over
-from gramwatt.service.usecases.intensity.plans import plan
-from gramwatt.service.usecases.rendering.reports import render_intensity
+from gramwatt.service.rendering.reports import render_intensity
 
 BEFORE, AHEAD = timedelta(days=3), timedelta(days=4)
 

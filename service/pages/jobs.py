@@ -22,10 +22,10 @@ from gramwatt.service.api.jobs import JobsQuery
 from gramwatt.service.api.reports import job_response
 from gramwatt.service.api.routing import Strict, from_strings
 from gramwatt.service.api.support import JobPath, service
+from gramwatt.service.common.answers import JOB_STATES
+from gramwatt.service.jobs.documents import job_document, job_summary
+from gramwatt.service.jobs.lists import list_jobs, project_names
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
-from gramwatt.service.usecases.answers import JOB_STATES
-from gramwatt.service.usecases.jobs.documents import job_document, job_summary
-from gramwatt.service.usecases.lists import list_jobs, project_names
 
 REPORT_POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline'; "

@@ -6,18 +6,18 @@ import hmac
 
 from flask import Flask, Response, redirect, render_template, request
 
-from gramwatt.service.api.access import Access, cookie_name, whole_service
-from gramwatt.service.api.problems import Problem
-from gramwatt.service.config import OidcConfig
-from gramwatt.service.pages.frame import ENTRY_POLICY, add
-from gramwatt.service.usecases.access import oidc
-from gramwatt.service.usecases.access.sessions import (
+from gramwatt.service.access import oidc
+from gramwatt.service.access.sessions import (
     COOKIE_LASTS,
     LINK_LASTS,
     end_session,
     exchange_link,
     open_session,
 )
+from gramwatt.service.api.access import Access, cookie_name, whole_service
+from gramwatt.service.api.problems import Problem
+from gramwatt.service.config import OidcConfig
+from gramwatt.service.pages.frame import ENTRY_POLICY, add
 
 STATE_COOKIE = "gramwatt-sign-in"
 USED = (

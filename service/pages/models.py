@@ -7,9 +7,9 @@ from pydantic import Field
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import Page, service
+from gramwatt.service.jobs.lists import jobs_page
+from gramwatt.service.jobs.lists.models import models_page
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
-from gramwatt.service.usecases.lists import jobs_page
-from gramwatt.service.usecases.lists.models import models_page
 
 PERSONAS = {
     "provider": "Making the model",

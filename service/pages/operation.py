@@ -7,18 +7,18 @@ from datetime import timedelta
 from flask import Flask, Response, redirect, request
 
 from gramwatt.reports.glossary import TERMS
+from gramwatt.service.access.audit import audit_page
+from gramwatt.service.access.keys import NewKey, create_key, list_keys, revoke_key
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.keys import KeyBody, KeyPath
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.schedules import SchedulesQuery
 from gramwatt.service.api.support import service
 from gramwatt.service.container import SCOPES
+from gramwatt.service.jobs.lists import project_names
+from gramwatt.service.operation.settings import effective_settings
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
 from gramwatt.service.tasks import runs
-from gramwatt.service.usecases.access.audit import audit_page
-from gramwatt.service.usecases.access.keys import NewKey, create_key, list_keys, revoke_key
-from gramwatt.service.usecases.lists import project_names
-from gramwatt.service.usecases.operation.settings import effective_settings
 
 DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "

@@ -15,11 +15,12 @@ from gramwatt.sci.base.quantity import is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import Page, ProjectQuery, caller, service
+from gramwatt.service.budgets.budgets import limits_kg, standing
+from gramwatt.service.jobs.lists import list_jobs, projects_page
+from gramwatt.service.jobs.lists.projects import project_names
+from gramwatt.service.months.overview import Bar, month_overview, project_bars
+from gramwatt.service.months.report import MONTH
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
-from gramwatt.service.usecases.lists import list_jobs, projects_page
-from gramwatt.service.usecases.lists.projects import project_names
-from gramwatt.service.usecases.months.report import MONTH
-from gramwatt.service.usecases.overview.month import Bar, month_overview, project_bars
 
 OUTCOMES = {
     "completed": "Completed work",
@@ -65,11 +66,19 @@ def overview() -> Response:
     names = project_names(service())
     project = chosen.project or _only(names)
     month = chosen.month or service().month_now()
-    found = month_overview(service(), month, project, wait=chosen.wait)
+    found = month_overview(
+        service(), month, project, limits=limits_kg(service(), month), wait=chosen.wait
+    )
+    budget = (
+        standing(service(), found.project, month)["budget"]
+        if found.project and found.is_current
+        else None
+    )
     return page(
         "overview.html",
         **_running(project),
         overview=found,
+        budget=budget,
         chosen=chosen,
         project=project,
         names=names,
@@ -116,7 +125,7 @@ def projects() -> Response:
     found = projects_page(service(), PER_PAGE, chosen.cursor)
     month = service().month_now()
     names = [row["project"] for row in found["projects"]]
-    by_name, is_current = project_bars(service(), month, names)
+    by_name, is_current = project_bars(service(), month, names, limits_kg(service(), month))
     bars = [by_name[name] for name in names]
     return page(
         "projects.html",

@@ -12,8 +12,8 @@ from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.request import parse_plan_request
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import service
+from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import add, page
-from gramwatt.service.usecases.intensity.plans import plan
 
 FIELDS = ("hours", "zone", "zones", "earliest", "deadline", "power_w", "interruptible")
 NUMBERS, MOMENTS = ("hours", "power_w"), ("earliest", "deadline")

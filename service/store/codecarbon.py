@@ -7,6 +7,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from gramwatt.service.store.models import Base, Document, Identifier, Timestamp
 
+RUN_PREFIX = "codecarbon-"
+"""How the id of a run's job begins; the run's own id follows."""
+
 
 class CodecarbonRun(Base):
     """A run that a codecarbon client announced; it becomes a job with its first message.

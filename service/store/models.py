@@ -269,7 +269,7 @@ class Provisional(Base):
 
 
 class JobMonth(Base):
-    """What a month needs of the newest revision of a job, as numbers (`service/rollups/part.py`).
+    """What a month needs of the newest revision of a job, as numbers (`months/sums/part.py`).
 
     A job that is excluded, or whose figures no sum can hold, has a row without numbers.
     """
@@ -316,7 +316,7 @@ class MonthSum(Base):
 
 
 class MonthBasis(Base):
-    """What the month after is compared with (`rollups/earlier.py`); holds as a `MonthSum` does."""
+    """What the month after is compared with (`sums/earlier.py`); holds as a `MonthSum` does."""
 
     __tablename__ = "month_bases"
 

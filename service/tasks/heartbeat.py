@@ -1,4 +1,4 @@
-"""Says for a serving process, again and again, that it listens: `usecases.operation.listening`."""
+"""Says for a serving process, again and again, that it listens: `operation.listening`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from threading import Event, Thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from gramwatt.service.container import Service
+from gramwatt.service.operation.listening import beat, beat_period
 from gramwatt.service.store.database import UNAVAILABLE, failure_text
-from gramwatt.service.usecases.operation.listening import beat, beat_period
 
 _log = logging.getLogger("gramwatt.service")
 

@@ -21,12 +21,12 @@ from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.container import Service
+from gramwatt.service.operation.listening import expect
 from gramwatt.service.store.database import UNAVAILABLE, failure_text
 from gramwatt.service.store.timestamps import from_us
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.leader import RENEW, leader_of
 from gramwatt.service.tasks.table import TASKS, Task
-from gramwatt.service.usecases.operation.listening import expect
 
 _log = logging.getLogger("gramwatt.service")
 _LEAD = "lead"

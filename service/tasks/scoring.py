@@ -13,8 +13,8 @@ from threading import Condition, Thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.scoring import score_when_closed
 from gramwatt.service.store.database import failure_text
-from gramwatt.service.usecases.jobs.scoring import score_when_closed
 
 WAITING_MOST = 10_000
 """Jobs that wait; more are left to the periodic task."""

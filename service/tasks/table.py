@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gramwatt.service.budgets.alerts import check_budgets
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.budgets.alerts import check_budgets
-from gramwatt.service.usecases.budgets.outbox import deliver
-from gramwatt.service.usecases.delivery.reports import announce
-from gramwatt.service.usecases.intake.local_spool import take_in
-from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
-from gramwatt.service.usecases.intensity.refresh import refresh_intensity
-from gramwatt.service.usecases.months.periodic import make_missing_reports, sum_present_month
-from gramwatt.service.usecases.operation.backfill import rescore_due
-from gramwatt.service.usecases.operation.backups import back_up
-from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
-from gramwatt.service.usecases.operation.retention import delete_old_intervals
-from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
+from gramwatt.service.intensity.forecasts import issue_forecasts
+from gramwatt.service.intensity.refresh import refresh_intensity
+from gramwatt.service.jobs.intake.local_spool import take_in
+from gramwatt.service.months.periodic import make_missing_reports, sum_present_month
+from gramwatt.service.notifications.delivery import announce
+from gramwatt.service.notifications.outbox import deliver
+from gramwatt.service.operation.backfill import rescore_due
+from gramwatt.service.operation.backups import back_up
+from gramwatt.service.operation.factors import rescore_on_new_factors
+from gramwatt.service.operation.retention import delete_old_intervals
+from gramwatt.service.operation.upkeep import close_silent, refresh_running, score_pending
 
 
 @dataclass(frozen=True, slots=True)

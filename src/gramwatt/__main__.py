@@ -81,7 +81,7 @@ def open_store() -> Store | None:
         return None
     from gramwatt.collectors.journal.sync import Store
 
-    local = importlib.import_module("gramwatt.service.usecases.intake.local_spool")
+    local = importlib.import_module("gramwatt.service.jobs.intake.local_spool")
     return Store(take_in=local.ingest_home, document=local.document)
 
 

@@ -11,11 +11,11 @@ from benchmarks.clones import TABLES, Clone, copy_jobs
 from gramwatt.sci.journal.records import encode
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import rescore
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
 from gramwatt.service.store import models
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import rescore
-from gramwatt.service.usecases.months.report import month_report
 
 START = datetime(2026, 6, 30, 23, tzinfo=UTC)
 """Hours of the job lie in two months."""

@@ -8,10 +8,10 @@ from typing import Any
 from flask import Flask
 from flask.testing import FlaskClient
 
+from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.api.access import EXTENSION
+from gramwatt.service.common.errors import UnknownKeyError
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.access.keys import create_key, revoke_key
-from gramwatt.service.usecases.errors import UnknownKeyError
 
 NAME = "api"
 

@@ -16,13 +16,13 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from gramwatt.collectors.common import server_key
+from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.app import create_app
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.periodic import sum_present_month
 from gramwatt.service.store.database import parse_url
 from gramwatt.service.tasks import runs
-from gramwatt.service.usecases.access.keys import create_key, revoke_key
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.months.periodic import sum_present_month
 from tests.journals import body, journal, lines
 from tests.packages import ROOT
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send

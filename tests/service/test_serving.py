@@ -19,14 +19,14 @@ import sqlalchemy as sa
 
 from gramwatt.reports import job
 from gramwatt.service.app import create_app
+from gramwatt.service.common.errors import BusyError
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.connections import IN_TURN_MOST_B, uploads_in_turn
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
-from gramwatt.service.usecases.errors import BusyError
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.rendering import process as render_process
-from gramwatt.service.usecases.rendering.process import RenderProcess, render
+from gramwatt.service.rendering import process as render_process
+from gramwatt.service.rendering.process import RenderProcess, render
 from tests.journals import body, journal, lines
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
 
@@ -231,7 +231,7 @@ def test_a_report_that_takes_too_long_or_is_killed_is_given_up_and_the_next_one_
 def test_too_many_waiting_reports_are_refused_with_a_time_to_ask_again(client, light, monkeypatch):
     ingest(light, "job-1", lines(journal()))
     monkeypatch.setattr(render_process, "MAX_WAITING", 0)
-    monkeypatch.setattr("gramwatt.service.usecases.rendering.reports._child", RenderProcess())
+    monkeypatch.setattr("gramwatt.service.rendering.reports._child", RenderProcess())
     answer = client.get("/v1/jobs/job-1/report.pdf")
     assert (answer.status_code, answer.json["code"]) == (503, "busy")
     assert answer.headers["Retry-After"] == "10"

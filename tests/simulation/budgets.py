@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from gramwatt.service.config import AlertSettings
-from gramwatt.service.usecases.budgets import channels
+from gramwatt.service.notifications import channels
 from tests.simulation.surroundings import SCENE
 from tests.simulation.world import NS_PER_S, Death
 

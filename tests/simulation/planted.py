@@ -19,16 +19,17 @@ from gramwatt.collectors.journal import recovery, spool, uploader, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
-from gramwatt.service.rollups import keeping
+from gramwatt.service.budgets import budgets
+from gramwatt.service.jobs import journal
+from gramwatt.service.jobs import scoring as score_job
+from gramwatt.service.jobs.intake import ingest, sequences
+from gramwatt.service.months.sums import keeping
+from gramwatt.service.notifications import outbox
+from gramwatt.service.operation import backfill, retention, upkeep
 from gramwatt.service.store import database, upserts
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.usecases.budgets import budgets, outbox
-from gramwatt.service.usecases.intake import ingest, sequences
-from gramwatt.service.usecases.jobs import journal
-from gramwatt.service.usecases.jobs import scoring as score_job
-from gramwatt.service.usecases.operation import backfill, retention, upkeep
 from tests.simulation.surroundings import SCENE
 
 Patch = Callable[[], AbstractContextManager[Any]]

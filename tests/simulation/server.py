@@ -22,22 +22,22 @@ import sqlalchemy as sa
 from flask import Flask
 from sqlalchemy.engine import Engine
 
+from gramwatt.service.access.keys import create_key
 from gramwatt.service.api.access import EXTENSION
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.intensity.csv_import import import_csv
+from gramwatt.service.jobs.intake import ingest as ingest_module
+from gramwatt.service.months import summed
+from gramwatt.service.operation.factors import rescore_on_new_factors
+from gramwatt.service.operation.listening import beat, expect
 from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.intake import ingest as ingest_module
-from gramwatt.service.usecases.intensity.csv_import import import_csv
-from gramwatt.service.usecases.months import summed
-from gramwatt.service.usecases.operation.factors import rescore_on_new_factors
-from gramwatt.service.usecases.operation.listening import beat, expect
 from tests.simulation import budgets
 from tests.simulation.ledger import Ledger
 from tests.simulation.surroundings import SCENE, Random

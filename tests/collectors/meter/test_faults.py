@@ -21,10 +21,10 @@ from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, decode
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import find_job
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.journal import journal_of
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import find_job
-from gramwatt.service.usecases.jobs.journal import journal_of
 from tests.collectors.rig import energy_j
 from tests.collectors.story import RAM_W, Story
 

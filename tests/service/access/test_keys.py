@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.service.access.keys import create_key
 from gramwatt.service.api.access import declared
 from gramwatt.service.app import create_app
+from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.models import Base
 from gramwatt.service.store.restriction import restricted_tables
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from gramwatt.service.access.keys import create_key
+from gramwatt.service.access.sessions import new_link
 from gramwatt.service.api.limits import BUCKETS_MOST, Buckets
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.access.sessions import new_link
-from gramwatt.service.usecases.intake.ingest import ingest
+from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import body, journal, lines
 
 NO_KEY = {"Authorization": ""}

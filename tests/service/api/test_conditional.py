@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import rescore
+from gramwatt.service.jobs.documents import rescore
+from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import journal, lines
 
 READS = (

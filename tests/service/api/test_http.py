@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 
 from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.service.access.keys import create_key
 from gramwatt.service.api import access
 from gramwatt.service.app import create_app
+from gramwatt.service.common.cursors import decode_cursor, encode_cursor
 from gramwatt.service.container import Service
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.cursors import decode_cursor, encode_cursor
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import rescore
+from gramwatt.service.jobs.documents import rescore
+from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import START, body, journal, lines
 
 NDJSON = "application/x-ndjson"

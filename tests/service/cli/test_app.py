@@ -14,9 +14,9 @@ import urllib.request
 
 import pytest
 
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.intake.local_spool import open_store
 from gramwatt.service.stopping import LIMIT_S
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.intake.local_spool import open_store
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.cli.common import open_service
+from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 from tests.patient import PATIENT, within_one_day
 from tests.service.cli.command import gramwatt

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gramwatt.collectors.cli.summary import summary_lines
 from gramwatt.sci.base.formatting import plain
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.intake.local_spool import open_store
-from gramwatt.service.usecases.lists.job_parts import revisions_page
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.lists.job_parts import revisions_page
 from tests.journals import START, Writer, lines
 from tests.service.cli.command import gramwatt
 

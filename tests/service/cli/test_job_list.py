@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gramwatt.service.cli.job_list import job_rows
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.intake.local_spool import open_store
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.intake.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 
@@ -82,7 +82,7 @@ def test_more_jobs_than_asked_for_are_said_beside_the_list(every_sort):
 
 
 def test_a_job_shows_its_windows_and_what_was_declared(home):
-    from tests.service.usecases.test_windows import with_window
+    from tests.service.jobs.intake.test_windows import with_window
 
     service = open_store(home)
     ingest(service, "job-1", lines(with_window(journal(zone=None))))

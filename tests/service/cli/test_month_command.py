@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from gramwatt.service.cli.common import open_service
+from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.table import TASKS
-from gramwatt.service.usecases.intake.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

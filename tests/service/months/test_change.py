@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.service.rollups.decomposition import _effects
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
+from gramwatt.service.months.sums.decomposition import _effects
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.months.report import month_report
 from tests.journals import Writer, journal, lines
 
 APRIL, MAY = (datetime(2026, month, 10, 8, tzinfo=UTC) for month in (4, 5))

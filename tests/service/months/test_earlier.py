@@ -6,15 +6,15 @@ import random
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.rollups.part import SUMMED
+from gramwatt.service.jobs.corrections import correct_job
+from gramwatt.service.jobs.deletion import delete_job
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months import summed
+from gramwatt.service.months.report import month_sums, month_text
+from gramwatt.service.months.sums.part import SUMMED
 from gramwatt.service.store.models import JobMonth, MonthBasis, MonthlyReport, MonthSum
-from gramwatt.service.usecases.changes.corrections import correct_job
-from gramwatt.service.usecases.changes.deletion import delete_job
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.months import summed
-from gramwatt.service.usecases.months.report import month_sums, month_text
 from tests.journals import lines
-from tests.service.usecases.test_month_sums import random_job
+from tests.service.months.test_month_sums import random_job
 
 MAY, JUNE = "2026-05", "2026-06"
 

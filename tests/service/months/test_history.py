@@ -8,12 +8,12 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.base.document import MonthDoc
+from gramwatt.service.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.history import followed
+from gramwatt.service.months.report import month_report
+from gramwatt.service.months.revisions import still_said
 from gramwatt.service.store.models import MonthSum
-from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.months.history import followed
-from gramwatt.service.usecases.months.report import month_report
-from gramwatt.service.usecases.months.revisions import still_said
 from tests.journals import Writer, journal, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)

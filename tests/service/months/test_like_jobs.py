@@ -8,13 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.base.propagation import Effect, Uncertainty, of_sum
-from gramwatt.service.rollups.sums import Figures, Uncertainties, total
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
+from gramwatt.service.months.stored import stored_months
+from gramwatt.service.months.sums.figures import Figures, Uncertainties, total
 from gramwatt.service.store.models import MonthlyReport, MonthSum
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.months.report import month_report
-from gramwatt.service.usecases.months.stored import stored_months
 from tests.journals import T0, Writer, lines
-from tests.service.usecases.test_month_sums import check
+from tests.service.months.test_month_sums import check
 
 
 def job_of(name, start, zone="FR", watts=300.0):

@@ -5,16 +5,16 @@ import re
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.reports.misquoted import misquoted
+from gramwatt.service.access.keys import create_key
+from gramwatt.service.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months import overview
+from gramwatt.service.months.overview import month_overview, project_bars
+from gramwatt.service.months.report import month_report
+from gramwatt.service.months.stored import stored_months
+from gramwatt.service.operation.settings import effective_settings
 from gramwatt.service.store.models import MonthSum
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.budgets.budgets import NewBudget, set_budget
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.misquoted import misquoted
-from gramwatt.service.usecases.months.report import month_report
-from gramwatt.service.usecases.months.stored import stored_months
-from gramwatt.service.usecases.operation.settings import effective_settings
-from gramwatt.service.usecases.overview import month as overview
-from gramwatt.service.usecases.overview.month import month_overview, project_bars
 from tests.journals import body, journal, lines
 
 MAY = "2026-05"

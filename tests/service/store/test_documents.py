@@ -6,9 +6,9 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.base.document import JobDoc, MethodDoc, MonthDoc
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
 from gramwatt.service.store.models import Job, MonthlyReport, Score
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.months.report import month_report
 from tests.journals import journal, lines
 
 ALWAYS = {"job_id", "name", "project", "kind", "state", "started_at", "revision", "sci"}

@@ -7,12 +7,12 @@ import sqlalchemy as sa
 
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.lists import list_jobs
+from gramwatt.service.jobs.lists.filters import SORTS
 from gramwatt.service.store import migrate
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.lists import list_jobs
-from gramwatt.service.usecases.lists.filters import SORTS
 from tests.journals import START, journal, lines
 
 HEAD = {

@@ -9,22 +9,22 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from gramwatt.service.usecases.advice.suggest import calibration_rows
-from gramwatt.service.usecases.changes.corrections import correct_job
-from gramwatt.service.usecases.cursors import encode_cursor
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.intensity.forecasts import issue_forecasts
-from gramwatt.service.usecases.intensity.points import SeriesName, keep
-from gramwatt.service.usecases.intensity.refresh import refresh_intensity
-from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.lists import intervals_page, list_jobs, revisions_page
-from gramwatt.service.usecases.lists.model_runs import totals_of_model
-from gramwatt.service.usecases.months.periodic import make_missing_reports
-from gramwatt.service.usecases.months.report import month_report, months_with_data
-from gramwatt.service.usecases.operation.backfill import rescore_due
-from gramwatt.service.usecases.operation.retention import delete_old_intervals
-from gramwatt.service.usecases.operation.status import store_measures
-from gramwatt.service.usecases.operation.upkeep import close_silent, refresh_running, score_pending
+from gramwatt.service.advice.suggest import calibration_rows
+from gramwatt.service.common.cursors import encode_cursor
+from gramwatt.service.intensity.forecasts import issue_forecasts
+from gramwatt.service.intensity.points import SeriesName, keep
+from gramwatt.service.intensity.refresh import refresh_intensity
+from gramwatt.service.jobs.corrections import correct_job
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.lists import intervals_page, list_jobs, revisions_page
+from gramwatt.service.jobs.lists.model_runs import totals_of_model
+from gramwatt.service.months.periodic import make_missing_reports
+from gramwatt.service.months.report import month_report, months_with_data
+from gramwatt.service.operation.backfill import rescore_due
+from gramwatt.service.operation.retention import delete_old_intervals
+from gramwatt.service.operation.status import store_measures
+from gramwatt.service.operation.upkeep import close_silent, refresh_running, score_pending
 from tests.journals import START, Writer, journal, lines
 from tests.service.providers.local import settings
 

@@ -10,15 +10,15 @@ import sqlalchemy as sa
 from gramwatt.sci.journal.records import encode
 from gramwatt.service.config import ConfigError, ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.lists import list_jobs
+from gramwatt.service.months.report import months_with_data
 from gramwatt.service.store import migrate
 from gramwatt.service.store.database import Store, parse_url
 from gramwatt.service.store.filesystem import is_local, mounted_type
 from gramwatt.service.store.migrations import HEAD
 from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.lists import list_jobs
-from gramwatt.service.usecases.months.report import months_with_data
 from tests.journals import START, journal, lines
 from tests.service.conftest import create_database
 

@@ -20,14 +20,14 @@ from sqlalchemy.orm import Session
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.operation.retention import delete_old_intervals
 from gramwatt.service.store.database import Store, read_plain
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport, MonthSum
 from gramwatt.service.store.upserts import upsert
 from gramwatt.service.turns import UPLOADS
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.operation.retention import delete_old_intervals
 from tests.journals import journal, lines
 from tests.service.conftest import Clock
 

@@ -13,17 +13,17 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.corrections import correct_job
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.operation.backups import back_up
 from gramwatt.service.store import migrate, transfer
 from gramwatt.service.store.access import AuditEntry
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Base, Correction, Interval, Job, Score
-from gramwatt.service.usecases.access.keys import create_key
-from gramwatt.service.usecases.changes.corrections import correct_job
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import job_document
-from gramwatt.service.usecases.operation.backups import back_up
 from tests.journals import START, body, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.processes import eventually, send, serving

@@ -6,13 +6,13 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.config import sqlite_url
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.operation.listening import beat, expect
+from gramwatt.service.operation.upkeep import close_silent
 from gramwatt.service.store.models import TaskRun
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task, period
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.operation.listening import beat, expect
-from gramwatt.service.usecases.operation.upkeep import close_silent
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

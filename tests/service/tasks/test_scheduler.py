@@ -13,13 +13,13 @@ import sqlalchemy as sa
 
 from gramwatt.service.config import utc_now
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import find_job, job_document, rescore
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
 from gramwatt.service.store.models import MonthlyReport, Score
 from gramwatt.service.tasks.leader import leader_of
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task
-from gramwatt.service.usecases.intake.ingest import ingest
-from gramwatt.service.usecases.jobs.documents import find_job, job_document, rescore
-from gramwatt.service.usecases.months.report import month_report
 from tests.journals import START, journal, lines
 from tests.service.processes import eventually
 

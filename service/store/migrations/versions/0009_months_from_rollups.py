@@ -1,7 +1,8 @@
 """Months from each job's part of them, kept as numbers when it is scored.
 
 The parts of jobs that are scored already are filled in afterwards, by the scheduler or by the first
-request for a month (`service/rollups/filling.py`). Days named the jobs of a month, as parts do now.
+request for a month (`service/months/sums/filling.py`).
+Days named the jobs of a month, as parts do now.
 """
 
 import sqlalchemy as sa

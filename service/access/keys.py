@@ -1,0 +1,183 @@
+"""Keys: make, list and revoke them, and find the caller that a key stands for."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any, TypedDict, cast
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from gramwatt.collectors.common import server_key
+from gramwatt.service.access import audit
+from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
+from gramwatt.service.common.errors import KeyNameError, UnknownKeyError
+from gramwatt.service.container import ADMIN, SCOPES, Caller, Service
+from gramwatt.service.store.access import ApiKey
+from gramwatt.service.store.timestamps import text_from_us
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+"""A key's name; it stands in the audit log and beside every change that was made with it."""
+SERVER = "server"
+"""The name of the caller with the server's own key."""
+PROJECTS_MOST = 100
+_KEYS = cast(sa.Table, ApiKey.__table__)
+# Made once, and of plain columns: every request asks it.
+_BY_PREFIX = sa.select(_KEYS).where(_KEYS.c.prefix == sa.bindparam("prefix"))
+_USED = (
+    sa.update(_KEYS).where(_KEYS.c.id == sa.bindparam("key")).values(used_us=sa.bindparam("now_us"))
+)
+_NOTE_USE_EVERY_US = 60_000_000
+"""How exact `last_used_at` is [us]: noting each use would make every read a write."""
+
+
+class KeyRow(TypedDict):
+    """A key without its secret: the prefix is the visible part. No projects stand for all."""
+
+    name: str
+    prefix: str
+    scope: str
+    projects: list[str]
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    last_used_at: str | None
+    expired: bool
+
+
+class NewKey(KeyRow):
+    """A key as it was made; `key` is shown only this once."""
+
+    key: str
+
+
+class KeysAnswer(TypedDict):
+    """Every key by name."""
+
+    keys: list[KeyRow]
+
+
+class RevokedKey(TypedDict):
+    """The name of a key that no longer works."""
+
+    name: str
+    revoked_at: str
+
+
+def create_key(
+    service: Service,
+    name: str,
+    scope: str,
+    projects: Collection[str] = (),
+    *,
+    expires: timedelta | None = None,
+) -> NewKey:
+    """Make a key of a scope, for all projects or those given, for ever or for a time.
+
+    Raises KeyNameError for a name that is taken or no name, of a project too.
+    """
+    if scope not in SCOPES:
+        raise ValueError(f"scope {scope!r} is none of {', '.join(SCOPES)}")
+    if not NAME.fullmatch(name) or name == SERVER:
+        text = "a letter or digit, then letters, digits and . _ @ + -, at most 64"
+        raise KeyNameError(f"{name[:80]!r} cannot be the name of a key; use {text}")
+    if not all(projects):  # as an unset variable of a script gives
+        raise KeyNameError("a project's name cannot be empty; leave it out for all projects")
+    prefix, now_us = secrets.token_hex(4), service.now_us()
+    key = f"gw_{prefix}_{new_token()}"
+    row = ApiKey(
+        name=name,
+        prefix=prefix,
+        digest=digest(key),
+        scope=scope,
+        projects=projects_text(frozenset(projects) or None),
+        created_us=now_us,
+        created_by=service.caller.name,
+        expires_us=None if expires is None else now_us + round(expires.total_seconds() * 1e6),
+        used_us=None,
+    )
+    try:
+        with service.store.write() as session:
+            session.add(row)
+            session.flush()
+            audit.record(session, service, "key-created", f"{name} ({scope})")
+    except IntegrityError:
+        raise KeyNameError(f"there is a key {name!r} already; revoke it, or take another") from None
+    return {**_row(row, now_us), "key": key}
+
+
+def list_keys(service: Service) -> KeysAnswer:
+    """Every key by name, expired ones too."""
+    now_us = service.now_us()
+    with service.store.read() as session:
+        rows = session.scalars(sa.select(ApiKey).order_by(ApiKey.name)).all()
+    return {"keys": [_row(row, now_us) for row in rows]}
+
+
+def has_keys(service: Service) -> bool:
+    """Whether anybody has made a key."""
+    with service.store.read() as session:
+        return session.scalar(sa.select(ApiKey.id).limit(1)) is not None
+
+
+def revoke_key(service: Service, name: str) -> RevokedKey:
+    """Delete a key, which works no longer; raises UnknownKeyError."""
+    with service.store.write() as session:
+        row = session.scalars(sa.select(ApiKey).where(ApiKey.name == name)).one_or_none()
+        if row is None:
+            known = session.scalars(sa.select(ApiKey.name).order_by(ApiKey.name).limit(20)).all()
+            listed = f"; there are {', '.join(known)}" if known else "; there are none"
+            raise UnknownKeyError(f"there is no key {name[:80]!r}{listed}")
+        session.delete(row)
+        audit.record(session, service, "key-revoked", name)
+    return {"name": name, "revoked_at": text_from_us(service.now_us())}
+
+
+def authenticate(service: Service, key: str, address: str) -> Caller | None:
+    """The caller with this key; None for one that is unknown, revoked or expired."""
+    if key.startswith(server_key.PREFIX):
+        own = server_key.read(service.config.home)
+        if own is None or not hmac.compare_digest(digest(own), digest(key)):
+            return None
+        return Caller(SERVER, address, ADMIN)
+    prefix = key.split("_", 2)[1] if key.count("_") >= 2 else ""
+    with service.store.read() as session:
+        row = session.connection().execute(_BY_PREFIX, {"prefix": prefix}).one_or_none()
+    matches = hmac.compare_digest(row.digest if row else "", digest(key))
+    now_us = service.now_us()
+    if row is None or not matches or _is_over(row, now_us):
+        return None
+    _note_use(service, row, now_us)
+    return Caller(row.name, address, row.scope, projects_of(row.projects))
+
+
+def _note_use(service: Service, row: sa.Row[Any], now_us: int) -> None:
+    if row.used_us is not None and now_us - row.used_us < _NOTE_USE_EVERY_US:
+        return
+    try:
+        with service.store.write() as session:
+            session.connection().execute(_USED, {"key": row.id, "now_us": now_us})
+    except SQLAlchemyError:  # a note for people; the request itself says what is wrong
+        return
+
+
+def _is_over(row: ApiKey | sa.Row[Any], now_us: int) -> bool:
+    return row.expires_us is not None and row.expires_us <= now_us
+
+
+def _row(row: ApiKey, now_us: int) -> KeyRow:
+    return {
+        "name": row.name,
+        "prefix": f"gw_{row.prefix}",
+        "scope": row.scope,
+        "projects": sorted(projects_of(row.projects) or ()),
+        "created_at": text_from_us(row.created_us),
+        "created_by": row.created_by,
+        "expires_at": None if row.expires_us is None else text_from_us(row.expires_us),
+        "last_used_at": None if row.used_us is None else text_from_us(row.used_us),
+        "expired": _is_over(row, now_us),
+    }

@@ -1,0 +1,162 @@
+"""Sign in by an OpenID Connect provider: authorization code with PKCE, and what a token must say.
+
+The provider's answers are checked as OpenID Connect Core 1.0, section 3.1.3.7, says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+import sqlalchemy as sa
+from requests import RequestException
+
+from gramwatt.service.access.tokens import digest, new_token
+from gramwatt.service.common.errors import LoginError
+from gramwatt.service.config import ConfigError, OidcConfig
+from gramwatt.service.container import ADMIN, READ, Caller, Service
+from gramwatt.service.store.access import BrowserSession
+
+STATE, STATE_LASTS_S = "state", 600
+TIMEOUT_S = 10.0
+LEEWAY_S = 60
+"""How far the provider's clock may be off [s]."""
+ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
+SCOPE = "openid profile email"
+
+
+def require_packages() -> None:
+    """Raise ConfigError where the packages of the extra `team` are missing."""
+    if any(find_spec(name) is None for name in ("authlib", "joserfc")):
+        raise ConfigError("GRAMWATT_OIDC_ISSUER needs more packages: pip install 'gramwatt[team]'")
+
+
+def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, str]:
+    """Where to send the browser, and the state that it has to bring back; raises LoginError."""
+    nonce, verifier, state = new_token(), new_token(), new_token()
+    client = _client(oidc, redirect_uri)
+    url, _ = client.create_authorization_url(
+        _provider(oidc)["authorization_endpoint"],
+        state=state,
+        nonce=nonce,
+        code_verifier=verifier,
+    )
+    row = BrowserSession(
+        digest=digest(state),
+        kind=STATE,
+        name=json.dumps([nonce, verifier]),
+        scope="",
+        projects=None,
+        expires_us=service.now_us() + STATE_LASTS_S * 1_000_000,
+    )
+    over = BrowserSession.expires_us <= service.now_us()
+    with service.store.write() as session:
+        session.execute(sa.delete(BrowserSession).where(over))
+        session.add(row)
+    return str(url), state
+
+
+def finish(
+    service: Service, oidc: OidcConfig, redirect_uri: str, state: str, code: str, address: str
+) -> Caller:
+    """The caller whom the provider names; a state works once. Raises LoginError."""
+    nonce, verifier = _taken(service, state)
+    provider = _provider(oidc)
+    try:
+        token = _client(oidc, redirect_uri).fetch_token(
+            provider["token_endpoint"],
+            code=code,
+            code_verifier=verifier,
+            timeout=TIMEOUT_S,
+        )
+        keys = requests.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()
+    except Exception as error:  # of requests, of authlib, or of a document that is none
+        raise LoginError(f"the provider refused ({type(error).__name__})") from None
+    claims = _claims(service, oidc, str(token.get("id_token", "")), keys, nonce)
+    return _caller(oidc, claims, address)
+
+
+def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
+    from authlib.integrations.requests_client import OAuth2Session
+
+    return OAuth2Session(
+        oidc.client_id,
+        oidc.client_secret(),
+        scope=SCOPE,
+        redirect_uri=redirect_uri,
+        code_challenge_method="S256",
+    )
+
+
+def _provider(oidc: OidcConfig) -> dict[str, Any]:
+    """The provider's own description."""
+    try:
+        found = requests.get(
+            f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT_S
+        ).json()
+        if found["issuer"] != oidc.issuer:
+            raise LoginError("the provider names another issuer than GRAMWATT_OIDC_ISSUER")
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            if urlsplit(found[name]).scheme != urlsplit(oidc.issuer).scheme:
+                raise LoginError(f"the provider's {name} is not {urlsplit(oidc.issuer).scheme}")
+    except (RequestException, ValueError, KeyError, TypeError) as error:
+        raise LoginError(f"the provider does not answer ({type(error).__name__})") from None
+    return dict(found)
+
+
+def _taken(service: Service, state: str) -> list[str]:
+    """What was kept under the state, which is used up by that."""
+    wanted = (
+        BrowserSession.digest == digest(state),
+        BrowserSession.kind == STATE,
+        BrowserSession.expires_us > service.now_us(),
+    )
+    gone = sa.delete(BrowserSession).where(*wanted).returning(BrowserSession.name)
+    with service.store.write() as session:
+        kept = session.scalars(gone).all()
+    if not kept:
+        raise LoginError("this sign-in was used already, or took too long; start again")
+    found: list[str] = json.loads(kept[0])
+    return found
+
+
+def _claims(
+    service: Service, oidc: OidcConfig, token: str, keys: Any, nonce: str
+) -> Mapping[str, Any]:
+    """The claims of an ID token that is signed, for us, now, and for this sign-in."""
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
+    rules = jwt.JWTClaimsRegistry(
+        now=int(service.now().timestamp()),
+        leeway=LEEWAY_S,
+        iss={"essential": True, "value": oidc.issuer},
+        aud={"essential": True, "value": oidc.client_id},
+        nonce={"essential": True, "value": nonce},
+        exp={"essential": True},
+        iat={"essential": True},
+        sub={"essential": True},
+    )
+    try:
+        claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms=list(ALGORITHMS)).claims
+        rules.validate(claims)
+    except (JoseError, ValueError, KeyError, TypeError) as error:
+        raise LoginError(f"the provider's token does not hold ({type(error).__name__})") from None
+    if claims.get("azp", oidc.client_id) != oidc.client_id:
+        raise LoginError("the provider's token is for another client")
+    return claims
+
+
+def _caller(oidc: OidcConfig, claims: Mapping[str, Any], address: str) -> Caller:
+    name = str(claims.get("email") or claims.get("preferred_username") or claims["sub"])
+    groups = claims.get(oidc.groups_claim)
+    mine = {str(group) for group in groups} if isinstance(groups, list) else set()
+    for scope, allowed in ((ADMIN, oidc.admin_groups), (READ, oidc.read_groups)):
+        if mine & set(allowed):
+            return Caller(name[:200], address, scope)
+    raise LoginError("you are in no group that may sign in here")

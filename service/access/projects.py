@@ -1,0 +1,47 @@
+"""The projects of a caller, for use cases that store or sum over more than the caller sees."""
+
+from __future__ import annotations
+
+from gramwatt.service.common.errors import NoDataError, ProjectNeededError, UnknownJobError
+from gramwatt.service.container import Service
+from gramwatt.service.store.restriction import ForeignProjectError
+
+
+def first_project(service: Service) -> str:
+    """The project of a new job until its own line has come."""
+    projects = service.caller.projects
+    return "default" if projects is None or "default" in projects else min(projects)
+
+
+def only_project(service: Service, otherwise: str) -> str:
+    """The project of a caller who has only one, for a client that can name none."""
+    projects = service.caller.projects
+    return min(projects) if projects is not None and len(projects) == 1 else otherwise
+
+
+def require_visible(service: Service, job_id: str, project: str) -> None:
+    """Raise UnknownJobError for a job of a project that the caller does not see."""
+    if service.caller.projects is not None and project not in service.caller.projects:
+        raise UnknownJobError(job_id, [])
+
+
+def require_own(service: Service, project: str) -> None:
+    """Raise ForeignProjectError for a project that the caller may not write."""
+    if service.caller.projects is not None and project not in service.caller.projects:
+        raise ForeignProjectError(project)
+
+
+def one_project(service: Service, project: str | None, month: str) -> str | None:
+    """The project of a month's sums: the one named, else the caller's, None for every project.
+
+    Raises NoDataError for a project that the caller does not see, and ProjectNeededError when the
+    caller has several and names none.
+    """
+    projects = service.caller.projects
+    if projects is None or project in projects:
+        return project
+    if project is not None:
+        raise NoDataError(f"no job of project {project!r} in {month}")
+    if len(projects) > 1:
+        raise ProjectNeededError(f"say which project: {', '.join(sorted(projects))}")
+    return min(projects)

@@ -1,0 +1,115 @@
+"""Suggestions for a request and for a stored job, and calibration rows from stored jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from gramwatt.collectors.common.device_rows import read_device_rows
+from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
+from gramwatt.sci.advice.engine import suggest
+from gramwatt.sci.advice.jobs import for_job, runs_a_year
+from gramwatt.sci.advice.prediction.calibration import OwnRow, own_rows
+from gramwatt.sci.advice.prediction.device_rows import DeviceRow
+from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.service.container import Service
+from gramwatt.service.intensity import shifting
+from gramwatt.service.intensity.hindsight import hindsight
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Job, Score
+
+JOBS_READ = 200
+"""Newest completed jobs whose measurements are used; older ones ran older software."""
+RUNS_READ = 2000
+"""Newest completed jobs of a project that are looked through for runs of one job."""
+DAY_US = 86_400 * 1_000_000
+YEAR_US = 365 * DAY_US
+
+
+def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
+    """Suggestions for a request; raises GramwattError for what the engine refuses.
+
+    The configured lifetime of hardware applies where the request names none.
+    """
+    if request.lifetime_years is None:
+        request = replace(request, lifetime_years=service.config.lifetime_years)
+    rows, devices = calibration_rows(service), device_rows(service)
+    found = suggest(request, service.catalog, rows, devices=devices)
+    shifting.for_request(service, request, found)
+    return found
+
+
+def answer_for_document(service: Service, document: JobDoc) -> JobAdviceDoc:
+    """Return the suggestions for a job, with what other hours may save."""
+    found = _of_job(service, document)
+    shifting.for_document(service, document, found)
+    return found
+
+
+def advice_beside(
+    service: Service, document: JobDoc, forms: Collection[str]
+) -> JobAdviceDoc | None:
+    """The suggestions in a job's rendered report; None for json, which is the document alone.
+
+    It is made when the report is, with today's catalog and measurements, and never stored.
+    """
+    if set(forms) <= {"json"}:
+        return None
+    return _of_job(service, document)
+
+
+def _of_job(service: Service, document: JobDoc) -> JobAdviceDoc:
+    rows, devices = calibration_rows(service), device_rows(service)
+    found = for_job(document, service.catalog, rows, devices, _repeats(service, document))
+    return {**found, "hindsight": hindsight(service, document)}
+
+
+def _repeats(service: Service, document: JobDoc) -> Quantity | None:
+    """How often a job of this project and name runs [1/year], by its completed runs of a year."""
+    now_us = service.now_us()
+    wanted = (
+        sa.select(Job.started_us, Job.head)
+        .where(
+            Job.project == document["project"],
+            Job.state == "completed",
+            Job.started_us > now_us - YEAR_US,
+            Job.started_us <= now_us,
+        )
+        .order_by(Job.started_us.desc())
+        .limit(RUNS_READ)
+    )
+    with service.store.read() as session:
+        found = session.execute(wanted).all()
+    starts = [at for at, head in found if json.loads(head)["name"] == document["name"]]
+    if not starts:
+        return None
+    # Whole days, as the source states them: the answer is the same all day.
+    days = round((now_us - min(starts)) / DAY_US)
+    return runs_a_year(len(starts), days, f"{document['project']}/{document['name']}")
+
+
+def calibration_rows(service: Service) -> list[OwnRow]:
+    """The organisation's own rows: each of the newest completed jobs with R is one.
+
+    They are read from the score documents, so that a new revision of a score is a new row.
+    """
+    wanted = (
+        sa.select(Score.doc)
+        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+        .where(Job.state == "completed")
+        .order_by(Job.started_us.desc(), Job.id.desc())
+        .limit(JOBS_READ)
+    )
+    with service.store.read() as session:
+        texts = list(session.scalars(wanted))
+    return own_rows(read_job(text) for text in texts)
+
+
+def device_rows(service: Service) -> list[DeviceRow]:
+    """Micro-benchmarks in this home (`gramwatt calibrate`); those of other machines are not."""
+    return read_device_rows(service.config.home, service.catalog)[0]

@@ -1,0 +1,82 @@
+"""Record each threshold of a budget once a month, and put its messages into the outbox."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from gramwatt.service.budgets.budgets import (
+    BudgetRow,
+    budget_of,
+    budget_row,
+    projects_with_budgets,
+)
+from gramwatt.service.container import Service
+from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage
+from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.store.upserts import upsert
+
+LATE = timedelta(days=8)
+"""How long the month before is looked at too: its last jobs are scored again until seven days after
+their end, when the intensity of their time is known."""
+
+
+def check_budgets(service: Service) -> None:
+    """Record the thresholds that projects have reached; safe to repeat, by several processes too.
+
+    An alert and its messages are written in one transaction, each at most once.
+    """
+    months = {service.month_now(), service.month_of(service.now() - LATE)}
+    for project in projects_with_budgets(service):
+        for month in sorted(months):
+            budget = budget_of(service, project, month)
+            if budget is not None:
+                _record(service, budget, budget_row(service, budget, month))
+
+
+def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
+    """Record the thresholds that are reached and were not in this month."""
+    if row["spent_share"] is None:
+        return
+    percent = row["spent_share"] * 100
+    known = {alert["threshold"] for alert in row["alerts"]}
+    reached = [t for t in row["thresholds"] if percent >= t and t not in known]
+    if not reached:
+        return
+    now_us = service.now_us()
+    alerts, messages = [], []
+    for threshold in reached:
+        doc = json.dumps(_message(row, threshold, text_from_us(now_us)))
+        key = {"project": row["project"], "month": row["for_month"], "threshold": threshold}
+        alerts.append({**key, "made_us": now_us, "doc": doc})
+        for channel, target in (("webhook", budget.webhook), ("email", budget.email)):
+            if target is not None:
+                name = json.dumps([*key.values(), channel])
+                message = {
+                    "project": budget.project,
+                    "key": name,
+                    "channel": channel,
+                    "target": target,
+                    "doc": doc,
+                }
+                messages.append({**message, "made_us": now_us, "attempts": 0, "next_us": now_us})
+    with service.store.write() as session:
+        upsert(session, Alert, alerts)
+        upsert(session, OutboxMessage, messages)
+
+
+def _message(row: BudgetRow, threshold: float, at: str) -> dict[str, object]:
+    return {
+        "event": "budget-threshold",
+        "at": at,
+        "project": row["project"],
+        "month": row["for_month"],
+        "threshold_percent": threshold,
+        "limit_kg": row["limit_kg"],
+        "spent_kg": row["spent_kg"],
+        "spent_share": row["spent_share"],
+        "forecast_kg": row["forecast_kg"],
+        "forecast_reason": row["forecast_reason"],
+        "jobs_running": row["jobs_running"],
+        "jobs_unknown": row["jobs_unknown"],
+    }

@@ -1,0 +1,345 @@
+"""Set, list and remove budgets, and say how far each is spent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, TypedDict
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.base.days import DAY, day_of, month_span
+from gramwatt.sci.base.document import DayDoc
+from gramwatt.sci.base.formatting import all_digits
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
+from gramwatt.sci.base.units import g_from_kg, kg_from_g
+from gramwatt.service.access import audit
+from gramwatt.service.access.projects import require_own
+from gramwatt.service.budgets import forecast
+from gramwatt.service.common.cursors import cut, decode_cursor
+from gramwatt.service.common.errors import CorrectionError, UnknownBudgetError
+from gramwatt.service.container import Service
+from gramwatt.service.months.report import month_sums
+from gramwatt.service.notifications.addresses import AddressError, parse_webhook, shown
+from gramwatt.service.store.budgets import Alert, Budget
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Job, Provisional
+from gramwatt.service.store.timestamps import text_from_us
+
+EVERY_MONTH = ""
+"""How the store writes the month of a budget that holds for every month."""
+THRESHOLDS = (50.0, 80.0, 100.0)
+KG = 1e-3
+BudgetStatus = Literal["within", "threshold-reached", "spent", "unknown"]
+
+
+class AlertRow(TypedDict):
+    """A threshold [percent] that was reached, and when that was noticed."""
+
+    threshold: float
+    at: str
+
+
+class BudgetRow(TypedDict):
+    """A budget, and how it stands in one month (`for_month`).
+
+    `month` is null for a budget of every month; the path of the webhook's address is not shown.
+    `spent_kg` holds scored jobs and, provisionally, those that run; of `jobs_unknown` at least one
+    term is in no sum, and `status` is then `unknown` unless what is known reaches a threshold.
+    `forecast_kg` is null with a `forecast_reason`.
+    """
+
+    project: str
+    month: str | None
+    limit_kg: float
+    thresholds: list[float]
+    webhook: str | None
+    email: str | None
+    set_at: str
+    set_by: str
+    for_month: str
+    status: BudgetStatus
+    spent_kg: QuantityDoc | None
+    spent_share: float | None
+    forecast_kg: QuantityDoc | None
+    forecast_reason: str | None
+    jobs_running: int
+    jobs_unknown: int
+    alerts: list[AlertRow]
+
+
+class BudgetsAnswer(TypedDict):
+    """A page of budgets by project; `next_cursor` is null at the end."""
+
+    budgets: list[BudgetRow]
+    next_cursor: str | None
+
+
+class StandingAnswer(TypedDict):
+    """The budget that holds for a project this month; null where none does."""
+
+    budget: BudgetRow | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBudget:
+    """A budget to set: kgCO2e per month, in one month or in every one."""
+
+    project: str
+    limit_kg: float
+    month: str | None = None
+    thresholds: Sequence[float] = THRESHOLDS
+    webhook: str | None = None
+    email: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Month:
+    """What a project emitted in a month [gCO2e], by day too."""
+
+    spent: Quantity | None
+    days: dict[str, float]
+    running: int
+    unknown: int
+    began_before: bool
+
+
+def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
+    """Set the budget of a project, in place of one for the same month.
+
+    Raises CorrectionError, or ForeignProjectError for a project of others.
+    """
+    require_own(service, new.project)
+    _check(service, new)
+    budget = Budget(
+        project=new.project,
+        month=new.month or EVERY_MONTH,
+        limit_g=g_from_kg(new.limit_kg),
+        thresholds=json.dumps(sorted(set(map(float, new.thresholds)))),
+        webhook=new.webhook,
+        email=new.email,
+        set_us=service.now_us(),
+        set_by=by,
+    )
+    text = f"{new.project}, {new.month or 'every month'}: {all_digits(new.limit_kg)} kg"
+
+    def store(session: Session) -> None:
+        session.merge(budget)
+        audit.record(session, service, "budget-set", text, by)
+
+    service.for_every_project().store.transact(store)
+    return budget_row(service, budget, new.month or service.month_now())
+
+
+def remove_budget(service: Service, project: str, month: str | None, *, by: str) -> None:
+    """Remove a budget; its alerts stay on record.
+
+    Raises UnknownBudgetError, or ForeignProjectError for a project of others.
+    """
+    require_own(service, project)
+    with service.for_every_project().store.write() as session:
+        budget = session.get(Budget, (project, month or EVERY_MONTH))
+        if budget is None:
+            when = f"in {month}" if month else "for every month"
+            raise UnknownBudgetError(f"project {project!r} has no budget {when}")
+        session.delete(budget)
+        subject = f"{project}, {month or 'every month'}"
+        audit.record(session, service, "budget-removed", subject, by)
+
+
+def budgets_page(
+    service: Service,
+    limit: int,
+    cursor: str | None,
+    project: str | None = None,
+    month: str | None = None,
+) -> BudgetsAnswer:
+    """Budgets by project, as they stand in `month` [YYYY-MM, default: now]; raises CursorError.
+
+    A budget of another month than that is shown as it stands, or stood, in its own.
+    """
+    wanted = sa.select(Budget).order_by(Budget.project, Budget.month).limit(limit + 1)
+    if project is not None:
+        wanted = wanted.where(Budget.project == project)
+    if month is not None:
+        wanted = wanted.where(Budget.month.in_((month, EVERY_MONTH)))
+    if cursor:
+        position = decode_cursor(cursor, str, str)
+        wanted = wanted.where(sa.tuple_(Budget.project, Budget.month) > sa.tuple_(*position))
+    with service.store.read() as session:
+        found = session.scalars(wanted).all()
+    page, following = cut(found, limit, lambda budget: (budget.project, budget.month))
+    now = month or service.month_now()
+    rows = [budget_row(service, budget, budget.month or now) for budget in page]
+    return {"budgets": rows, "next_cursor": following}
+
+
+def standing(service: Service, project: str, month: str | None = None) -> StandingAnswer:
+    """Return how the budget of a project stands in a month, this one if none is named."""
+    month = month or service.month_now()
+    budget = budget_of(service, project, month)
+    return {"budget": None if budget is None else budget_row(service, budget, month)}
+
+
+def budget_of(service: Service, project: str, month: str) -> Budget | None:
+    """The budget that holds for a project in a month; None where none does."""
+    with service.store.read() as session:
+        own = session.get(Budget, (project, month))
+        return own or session.get(Budget, (project, EVERY_MONTH))
+
+
+def limits_kg(service: Service, month: str) -> dict[str, float]:
+    """The budget of each project that has one for the month [kgCO2e]."""
+    wanted = sa.select(Budget).where(Budget.month.in_((EVERY_MONTH, month))).order_by(Budget.month)
+    with service.store.read() as session:
+        return {row.project: kg_from_g(row.limit_g) for row in session.scalars(wanted)}
+
+
+def projects_with_budgets(service: Service) -> list[str]:
+    """Every project with a budget, by name."""
+    with service.store.read() as session:
+        return sorted(set(session.scalars(sa.select(Budget.project))))
+
+
+def _check(service: Service, new: NewBudget) -> None:
+    if not new.project.strip():
+        raise CorrectionError("project", "a budget is of a project: give its name")
+    if not (math.isfinite(new.limit_kg) and 0 < new.limit_kg <= 1e12):
+        raise CorrectionError("limit_kg", "must be above 0 and at most 1e12 kgCO2e")
+    if not 1 <= len(new.thresholds) <= 20:
+        raise CorrectionError("thresholds", "give 1 to 20 percents, such as 50, 80 and 100")
+    if not all(0 < percent <= 1000 for percent in new.thresholds):
+        raise CorrectionError("thresholds", "are percents above 0, at most 1000")
+    if new.webhook is not None:
+        try:
+            parse_webhook(new.webhook, service.config.alerts.webhook_hosts)
+        except AddressError as error:
+            raise CorrectionError("webhook", str(error)) from None
+    if new.email is not None:
+        name, at, host = new.email.partition("@")
+        signs = f"{name}{host}"
+        odd = any(c.isspace() or not c.isprintable() or c in '@,:;<>()[]"\\' for c in signs)
+        if not (name and at and host) or odd:
+            raise CorrectionError("email", f"{new.email!r} is no address; write name@host")
+
+
+def budget_row(service: Service, budget: Budget, month: str) -> BudgetRow:
+    """How a budget stands in a month."""
+    found = _month(service, budget.project, month)
+    spent = found.spent.scaled(KG, "kgCO2e") if found.spent else None
+    ahead, reason = _forecast(service, month, found)
+    thresholds = json.loads(budget.thresholds)
+    share = found.spent.value / budget.limit_g if found.spent else None
+    with service.store.read() as session:
+        alerts = _alerts(session, budget.project, month)
+    return {
+        "project": budget.project,
+        "month": budget.month or None,
+        "limit_kg": kg_from_g(budget.limit_g),
+        "thresholds": thresholds,
+        "webhook": shown(budget.webhook) if budget.webhook else None,
+        "email": budget.email,
+        "set_at": text_from_us(budget.set_us),
+        "set_by": budget.set_by,
+        "for_month": month,
+        "status": _status(share, thresholds, found.unknown),
+        "spent_kg": spent.to_doc() if spent else None,
+        "spent_share": share,
+        "forecast_kg": ahead.scaled(KG, "kgCO2e").to_doc() if ahead else None,
+        "forecast_reason": reason,
+        "jobs_running": found.running,
+        "jobs_unknown": found.unknown,
+        "alerts": alerts,
+    }
+
+
+def _status(share: float | None, thresholds: Sequence[float], unknown: int) -> BudgetStatus:
+    """What is known may reach a limit; within one it is only where all is known."""
+    if share is not None and share >= 1:
+        return "spent"
+    if share is not None and share * 100 >= min(thresholds):
+        return "threshold-reached"
+    return "unknown" if unknown or share is None else "within"
+
+
+def _alerts(session: Session, project: str, month: str) -> list[AlertRow]:
+    wanted = sa.select(Alert).where(Alert.project == project, Alert.month == month)
+    rows = session.scalars(wanted.order_by(Alert.threshold))
+    return [{"threshold": row.threshold, "at": text_from_us(row.made_us)} for row in rows]
+
+
+def _month(service: Service, project: str, month: str) -> _Month:
+    running = _running(service, project, month)
+    parts = [day for days in running for day in days]
+    document = month_sums(service, month, project)
+    totals = document["totals"] if document else None
+    known = [totals["total_g"] if totals else None, *(g for day in parts for g in _grams(day))]
+    spent = total_known(known)
+    by_day: dict[str, float] = {}
+    for day in (*(document["days"] if document else ()), *parts):
+        grams = sum(g["value"] for g in _grams(day) if g)
+        by_day[day["day"]] = by_day.get(day["day"], 0.0) + grams
+    unknown = totals["jobs_unknown"] if totals else 0
+    unknown += document["jobs_unscored"]["jobs"] if document else 0
+    unknown += sum(any(None in _grams(day) for day in days) for days in running)
+    unseen = document["jobs_running"]["jobs"] if document else 0
+    if spent is None and not (unknown or unseen):  # all that there are may be excluded
+        spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
+    return _Month(
+        spent=spent,
+        days=by_day,
+        running=len(running),
+        unknown=unknown,
+        began_before=bool(document and document["previous"]),
+    )
+
+
+def _grams(day: DayDoc) -> tuple[QuantityDoc | None, QuantityDoc | None]:
+    return day["operational_g"], day["embodied_g"]
+
+
+def _running(service: Service, project: str, month: str) -> list[list[DayDoc]]:
+    """The days in the month of each job that runs and has any, by its score as last made."""
+    wanted = (
+        sa.select(Provisional.doc)
+        .join(Job, Job.id == Provisional.job)
+        .where(Job.state == "running", Job.project == project)
+    )
+    with service.store.read() as session:
+        documents = [read_job(doc) for doc in session.scalars(wanted)]
+    found = [
+        [day for day in document["days"] if day["day"].startswith(month)]
+        for document in documents
+        if document["excluded"] is None
+    ]
+    return [days for days in found if days]
+
+
+def _forecast(service: Service, month: str, found: _Month) -> tuple[Quantity | None, str | None]:
+    """What the month will emit [gCO2e], or why that is not known."""
+    now, (start, end) = service.now(), month_span(month, service.config.zone)
+    if now >= end:
+        return None, "the month is over"
+    if now < start:
+        return None, "the month has not begun"
+    if found.spent is None or found.unknown:
+        return None, "a term of some job is not known"
+    today = day_of(now, service.config.zone)
+    begun = date.fromisoformat(f"{month}-01")
+    first = begun if found.began_before else _first_day(found.days, today)
+    number = (today - first).days
+    days = [found.days.get((first + DAY * n).isoformat(), 0.0) for n in range(number)]
+    if number < forecast.DAYS_LEAST:
+        return None, f"too few days: {max(0, number)} whole days of {forecast.DAYS_LEAST}"
+    rest_days = (end - now) / DAY
+    return forecast.month_end(found.spent, days, rest_days), None
+
+
+def _first_day(days: dict[str, float], today: date) -> date:
+    """The day of the first emission; today where there is none."""
+    emitting = [date.fromisoformat(day) for day, grams in days.items() if grams > 0]
+    return min(emitting, default=today)

@@ -1,0 +1,264 @@
+"""codecarbon's emissions.csv, row by row: every run becomes a job.
+
+A row is the state of a run at a time, with sums since its start, so of several rows of one run the
+longest counts. Importing again changes nothing; a longer row of a run replaces the shorter.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any, TypedDict
+
+import sqlalchemy as sa
+
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.journal.bounds import check_energy
+from gramwatt.sci.journal.records import (
+    ID_PATTERN,
+    AnyRecord,
+    DeviceRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+    decode,
+    encode,
+)
+from gramwatt.service.codecarbon.client import NODE, PARTS, Machine, Part, place
+from gramwatt.service.codecarbon.runs import DEFAULT_EXPERIMENT, job_id_of
+from gramwatt.service.common.answers import Rejected
+from gramwatt.service.common.errors import DeletedJobError
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.store.models import Job
+from gramwatt.service.store.timestamps import from_us
+
+REQUIRED = ("timestamp", "duration", "cpu_energy", "gpu_energy", "ram_energy")
+NUMBERS = (
+    *("duration", "cpu_energy", "gpu_energy", "ram_energy", "cpu_count", "gpu_count"),
+    *("ram_total_size", "latitude", "longitude", "pue"),
+)
+EMPTY = ("", "nan", "none", "null")
+PUE_MOST = 5.0
+
+
+class ImportAnswer(TypedDict):
+    """What became of the rows: ids of new and changed jobs, and rows that made none."""
+
+    imported: list[str]
+    updated: list[str]
+    duplicate: int
+    superseded: int
+    rejected: list[Rejected]
+
+
+class NotCodecarbonError(ValueError):
+    """A file that is no emissions.csv; the message says what it lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row: its line in the file, the job it belongs to, its fields and its span."""
+
+    line: int
+    job_id: str
+    fields: Mapping[str, Any]
+    end: datetime
+
+    @property
+    def length(self) -> timedelta:
+        return timedelta(seconds=self.fields["duration"])
+
+    @property
+    def writer(self) -> str:
+        """A name for the content of the row, so that the same row again is the same writer."""
+        text = repr(sorted((name, value) for name, value in self.fields.items() if value))
+        return f"csv-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+
+
+def import_csv(
+    service: Service,
+    path: Path,
+    zone: tzinfo | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ImportAnswer:
+    """Make a job of every run in an emissions.csv; a bad row is rejected alone, by its line.
+
+    Times without an offset are of `zone`, else of this machine. `progress` is told how many of how
+    many runs are done. Raises NotCodecarbonError, or OSError for a file that cannot be read.
+    """
+    answer: ImportAnswer = {
+        "imported": [],
+        "updated": [],
+        "duplicate": 0,
+        "superseded": 0,
+        "rejected": [],
+    }
+    rows = _longest(_rows(path, zone, answer["rejected"]), answer)
+    for done, row in enumerate(rows):
+        progress(done, len(rows))
+        try:
+            _import_row(service, row, answer)
+        except RecordError as error:
+            answer["rejected"].append(_rejected(row.line, error.code, error.message))
+        except DeletedJobError as error:
+            answer["rejected"].append(_rejected(row.line, error.code, str(error)))
+    progress(len(rows), len(rows))
+    answer["rejected"].sort(key=lambda item: item["line"])
+    return answer
+
+
+def _rows(path: Path, zone: tzinfo | None, rejected: list[Rejected]) -> Iterable[_Row]:
+    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
+        reader = csv.DictReader(file)
+        try:
+            missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
+            if missing:
+                raise NotCodecarbonError(
+                    f"{path} is no emissions.csv of codecarbon 2 or newer: it has no column "
+                    f"{missing[0]!r}"
+                )
+            for raw in reader:
+                try:
+                    yield _row(reader.line_num, raw, zone)
+                except ValueError as error:
+                    rejected.append(_rejected(reader.line_num, "bad-row", str(error)))
+        except csv.Error as error:
+            raise NotCodecarbonError(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _row(line: int, raw: Mapping[str | None, Any], zone: tzinfo | None) -> _Row:
+    """The row with its figures checked; raises ValueError naming the column."""
+    if None in raw or None in raw.values():
+        raise ValueError("has another number of columns than the first line")
+    fields: dict[str, Any] = {str(name): _value(str(name), text) for name, text in raw.items()}
+    for name in REQUIRED[1:]:
+        if fields[name] is None or fields[name] < 0:
+            raise ValueError(f"{name} is {raw[name]!r}, not a number of 0 or more")
+    if not 0 < fields["duration"] < 1e9:
+        raise ValueError(f"duration is {raw['duration']!r}, not a number of seconds")
+    pue = fields.get("pue")
+    if pue is not None and not 1 <= pue <= PUE_MOST:
+        raise ValueError(f"pue is {raw['pue']!r}, not from 1 to {PUE_MOST:g}")
+    return _Row(line, _job_id(fields), fields, _time(str(fields["timestamp"]), zone))
+
+
+def _value(name: str, text: str) -> Any:
+    stripped = text.strip()
+    if stripped.lower() in EMPTY:
+        return None
+    if name not in NUMBERS:
+        return stripped
+    try:
+        number = float(stripped)
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}, not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {text!r}, not a number")
+    return number
+
+
+def _time(text: str, zone: tzinfo | None) -> datetime:
+    try:
+        when = datetime.fromisoformat(text)
+        # Without an offset it is what the clock on the wall showed.
+        when = when if when.tzinfo else when.replace(tzinfo=zone)
+        return when.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"timestamp is {text!r}, not a time") from None
+
+
+def _job_id(fields: Mapping[str, Any]) -> str:
+    """By the run's id, and the task's name in a file of tasks; of a run without id by its figures.
+
+    A client that also sends to an API writes no id.
+    """
+    run, task = fields.get("run_id"), fields.get("task_name")
+    if run is None:
+        figures = [fields.get(name) for name in ("project_name", *REQUIRED)]
+        return job_id_of("row-" + hashlib.sha256(repr(figures).encode()).hexdigest()[:20])
+    name = run if task is None else f"{run}-{hashlib.sha256(task.encode()).hexdigest()[:12]}"
+    if not ID_PATTERN.fullmatch(job_id_of(name)):
+        raise ValueError(f"run_id is {run!r}, not an id")
+    return job_id_of(name)
+
+
+def _longest(rows: Iterable[_Row], answer: ImportAnswer) -> Sequence[_Row]:
+    """Of each run the row with the longest duration, in the order of the file."""
+    found: dict[str, _Row] = {}
+    for row in rows:
+        known = found.get(row.job_id)
+        if known is not None and known.writer == row.writer:
+            answer["duplicate"] += 1
+            continue
+        answer["superseded"] += known is not None
+        if known is None or row.length > known.length:
+            found[row.job_id] = row
+    return list(found.values())
+
+
+def _import_row(service: Service, row: _Row, answer: ImportAnswer) -> None:
+    with service.store.read() as session:
+        known = session.scalar(sa.select(Job.started_us).where(Job.job_id == row.job_id))
+    # The time of a row is cut to seconds, so a later row of the run would start elsewhere.
+    started = row.end - row.length if known is None else from_us(known)
+    records = _records(row, started, service.catalog)
+    lines = [encode(record).encode() for record in records]
+    for record in map(decode, lines):
+        if isinstance(record, IntervalRecord):
+            length_s = (record.end - record.start).total_seconds()
+            check_energy(record.energy_j, length_s, record.device_id.partition("-")[0])
+    taken = ingest(service, row.job_id, lines)
+    if taken["rejected"]:
+        first = taken["rejected"][0]
+        raise RecordError(first["message"], code=first["code"])
+    if not taken["accepted"]:
+        answer["duplicate"] += 1
+    else:
+        answer["imported" if known is None else "updated"].append(row.job_id)
+
+
+def _records(row: _Row, started: datetime, catalog: Catalog) -> list[AnyRecord]:
+    """The journal of a run: what ran, on what, its energy, and its end when the row was written."""
+    fields, machine = row.fields, Machine.from_fields(row.fields)
+    who: dict[str, Any] = {"job_id": row.job_id, "node": NODE, "writer": row.writer}
+    pue = fields.get("pue") or 1.0
+    zone, region, notices = place(fields, catalog)
+    experiment = fields.get("experiment_id")
+    named = {
+        "experiment": None if experiment == DEFAULT_EXPERIMENT else experiment,
+        "tracking_mode": fields.get("tracking_mode"),
+    }
+    job = JobRecord(
+        **who,
+        seq=1,
+        started_at=started,
+        role="track",
+        project=fields.get("project_name") or "default",
+        name=fields.get("task_name") or fields.get("project_name") or "",
+        kind="other",
+        zone=zone,
+        region=region,
+        pue=pue if pue > 1 else None,  # 1.0 is what it has when none was set
+        tags={name: value for name, value in named.items() if value},
+        versions={"codecarbon": machine.version},
+        notices=(*machine.notices(), *notices),
+    )
+    devices: list[DeviceRecord] = machine.devices(who, 2)
+    end = EndRecord(**who, seq=2 + len(devices), ended_at=started + row.length, state="completed")
+    # codecarbon multiplies the energy of each part by the PUE.
+    energy: dict[Part, float] = {part: fields[f"{part}_energy"] / pue for part in PARTS}
+    # Of two rows of a run the longer has the greater numbers, and so replaces the other.
+    first = int(row.length.total_seconds() + 1) << 20
+    span = (started, started + row.length)
+    return [job, *devices, end, *machine.intervals(who, first, span, energy)]
+
+
+def _rejected(line: int, code: str, message: str) -> Rejected:
+    return {"line": line, "code": code, "message": message}

@@ -1,0 +1,163 @@
+"""Intensity for the engine: stored points, and annual values where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import numpy as np
+
+from gramwatt.sci.base.quantity import Kind, Quantity
+from gramwatt.sci.grid.intensity import (
+    Basis,
+    IntensityPoint,
+    IntensityTrack,
+    Provenance,
+    Quality,
+    Run,
+    Signal,
+)
+from gramwatt.sci.grid.spread import DERIVED_SPREAD, EXPECTED_SPREADS, HOURLY_SPREAD
+from gramwatt.sci.grid.zones import UNIT, AnnualIntensity
+from gramwatt.service.container import Service
+from gramwatt.service.intensity.points import FINAL, DayOfPoints, SeriesName, days_of
+
+FINEST = timedelta(minutes=5)
+"""Every step is a whole number of these."""
+
+
+class StoredIntensity:
+    """The lookup of a service: the stored points of one signal and basis.
+
+    What they do not cover has the annual value, of the same signal and basis, and its quality.
+    """
+
+    def __init__(
+        self, service: Service, signal: Signal = "average", basis: Basis = "lifecycle"
+    ) -> None:
+        self._service, self._signal, self._basis = service, signal, basis
+        self._annual = AnnualIntensity(service.catalog)
+
+    def points(self, zone: str | None, start: datetime, end: datetime) -> IntensityTrack:
+        """Points that cover [start, end), those at its ends cut.
+
+        Raises LookupFailed for an unknown zone, ScoreError where the annual value that is needed in
+        a gap has another signal or basis.
+        """
+        days = self._days(zone, start, end)
+        edges, values, spans = _steps(days, start, end) if days else ([], [], [])
+        if all(number < 0 for _, _, number in spans):
+            return IntensityTrack.of(self._annual.points(zone, start, end))
+        runs, known = [], _Known()
+        for first, last, number in spans:
+            if number < 0:
+                of_run = self._of_gap(zone, edges[first], edges[last])
+                values[first] = of_run.figure.value
+            else:
+                of_run = known.of(days[number], values[first:last])
+            runs.append(Run(first, last, of_run))
+        return IntensityTrack(edges, values, runs, self._signal, self._basis)
+
+    def stored(self, zone: str, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
+        """Those of the points that are stored: gaps stay gaps. Raises LookupFailed."""
+        days = self._days(zone, start, end)
+        edges, values, spans = _steps(days, start, end) if days else ([], [], [])
+        known = _Known()
+        for first, last, number in spans:
+            if number < 0:
+                continue
+            of_run = known.of(days[number], values[first:last])
+            for n in range(first, last):
+                figure, about = of_run.at(values[n]), (of_run.quality, self._signal, self._basis)
+                yield IntensityPoint(of_run.zone, edges[n], edges[n + 1], figure, *about)
+
+    def _days(self, zone: str | None, start: datetime, end: datetime) -> Sequence[DayOfPoints]:
+        key = self._service.catalog.zone(zone).zone if zone else None
+        if key is None or start >= end:
+            return ()
+        return days_of(self._service, key, self._signal, self._basis, start, end)
+
+    def _of_gap(self, zone: str | None, start: datetime, end: datetime) -> Provenance:
+        track = IntensityTrack.of(self._annual.points(zone, start, end))
+        track.require(self._signal, self._basis)
+        return track.runs[0].known
+
+
+class _Known:
+    """Provenance of the points of each series and quality.
+
+    Its figure is that of the first of them that is not zero, as where points are read from a pack.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[SeriesName, Quality], Provenance] = {}
+
+    def of(self, day: DayOfPoints, values: Sequence[float]) -> Provenance:
+        """That of some points of a day."""
+        key = day.series, day.quality
+        if key not in self._found:
+            figure = _figure(next(filter(None, values), 1.0), day.quality, day.series)
+            self._found[key] = Provenance(day.series.zone, day.quality, figure)
+        return self._found[key]
+
+
+def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
+    """The figure of a point; those of a series have one source, and so share their error.
+
+    What a file says is declared by who imported it, what a provider published a catalog's figure.
+    """
+    derived = series.scope == "production" and series.basis == "lifecycle"
+    kind: Kind = "derived" if derived else "catalog" if series.licence else "declared"
+    if quality not in FINAL:
+        kind = "estimated"
+    parts = [series.zone, series.signal, series.basis]
+    parts += [quality] if quality in EXPECTED_SPREADS else []
+    parts += [f"{series.scope}-based"] if series.scope else []
+    parts += ["from generation by fuel, imports left out"] if derived else []
+    licence = f" ({series.licence})" if series.licence else ""
+    source = f"{series.provider} values of {', '.join(parts)}{licence}"
+    known = DERIVED_SPREAD if derived else HOURLY_SPREAD
+    spread = max(known, EXPECTED_SPREADS.get(quality, known))
+    return Quantity.around(value, spread, UNIT, kind, source)
+
+
+def _steps(
+    days: Sequence[DayOfPoints], start: datetime, end: datetime
+) -> tuple[list[datetime], list[float], list[tuple[int, int, int]]]:
+    """The most trusted known value of each time in [start, end); later days are trusted more.
+
+    Edges and values of points, and spans of points (first, one after the last) that are of one
+    series and quality, with the number of a day of theirs. That of a gap is negative, and it is one
+    point.
+    """
+    if not days:  # a job that nobody read has no time either
+        return [start, end], [], []
+    origin = start - (start - datetime.min.replace(tzinfo=UTC)) % FINEST
+    count = max(-((origin - end) // FINEST), 1)  # a job may end in the moment when it begins
+    taken, step = np.full(count, -1), np.zeros(count, int)
+    values = np.full(count, np.nan)
+    for number, day in enumerate(days):
+        width, of_day = day.step_s // FINEST.seconds, np.asarray(day.values)
+        known = np.flatnonzero(np.isfinite(of_day))
+        places = (day.start - origin) // FINEST + (known[:, None] * width + np.arange(width))
+        within = (places >= 0) & (places < count)
+        at, steps = places[within], np.repeat(known, width)[within.ravel()]
+        taken[at], step[at], values[at] = number, steps, of_day[steps]
+    left = _changes(taken, step)
+    kinds: dict[tuple[SeriesName, Quality], int] = {}
+    alike = np.array([*(kinds.setdefault((d.series, d.quality), len(kinds)) for d in days), -1])
+    spans = [*_changes(alike[taken[left]]).tolist(), len(left)]
+    edges = [start, *(origin + number * FINEST for number in left[1:].tolist()), end]
+    numbers = taken[left].tolist()
+    return (
+        edges,
+        values[left].tolist(),
+        [(first, last, numbers[first]) for first, last in pairwise(spans)],
+    )
+
+
+def _changes(*rows: np.ndarray) -> np.ndarray:
+    """Numbers of the columns that differ from the one before, the first among them."""
+    differs = np.any([np.diff(row) != 0 for row in rows], axis=0)
+    return np.concatenate(([0], np.flatnonzero(differs) + 1))

@@ -1,0 +1,41 @@
+"""Runs of two versions of a job against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gramwatt.sci.analysis.repeated import RunsComparisonDoc, compare_runs
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import find_job, job_document
+from gramwatt.service.jobs.scoring import VERSIONS, by_todays_versions
+
+
+def comparison(
+    service: Service, before: Sequence[str], after: Sequence[str], unit: str | None
+) -> tuple[RunsComparisonDoc, str]:
+    """The jobs of `after` against those of `before`, with their newest scores; and its date.
+
+    That is the day on which the last of them ended, YYYY-MM-DD, so that the same scores make the
+    same report. Raises UnknownJobError, DeletedJobError, or ScoreError (`not-comparable`, or why a
+    job has no score).
+    """
+    found = comparable_documents(service, [*before, *after])
+    sides = [found[: len(before)], found[len(before) :]]
+    last = max(job["ended_at"] or job["started_at"] for side in sides for job in side)
+    return compare_runs(sides[0], sides[1], unit), last[:10]
+
+
+def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDoc]:
+    """The newest documents of jobs, to compare; raises as `comparison` does.
+
+    Where they name different versions of engine or catalog, those that today's make again to the
+    last digit name today's: for them no revision was made when the versions changed.
+    """
+    found = [job_document(service, job_id).document for job_id in job_ids]
+    if len({tuple(document["method"][name] for name in VERSIONS) for document in found}) < 2:
+        return found
+    with service.store.read() as session:
+        keys = [find_job(session, job_id).id for job_id in job_ids]
+    whole = service.for_every_project()
+    return [by_todays_versions(whole, *one) for one in zip(keys, found, strict=True)]

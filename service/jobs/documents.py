@@ -1,0 +1,221 @@
+"""One job: find it, bring its score up to date, give its document, score it again."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.service.common.errors import (
+    ChangedError,
+    IntervalsDeletedError,
+    StillRunsError,
+    UnknownJobError,
+    UnknownRevisionError,
+)
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.deleted import require_not_deleted
+from gramwatt.service.jobs.scoring import score_job, score_provisionally
+from gramwatt.service.store.documents import read_head, read_job
+from gramwatt.service.store.models import Job, Provisional, Score
+from gramwatt.service.store.timestamps import text_from_us
+
+_NAMED = sa.select(Job).where(Job.job_id == sa.bindparam("job_id"))
+# Made once: to put a statement together takes as long as to run it.
+_VERSION = (
+    sa.select(Score.revision, Score.made_us)
+    .where(Score.job == sa.bindparam("job"))
+    .where(Score.revision == sa.bindparam("revision"))
+)
+_WHOLE = _VERSION.add_columns(Score.doc, Score.series)
+_PROVISIONAL_VERSION = sa.select(Provisional.version, Provisional.made_us).where(
+    Provisional.job == sa.bindparam("job")
+)
+_PROVISIONAL = _PROVISIONAL_VERSION.add_columns(Provisional.doc, Provisional.series)
+_NAMED_LOCKED = _NAMED.with_for_update()
+
+POLL_S = 0.5
+"""How often a waiting request looks at its job [s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job as lists show it; the grade of its data is None before it is scored.
+
+    `version` identifies this state of it.
+    """
+
+    head: JobHead
+    grade: str | None
+    notices: int
+    version: str
+
+    @classmethod
+    def from_row(cls, job: Job) -> JobSummary:
+        """The summary in a job's row."""
+        return cls(read_head(job.head), job.grade, job.notices, version_of(job))
+
+
+def version_of(job: Job) -> str:
+    """What identifies the state of a job that its head shows."""
+    return hashlib.sha256(f"{job.id} {job.grade} {job.head}".encode()).hexdigest()
+
+
+def require_intervals(job: Job, what: str) -> None:
+    """Raise IntervalsDeletedError where they were deleted; `what` says what cannot be done."""
+    if job.intervals_deleted_us is not None:
+        raise IntervalsDeletedError(job.job_id, text_from_us(job.intervals_deleted_us), what)
+
+
+Expected = Callable[[str], bool] | None
+"""Whether a version of a job is the one that a change is meant for; None for any."""
+
+
+def require_expected(job: Job, expected: Expected) -> None:
+    """Raise ChangedError for a job, locked, whose version is not the expected one."""
+    if expected is not None and not expected(version_of(job)):
+        raise ChangedError(job.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A job document as stored; `version` identifies it, `document` parses its texts."""
+
+    version: str
+    text: str
+    series: str
+
+    @property
+    def document(self) -> JobDoc:
+        """The whole document."""
+        return read_job(self.text, self.series)
+
+
+def find_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
+    """The job's row, locked on request; raises UnknownJobError or DeletedJobError."""
+    wanted = _NAMED_LOCKED if lock else _NAMED
+    job = session.scalars(wanted, {"job_id": job_id}).one_or_none()
+    if job is None:
+        require_not_deleted(session, job_id)
+        raise UnknownJobError(job_id, _close_ids(session, job_id))
+    return job
+
+
+def own_job(service: Service, job_id: str) -> Service:
+    """The service of every project, once the caller is known to see the job.
+
+    For what a job's score changes: sums over other projects too. Raises UnknownJobError or
+    DeletedJobError.
+    """
+    with service.store.read() as session:
+        find_job(session, job_id)
+    return service.for_every_project()
+
+
+def job_head(service: Service, job_id: str) -> JobHead:
+    """A job as lists show it, as it is; raises UnknownJobError or DeletedJobError."""
+    with service.store.read() as session:
+        return read_head(find_job(session, job_id).head)
+
+
+def job_summary(service: Service, job_id: str) -> JobSummary:
+    """A job with its score brought up to date; raises UnknownJobError or ScoreError."""
+    return JobSummary.from_row(_scored_job(service, job_id))
+
+
+def job_document(service: Service, job_id: str, revision: int | None = None) -> StoredDocument:
+    """The newest document of a job, or that of a revision.
+
+    Raises UnknownJobError, UnknownRevisionError or ScoreError.
+    """
+    job = _scored_job(service, job_id)
+    with service.store.read() as session:
+        version, text, series = _document_row(session, job, revision, texts=True)
+    return StoredDocument(version, text, series)
+
+
+def document_version(service: Service, job_id: str, revision: int | None = None) -> str:
+    """The `version` of `job_document`, without reading the document; raises as that does."""
+    job = _scored_job(service, job_id)
+    with service.store.read() as session:
+        [version] = _document_row(session, job, revision, texts=False)
+    return version
+
+
+def _document_row(
+    session: Session, job: Job, revision: int | None, *, texts: bool
+) -> tuple[str, ...]:
+    """The version of a document, and its texts."""
+    wanted: sa.Executable
+    table, wanted = "Score", _WHOLE if texts else _VERSION
+    if revision is None and job.state == "running":
+        table, wanted = "Provisional", _PROVISIONAL if texts else _PROVISIONAL_VERSION
+    values = {"job": job.id, "revision": revision or job.revision}
+    row = session.execute(wanted, values).one_or_none()
+    if row is None:
+        there = f"revisions 1 to {job.revision}" if job.revision else "no revision yet"
+        raise UnknownRevisionError(f"job {job.job_id!r} has {there}, not {revision}")
+    found, made_us, *columns = row
+    return (f"{table} {job.id} {found} {made_us}", *columns)
+
+
+def wait_until_ended(service: Service, job_id: str, timeout_s: float) -> bool:
+    """Wait until the job has ended, `timeout_s` at most [s]; whether it has.
+
+    A process that was asked to end waits no longer.
+
+    Raises UnknownJobError or DeletedJobError.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with service.store.read() as session:
+            running = find_job(session, job_id).state == "running"
+        left_s = deadline - time.monotonic()
+        if not running or left_s <= 0 or service.stopping.wait(min(POLL_S, left_s)):
+            return not running
+
+
+def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, bool]:
+    """Score a job that has ended again, and whether that changed anything and so made a revision.
+
+    Raises UnknownJobError, StillRunsError, IntervalsDeletedError or ScoreError.
+    """
+    service = own_job(service, job_id)
+    with service.store.read() as session:
+        job = find_job(session, job_id)
+    require_intervals(job, "it cannot be scored again")
+    if job.state == "running":
+        raise StillRunsError(f"job {job_id!r} still runs; it is scored when it ends")
+    score_job(service, job.id, reason, force=True)
+    with service.store.read() as session:
+        rescored = find_job(session, job_id)
+    return JobSummary.from_row(rescored), rescored.revision != job.revision
+
+
+def _scored_job(service: Service, job_id: str) -> Job:
+    """The job's row, once its score is up to date."""
+    with service.store.read() as session:
+        job = find_job(session, job_id)
+    whole = service.for_every_project()
+    if job.state == "running":
+        score_provisionally(whole, job.id)
+    elif job.scored_version != job.version:
+        score_job(whole, job.id, "late-records" if job.revision else "ended")
+    else:
+        return job
+    with whole.store.read() as session:
+        return find_job(session, job_id)
+
+
+def _close_ids(session: Session, job_id: str) -> list[str]:
+    from difflib import get_close_matches
+
+    newest = session.scalars(sa.select(Job.job_id).order_by(Job.id.desc()).limit(1000))
+    known = list(newest)
+    starting = [name for name in known if name.startswith(job_id)]
+    return list(dict.fromkeys([*starting, *get_close_matches(job_id, known, n=3, cutoff=0.5)]))[:3]

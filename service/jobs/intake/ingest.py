@@ -1,0 +1,326 @@
+"""Store journal lines, idempotently: by (job, node, writer, seq), and intervals by identity."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.journal.bounds import LEAST_W, check_energy
+from gramwatt.sci.journal.records import (
+    AnyRecord,
+    CountRecord,
+    DeviceRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+    encode,
+)
+from gramwatt.service.access.projects import first_project, require_own, require_visible
+from gramwatt.service.common.answers import Acknowledged, IngestAnswer
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.deleted import require_not_deleted
+from gramwatt.service.jobs.documents import find_job, require_intervals
+from gramwatt.service.jobs.intake.intervals import Intervals
+from gramwatt.service.jobs.intake.lines import Batch, checked
+from gramwatt.service.jobs.intake.sequences import Arrived
+from gramwatt.service.jobs.intake.tally import Tally
+from gramwatt.service.jobs.journal import device_classes, refresh_head
+from gramwatt.service.jobs.scoring import score_when_closed
+from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.store.upserts import upsert, upsert_rows
+
+_HEADS = (JobRecord.TYPE, EndRecord.TYPE)
+"""Records that change what lists show of a job."""
+_ARRIVED = (
+    sa.update(Writer.__table__)  # type: ignore[arg-type]  # a plain table
+    .where(Writer.__table__.c.id == sa.bindparam("key"))
+    .values(contiguous=sa.bindparam("to"), beyond=sa.bindparam("spans"))
+)
+_JOB = (
+    sa.select(
+        *(Job.id, Job.project, Job.state, Job.silent_us, Job.intervals_deleted_us),
+        (Job.head == "").label("is_fresh"),
+    )
+    .where(Job.job_id == sa.bindparam("job_id"))
+    .with_for_update()
+)
+_HEARD = (
+    sa.update(Job.__table__)  # type: ignore[arg-type]  # a plain table
+    .where(Job.id == sa.bindparam("key"))
+    .values(version=Job.version + 1, heard_us=sa.bindparam("now_us"), silent_us=None)
+)
+_WRITERS = sa.select(
+    *(Writer.id, Writer.node, Writer.writer, Writer.contiguous, Writer.beyond)
+).where(Writer.job == sa.bindparam("job"), Writer.node == sa.bindparam("node"))
+_DEVICES = sa.select(Device.node, Device.device_id, Device.id).where(
+    Device.job == sa.bindparam("job"), Device.node == sa.bindparam("node")
+)
+_NEW_WRITERS, _NEW_DEVICES = sa.insert(Writer), sa.insert(Device)
+_INTERVAL = (
+    *("device", "start_us", "end_us", "seq", "writer", "energy_j", "kind"),
+    *("utilisation_mean", "utilisation_max", "memory_peak_b", "power_max_w", "profile", "extra"),
+)
+"""Columns of the intervals' table."""
+_WriterName = tuple[str, str]
+_Row = sa.Row[int, str, str, int, str]
+_JobRow = sa.Row[int, str, str, int | None, int | None, bool]
+_Keys = dict[_WriterName, int]
+_Classes = dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What became of a batch of records; `job` is the key of their job, which may have ended."""
+
+    job: int
+    ended: bool
+    new: int
+    acknowledged: list[Acknowledged]
+
+
+def ingest(
+    service: Service, job_id: str, lines: Iterable[bytes], *, score: bool = True
+) -> IngestAnswer:
+    """Store the lines that are new; a bad one is rejected alone. An ended job is scored.
+
+    Lines are read and committed in batches, however many there are. So nothing that was stored is
+    lost when the lines break off, or when scoring fails. Raises DeletedJobError for lines of a
+    deleted job, IntervalsDeletedError for new ones of a job whose others were deleted,
+    UnknownJobError for a job of another project than the caller's, and
+    ForeignProjectError for lines that would put a job into one.
+    """
+    service = service.for_every_project()
+    tally = Tally()
+    key: int | None = None
+    check = partial(_check_possible, service, {})
+    for batch in checked(job_id, lines, check, tally):
+        stored = service.store.transact(partial(_store_batch, service, job_id, batch))
+        tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
+        key = stored.job if stored.ended else None
+    if score and key is not None:
+        if service.score_later:
+            service.score_later(key)
+        else:
+            score_when_closed(service, key)
+    return tally.answer()
+
+
+def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> None:
+    """Raise RecordError for more energy than the class of a device can draw.
+
+    `classes` are those that the upload told so far; the stored ones are read when one is needed.
+    """
+    if isinstance(record, DeviceRecord):
+        classes[record.device_id] = record.device_class
+    if not isinstance(record, IntervalRecord):
+        return
+    length_s = (record.end - record.start).total_seconds()
+    if record.energy_j <= LEAST_W * length_s:
+        return
+    if record.device_id not in classes:
+        with service.store.read() as session:
+            stored = device_classes(session, record.job_id)
+        classes.update({record.device_id: None, **stored, **classes})
+    check_energy(record.energy_j, length_s, classes[record.device_id])
+
+
+def _store_batch(service: Service, job_id: str, batch: Batch, session: Session) -> _Stored:
+    """Store the records that are new, in the transaction of `session`."""
+    job = _locked_job(service, session, job_id, batch)
+    new, keys, acknowledged = _arrivals(session, job.id, batch)
+    state, project = job.state, job.project
+    if len(new):
+        if job.intervals_deleted_us is not None:
+            require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
+        _store(session, job.id, keys, new)
+        heard = {"key": job.id, "now_us": service.now_us()}
+        session.connection().execute(_HEARD, heard)
+        resumed = job.silent_us is not None
+        if resumed or job.is_fresh or any(r.TYPE in _HEADS for r in new.records):
+            whole = session.get_one(Job, job.id, populate_existing=True)
+            refresh_head(session, whole)
+            state, project = whole.state, whole.project
+    require_own(service, project)
+    return _Stored(job.id, state != "running", len(new), acknowledged)
+
+
+def _locked_job(service: Service, session: Session, job_id: str, batch: Batch) -> _JobRow:
+    """The job's row, created if missing, locked so that uploads of one job wait for each other."""
+    connection, wanted = session.connection(), {"job_id": job_id}
+    job = connection.execute(_JOB, wanted).one_or_none()
+    if job is None:
+        _make_job(service, session, job_id, batch)
+        job = connection.execute(_JOB, wanted).one()
+    require_visible(service, job_id, job.project)
+    return job
+
+
+def _make_job(service: Service, session: Session, job_id: str, batch: Batch) -> None:
+    now_us = service.now_us()
+    row = {
+        "job_id": job_id,
+        "project": first_project(service),
+        "state": "running",
+        "started_us": _first_us(batch, now_us),
+        "heard_us": now_us,
+        "version": 0,
+        "scored_version": 0,
+        "revision": 0,
+        "head": "",
+        "notices": 0,
+    }
+    upsert(session, Job, [row])
+    # Only now: a deletion of the job has either finished, or waits for this lock.
+    find_job(session, job_id, lock=True)
+    require_not_deleted(session, job_id, service.caller.projects)
+
+
+def _first_us(batch: Batch, otherwise_us: int) -> int:
+    """A time in the batch [us since 1970]: where a job that has not said it yet may have begun."""
+    for record in batch.records:
+        for name in ("started_at", "at", "ended_at"):
+            if hasattr(record, name):
+                return to_us(getattr(record, name))
+    return min(batch.intervals.start_us, default=otherwise_us)
+
+
+def _arrivals(session: Session, job: int, batch: Batch) -> tuple[Batch, _Keys, list[Acknowledged]]:
+    """What is new of a batch, the keys of its writers, and how far each writer has arrived."""
+    numbers = _numbers(batch)
+    writers = _writers(session, job, set(numbers))
+    arrived = {name: Arrived.from_row(row.contiguous, row.beyond) for name, row in writers.items()}
+    new = {name: arrived[name].add_all(sorted(seqs)) for name, seqs in numbers.items()}
+    if any(new.values()):
+        rows = [
+            {"key": row.id, "to": arrived[name].contiguous, "spans": arrived[name].to_text()}
+            for name, row in sorted(writers.items())
+        ]
+        session.connection().execute(_ARRIVED, rows)
+    acknowledged: list[Acknowledged] = [
+        {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
+        for node, writer in sorted(arrived)
+    ]
+    keys = {name: row.id for name, row in writers.items()}
+    return _new_of(batch, new), keys, acknowledged
+
+
+def _numbers(batch: Batch) -> dict[_WriterName, list[int]]:
+    """The sequence numbers of each writer."""
+    found: dict[_WriterName, list[int]] = defaultdict(list)
+    for record in batch.records:
+        found[record.node, record.writer].append(record.seq)
+    of = batch.intervals
+    if len({*of.node}) == len({*of.writer}) == 1:  # most uploads are of one
+        found[of.node[0], of.writer[0]] += of.seq
+        return found
+    for name, seq in zip(zip(of.node, of.writer, strict=True), of.seq, strict=True):
+        found[name].append(seq)
+    return found
+
+
+def _new_of(batch: Batch, new: dict[_WriterName, set[int]]) -> Batch:
+    """The records whose numbers are new, each number once."""
+    if sum(map(len, new.values())) == len(batch):
+        return batch
+
+    def is_new(node: str, writer: str, seq: int) -> bool:
+        of_writer = new[node, writer]
+        known = seq not in of_writer
+        of_writer.discard(seq)
+        return not known
+
+    records = [record for record in batch.records if is_new(record.node, record.writer, record.seq)]
+    of = batch.intervals
+    chosen = list(map(is_new, of.node, of.writer, of.seq))
+    intervals = Intervals()
+    intervals.extend([list(compress(column, chosen)) for column in of.columns()])
+    return Batch(records, intervals)
+
+
+def _store(session: Session, job: int, keys: _Keys, new: Batch) -> None:
+    """Store new records of a job by type. What is summed from them is kept up to date after it."""
+    counts: list[CountRecord] = []
+    statements: list[AnyRecord] = []
+    for record in new.records:
+        if isinstance(record, CountRecord) and not record.since:
+            counts.append(record)
+        else:
+            statements.append(record)
+    _store_statements(session, keys, statements)
+    _store_counts(session, keys, counts)
+    _store_intervals(session, job, new.intervals)
+
+
+def _writers(session: Session, job: int, names: set[_WriterName]) -> dict[_WriterName, _Row]:
+    """Key, `contiguous` and `beyond` of the writers, by name; those that are missing are made."""
+    connection = session.connection()
+    found = {}
+    for node in {node for node, _ in names}:
+        for row in connection.execute(_WRITERS, {"job": job, "node": node}):
+            if (name := (row.node, row.writer)) in names:
+                found[name] = row
+    if missing := sorted(names - found.keys()):
+        empty = {"job": job, "contiguous": 0, "beyond": "[]"}
+        rows = [{**empty, "node": node, "writer": writer} for node, writer in missing]
+        connection.execute(_NEW_WRITERS, rows)
+        return _writers(session, job, names)
+    return found
+
+
+def _devices(session: Session, job: int, names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Keys of the devices by node and id; those that are missing are made."""
+    connection = session.connection()
+    found: dict[tuple[str, str], int] = {}
+    for node in {node for node, _ in names}:
+        known = connection.execute(_DEVICES, {"job": job, "node": node})
+        found |= {(row.node, row.device_id): row.id for row in known}
+    if missing := sorted(names - found.keys()):
+        rows = [{"job": job, "node": node, "device_id": one} for node, one in missing]
+        connection.execute(_NEW_DEVICES, rows)
+        return _devices(session, job, names)
+    return found
+
+
+def _store_statements(session: Session, keys: _Keys, statements: Sequence[AnyRecord]) -> None:
+    rows = [
+        {
+            "writer": keys[record.node, record.writer],
+            "seq": record.seq,
+            "line": encode(record),
+        }
+        for record in statements
+    ]
+    upsert(session, Statement, rows)
+
+
+def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) -> None:
+    rows = [
+        {
+            "writer": keys[count.node, count.writer],
+            "seq": count.seq,
+            "at_us": to_us(count.at),
+            "unit": count.unit,
+            "amount": count.amount,
+            "phase": count.phase,
+            "extra": to_text(count.extra) if count.extra else None,
+        }
+        for count in counts
+    ]
+    upsert(session, Count, rows)
+
+
+def _store_intervals(session: Session, job: int, intervals: Intervals) -> None:
+    if not len(intervals):
+        return
+    ids = _devices(session, job, set(zip(intervals.node, intervals.device_id, strict=True)))
+    device = map(ids.__getitem__, zip(intervals.node, intervals.device_id, strict=True))
+    rows = list(zip(device, *(getattr(intervals, name) for name in _INTERVAL[1:]), strict=True))
+    upsert_rows(session, Interval, _INTERVAL, rows, newer=("end_us", "seq", "writer"))

@@ -1,0 +1,195 @@
+"""The embedded store: ingests the journals that closed meters left in this machine's spool.
+
+Several processes may do this at once. Ingesting is idempotent, and a folder is deleted only after
+it was moved out of every meter's way and nothing in it is new. What needs the database is imported
+where it is used: with nothing spooled, `gramwatt sync` ends without it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.service.jobs.intake.open_journals import (
+    ingest_lines,
+    live_folders,
+    read_journal,
+    read_open_journals,
+)
+
+if TYPE_CHECKING:
+    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.service.common.answers import IngestAnswer
+    from gramwatt.service.container import Service
+
+
+def ingest_home(home: Path, job_id: str | None = None) -> list[str]:
+    """Ingest and score the closed spools under `home`; the ids of the jobs scored.
+
+    Raises StoreError when the store cannot be used; what is not ingested stays spooled.
+    """
+    if not (_closed(home, job_id) or (job_id is None and live_folders(home))):
+        return []
+    with _opened(home) as service:
+        scored = ingest_spool(service, job_id)
+        if job_id is None:
+            read_open_journals(service)
+        return scored
+
+
+def document(home: Path, job_id: str) -> JobDoc | None:
+    """One job's newest document; None when it is not stored or cannot be scored.
+
+    Raises StoreError when the store cannot be used.
+    """
+    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.service.common.errors import UnknownJobError
+    from gramwatt.service.jobs.documents import job_document
+
+    with _opened(home) as service:
+        try:
+            return job_document(service, job_id).document
+        except (UnknownJobError, ScoreError):
+            return None
+
+
+@contextmanager
+def _opened(home: Path) -> Iterator[Service]:
+    """The store of `home` for one use; raises StoreError when it cannot be used."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from gramwatt.sci.base.errors import StoreError
+    from gramwatt.service.config import ConfigError
+    from gramwatt.service.store.database import failure_text
+
+    try:
+        service = open_store(home)
+        try:
+            yield service
+        finally:
+            service.store.close()
+    except SQLAlchemyError as error:
+        raise StoreError(f"{failure_text(error)}; journals stay spooled") from None
+    except (StoreError, ConfigError) as error:
+        raise StoreError(f"{error}; journals stay spooled") from None
+
+
+def open_store(home: Path) -> Service:
+    """The service over the store of `home`, with its tables created or upgraded."""
+    from gramwatt.service.config import from_environment
+    from gramwatt.service.container import Service
+    from gramwatt.service.store.migrate import upgrade
+
+    service = Service.open(from_environment(home=home))
+    upgrade(service.store)
+    return service
+
+
+def take_in(service: Service, *, fresh: bool = False) -> None:
+    """Bring the store up to this machine's spool: dead, closed and running jobs.
+
+    With `fresh` running jobs are scored anew however young their last score is.
+    """
+    for folder in spool.folders(service.config.home):
+        if folder.server() is None and folder.unclosed():
+            close_dead(folder)  # a sync sets what cannot be read aside, and reports it
+    ingest_spool(service)
+    read_open_journals(service, fresh=fresh)
+
+
+def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
+    """Ingest and score the closed spools of an open service; the ids of the jobs scored."""
+    home = service.config.home
+    ingested = [
+        folder.job_id for folder in _closed(home, job_id) if _ingest_folder(service, home, folder)
+    ]
+    names = list(dict.fromkeys(ingested))
+    for name in names:
+        _ingest_open(service, home, name)
+    return [name for name in names if _score(service, name)]
+
+
+def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
+    """Folders whose every writer is dead and ended, and those a crash left on the way out.
+
+    A journal that was measured for a server is not the local store's: `gramwatt sync` sends it.
+    """
+    closed = [f for f in spool.folders(home, job_id) if not f.is_live() and not f.unclosed()]
+    found = [*spool.abandoned(home, job_id), *closed]
+    return [folder for folder in found if folder.server() is None]
+
+
+def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
+    """Ingest a folder, move it aside, and delete it once nothing in it is new."""
+    from gramwatt.service.common.errors import DeletedJobError
+
+    before = folder.sizes_b()
+    answer: IngestAnswer | None = None
+    deleted: DeletedJobError | None = None
+    try:
+        answer = ingest_lines(service, folder.job_id, folder.lines(synced=True))
+    except DeletedJobError as error:
+        deleted = error
+    aside = spool.set_aside(home, folder)
+    if aside is None:  # a meter's again, or another process delivers it, or its client lives
+        return deleted is None and folder.may_be_resumed() and not folder.is_live()
+    if deleted is None and aside.sizes_b() != before:
+        answer = ingest_lines(service, aside.job_id, aside.lines(synced=True))
+    if answer is not None and answer["rejected"]:
+        _reject(home, aside, answer)
+    else:
+        spool.remove(aside)
+    if deleted is not None:
+        _report(f"{deleted}; what its meter had still spooled is dropped")
+    return deleted is None
+
+
+def _ingest_open(service: Service, home: Path, job_id: str) -> None:
+    """Ingest what other nodes of a job have journaled so far, since it runs until they end too."""
+    from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
+
+    for folder in spool.folders(home, job_id):
+        if folder.server() is not None:
+            continue
+        with suppress(DeletedJobError, UnknownJobError):  # or its meter has written nothing yet
+            if folder.is_live():
+                read_journal(service, folder)
+            else:
+                ingest_lines(service, folder.job_id, folder.lines(synced=True))
+
+
+def _score(service: Service, job_id: str) -> bool:
+    from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
+    from gramwatt.service.jobs.documents import find_job
+    from gramwatt.service.jobs.scoring import score_when_closed
+
+    try:
+        with service.store.read() as session:
+            key = find_job(session, job_id).id
+    except (DeletedJobError, UnknownJobError):  # its journal had no line that was taken
+        return False
+    return score_when_closed(service, key)
+
+
+def _reject(home: Path, aside: SpoolFolder, answer: IngestAnswer) -> None:
+    """Keep a folder with lines that the store refuses, and report it once."""
+    try:
+        target = spool.reject(home, aside)
+    except FileNotFoundError:  # another process is keeping it
+        return
+    first = answer["rejected"][0]
+    _report(
+        f"{answer['rejected_count']} journal lines of job {aside.job_id} were refused "
+        f"(first: {first['code']}, {first['message']}); they are kept in {target}"
+    )
+
+
+def _report(text: str) -> None:
+    with suppress(OSError):  # stderr is closed
+        print(f"gramwatt: {text}", file=sys.stderr)

@@ -1,0 +1,76 @@
+"""Open a job for a sender without a meter: its first line, the records follow."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time, readable
+from gramwatt.service.common.errors import CorrectionError, OpenedOtherwiseError, UnknownJobError
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.corrections import check_place
+from gramwatt.service.jobs.documents import JobSummary, find_job
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.store.models import Statement, Writer
+
+FIRST = 1
+"""The number of the line that opens the job; the sender goes on with the next one."""
+
+
+def open_job(
+    service: Service, job_id: str, node: str, writer: str, declared: Mapping[str, Any]
+) -> tuple[JobSummary, bool]:
+    """The job, and whether this opened it; the same again changes nothing.
+
+    Its other records may have come before. `declared` holds fields of a job's record. Raises
+    CorrectionError for a field without meaning, OpenedOtherwiseError for a job that declares
+    something else, or DeletedJobError.
+    """
+    check_place(service.catalog, declared)
+    identity = {"job_id": job_id, "node": node, "writer": writer, "seq": FIRST}
+    now = {"started_at": format_time(service.now())}
+    line = {"v": VERSION, "type": JobRecord.TYPE, **identity, "role": "command", **now, **declared}
+    record = _checked(line)
+    created = not _opening_lines(service, job_id)
+    if created:
+        ingest(service, job_id, [encode(record).encode()])
+    lines = _opening_lines(service, job_id)
+    if not lines:
+        raise OpenedOtherwiseError(job_id, f"with another line as number {FIRST} of this writer")
+    stored = lines.get((node, writer, FIRST))
+    if stored is None:
+        raise OpenedOtherwiseError(job_id, "opened by another writer")
+    with service.store.read() as session:
+        job = find_job(session, job_id)
+    differing = [name for name in declared if getattr(stored, name) != getattr(record, name)]
+    if differing:
+        raise OpenedOtherwiseError(job_id, f"with another {differing[0]}")
+    return JobSummary.from_row(job), created
+
+
+def _checked(line: Mapping[str, Any]) -> JobRecord:
+    try:
+        record = decode(json.dumps(line))
+    except RecordError as error:
+        named = re.match(r"field '(\w+)'", error.message)
+        # What else a job's record refuses is its only time.
+        raise CorrectionError(named[1] if named else "started_at", error.message) from None
+    assert isinstance(record, JobRecord)  # the type of the line
+    return record
+
+
+def _opening_lines(service: Service, job_id: str) -> dict[tuple[str, str, int], JobRecord]:
+    """The job's lines that say what runs, by node, writer and number; none for an unknown job."""
+    try:
+        with service.store.read() as session:
+            job = find_job(session, job_id)
+            wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
+            records = list(readable(session.scalars(wanted.where(Writer.job == job.id))))
+    except UnknownJobError:
+        return {}
+    return {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}

@@ -1,0 +1,307 @@
+"""Score a job: a new revision when it has ended, a provisional score while it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.errors import GramwattError, QuantityError, ScoreError
+from gramwatt.sci.journal.corrections import Correction
+from gramwatt.sci.journal.records import AnyRecord
+from gramwatt.sci.score.restated import restated
+from gramwatt.service.container import Service
+from gramwatt.service.intensity.stages import when_better_known
+from gramwatt.service.jobs.journal import (
+    corrections_of,
+    declared_head,
+    open_records_of,
+    records_of,
+)
+from gramwatt.service.months.sums.keeping import keep_parts
+from gramwatt.service.months.sums.part import StoredPart, parts_of
+from gramwatt.service.store.documents import head_text, read_job, split_job, to_text
+from gramwatt.service.store.job_labels import show
+from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
+from gramwatt.service.store.timestamps import span_us
+
+_log = logging.getLogger("gramwatt.service")
+
+# Made once: to put a statement together takes as long as to run it.
+_OF_KEY = sa.select(Job).where(Job.id == sa.bindparam("key"))
+_OF_KEY_LOCKED = _OF_KEY.with_for_update()
+_OF_REVISION = sa.select(Score).where(
+    Score.job == sa.bindparam("key"), Score.revision == sa.bindparam("revision")
+)
+_LEFT_BY_RUNNING = [
+    sa.delete(cast(sa.Table, model.__table__)).where(model.job == sa.bindparam("key"))
+    for model in (Provisional, OpenJournal)
+]
+
+
+VERSIONS: tuple[Literal["engine_version", "catalog_version"], ...] = (
+    "engine_version",
+    "catalog_version",
+)
+"""The versions that a score names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """A job's records as of one version of it; of one without intervals, its newest score."""
+
+    records: list[AnyRecord]
+    corrections: list[Correction]
+    version: int
+    revision: int
+    rescore_us: int | None
+    kept: JobDoc | None = None
+
+
+def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool:
+    """Score the job if it has ended; whether its newest lines are scored now.
+
+    A job that cannot be scored is logged and left: its lines are safe, and a request for its
+    report says why.
+    """
+    with service.store.read() as session:
+        job = _of_key(session, key)
+    if job is None or job.state == "running":
+        return False
+    if job.scored_version == job.version:
+        return True
+    try:
+        score_job(service, key, reason if job.revision == 0 else "late-records")
+    except GramwattError as error:
+        _log.warning("job %s cannot be scored: %s", job.job_id, error.message)
+        return False
+    return True
+
+
+def score_job(service: Service, key: int, reason: str, *, force: bool = False) -> None:
+    """Store a new revision unless the newest lines are scored; raises ScoreError.
+
+    With `force`, also when they are. A score that is the same to the last digit makes none. That of
+    a job whose intervals were deleted keeps its figures; only what is declared of it changes.
+    Scoring runs outside the transaction. If lines arrived or another process scored meanwhile, it
+    starts over, or leaves it at that process's revision.
+    """
+    while True:
+        with service.store.read() as session:
+            job = _of_key(session, key)
+            if job is None or (job.scored_version == job.version and not force):
+                return
+            seen = _snapshot(session, job)
+        document, due_us = seen.kept or _score(service, seen), None
+        if document is not seen.kept:
+            due_us = when_better_known(service, document, first=seen.revision == 0)
+            document = {**document, "provisional": document["provisional"] or due_us is not None}
+        if _store_revision(service, key, seen, document, reason, due_us):
+            return
+
+
+def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> None:
+    """Bring the provisional score of a running job up to date; raises ScoreError.
+
+    One with every line in it stays as it is, and so does one younger than `provisional_every`
+    unless a fresh one is asked for.
+    """
+    now_us = service.now_us()
+    oldest_us = now_us - span_us(service.config.provisional_every)
+    with service.store.read() as session:
+        job, known = _of_key(session, key), session.get(Provisional, key)
+        if job is None:
+            return
+        if known and (known.version == job.version or (known.made_us > oldest_us and not fresh)):
+            return
+        seen = _snapshot(session, job)
+        seen.records.extend(open_records_of(session, job))
+    document = _score(service, seen)
+
+    def store(session: Session) -> None:
+        job = _locked(session, key)
+        if job is None or job.state != "running":
+            return
+        doc, series = split_job(document)
+        session.merge(
+            Provisional(job=key, version=seen.version, made_us=now_us, doc=doc, series=series)
+        )
+        _store_head(session, job, document)
+
+    service.store.transact(store)
+
+
+def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:
+    """The newest document of an ended job as made now, where only versions differ; else `stored`.
+
+    Such a score makes no revision, so that the stored one names versions of before.
+    """
+    with service.store.read() as session:
+        job = _of_key(session, key)
+        if job is None or job.state == "running" or job.intervals_deleted_us is not None:
+            return stored
+        seen = _snapshot(session, job)
+    try:
+        scored = _score(service, seen)
+    except ScoreError:
+        return stored
+    kept = {name: stored[name] for name in ("revision", "provisional")}
+    made = read_job(*split_job(cast(JobDoc, {**scored, **kept})))
+    versions: Any = {name: made["method"][name] for name in VERSIONS}
+    alike = {**stored, "method": {**stored["method"], **versions}} == made
+    return made if alike else stored
+
+
+def score_records(
+    service: Service,
+    records: Iterable[AnyRecord],
+    revision: int,
+    corrections: Sequence[Correction] = (),
+) -> JobDoc:
+    """The document of a job's records, corrected already, with the catalog of now.
+
+    Raises ScoreError when the records or the overlay make no score.
+    """
+    from gramwatt.sci.catalog.overlay import OverlayError
+    from gramwatt.sci.journal.merge import merge
+    from gramwatt.sci.score.context import annual_context
+    from gramwatt.sci.score.score import score
+    from gramwatt.service.intensity.lookup import StoredIntensity
+
+    try:
+        catalog = service.catalog
+    except OverlayError as error:
+        raise ScoreError(error.message, code=error.code) from None
+    context = annual_context(catalog, service.config.lifetime_years, revision)
+    context = replace(context, intensity=StoredIntensity(service), zone=service.config.zone)
+    try:
+        return score(merge(records), replace(context, corrections=tuple(corrections)))
+    except (QuantityError, OverflowError) as error:
+        raise _overflow(error) from None
+
+
+def _snapshot(session: Session, job: Job) -> _Snapshot:
+    corrections, newest = corrections_of(session, job), None
+    if job.intervals_deleted_us is not None:
+        newest = _newest(session, job)
+    if newest is None:
+        records, kept = records_of(session, job, corrections), None
+    else:
+        document, head = read_job(newest.doc, newest.series), declared_head(session, job)
+        records, kept = [], restated(document, head, corrections, job.revision + 1)
+    return _Snapshot(records, corrections, job.version, job.revision, job.rescore_us, kept)
+
+
+def _newest(session: Session, job: Job) -> Score | None:
+    """The newest revision of a job; None before its first."""
+    wanted = {"key": job.id, "revision": job.revision}
+    return session.scalars(_OF_REVISION, wanted).one_or_none()
+
+
+def _score(service: Service, seen: _Snapshot) -> JobDoc:
+    return score_records(service, seen.records, seen.revision + 1, seen.corrections)
+
+
+def _of_key(session: Session, key: int) -> Job | None:
+    """The job's row; None when it was deleted."""
+    return session.scalars(_OF_KEY, {"key": key}).one_or_none()
+
+
+def _locked(session: Session, key: int) -> Job | None:
+    """The job's row, locked; None when it was deleted meanwhile."""
+    return session.scalars(_OF_KEY_LOCKED, {"key": key}).one_or_none()
+
+
+def _store_revision(
+    service: Service,
+    key: int,
+    seen: _Snapshot,
+    document: JobDoc,
+    reason: str,
+    due_us: int | None,
+) -> bool:
+    """Add the revision if it differs; False when the job has changed since it was read."""
+    parts = _parts(document)
+
+    def store(session: Session) -> bool:
+        job = _locked(session, key)
+        if job is None or (job.version, job.revision) != (seen.version, seen.revision):
+            return False
+        scored = _stored_alike(session, job, document) or document
+        if scored is document:
+            session.add(_revision(key, document, reason, service.now_us()))
+        if job.scored_version != seen.version:  # it ran since its last revision
+            for left in _LEFT_BY_RUNNING:
+                session.connection().execute(left, {"key": key})
+        job.revision = scored["revision"]
+        job.scored_version = seen.version
+        if job.rescore_us == seen.rescore_us:  # else points arrived after those of this score
+            job.rescore_us = due_us
+        with session.no_autoflush:  # the columns of the job's row in one statement
+            if scored is document or job.head != head_text(scored):
+                _store_head(session, job, scored)
+            keep_parts(session, job, scored, parts)
+        return True
+
+    return service.store.transact(store)
+
+
+def _parts(document: JobDoc) -> dict[str, StoredPart]:
+    """The job's part of each of its months; raises ScoreError for figures no month can add."""
+    try:
+        return parts_of(document)
+    except QuantityError as error:
+        raise _overflow(error) from None
+
+
+def _overflow(error: Exception) -> ScoreError:
+    text = f"the job's figures are beyond what can be added: {error}"
+    return ScoreError(text, code="figures-overflow")
+
+
+def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None:
+    """The newest revision where it says the same, if by earlier versions; None where it differs."""
+    stored = _newest(session, job)
+    if stored is None:
+        return None
+    versions = {
+        "engine_version": stored.engine_version,
+        "catalog_version": stored.catalog_version,
+    }
+    alike = {
+        **document,
+        "revision": stored.revision,
+        "method": {**document["method"], **versions},
+    }
+    found = cast(JobDoc, alike)
+    doc, series = split_job(found)
+    # Earlier releases did not list the intensity used, which follows from the rest.
+    before = to_text({name: found[name] for name in ("series", "steps")})
+    return found if stored.doc == doc and stored.series in (series, before) else None
+
+
+def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:
+    doc, series = split_job(document)
+    return Score(
+        job=key,
+        revision=document["revision"],
+        made_us=made_us,
+        reason=reason,
+        engine_version=document["method"]["engine_version"],
+        catalog_version=document["method"]["catalog_version"],
+        conformance=document["conformance"],
+        doc=doc,
+        series=series,
+    )
+
+
+def _store_head(session: Session, job: Job, document: JobDoc) -> None:
+    job.head = head_text(document)
+    job.grade = document["data_quality"]["grade"]
+    job.notices = len(document["notices"])
+    show(session, job, document, document)

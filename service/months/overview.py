@@ -1,0 +1,173 @@
+"""A month at a glance: its sums, the year before it, its projects and their budgets.
+
+Sums that jobs have changed since they were stored are made anew where that is quick. Else they are
+shown as stored, or not at all, and `MonthOverview.is_current` is false.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gramwatt.sci.base.document import MonthTotals, PendingDoc
+from gramwatt.sci.base.month_rows import LedgerRow, ProjectCharge
+from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.service.access.projects import one_project
+from gramwatt.service.common.errors import NoDataError, StillSummingError
+from gramwatt.service.container import THIS_MACHINE, Service
+from gramwatt.service.months.history import months_before
+from gramwatt.service.months.report import month_text, months_with_data
+from gramwatt.service.months.stored import StoredMonth, stored_months, stored_sums
+from gramwatt.service.months.summed import parts_of_months
+
+PARTS_AT_ONCE = 4_000
+"""Sums over at most so many parts are made anew while a page waits: a tenth of a second."""
+LONGEST_S = 5.0
+"""How long one waits, who asked to, for jobs of an earlier release to be added [s]."""
+
+
+class OverviewDoc(msgspec.Struct):
+    """The fields of a month's document that an overview shows.
+
+    What comes of stored sums alone has no jobs that run or are not scored yet.
+    """
+
+    totals: MonthTotals
+    previous: MonthTotals | None
+    changes: dict[str, QuantityDoc | None]
+    ledger: list[LedgerRow]
+    by_project: list[ProjectCharge]
+    data_quality: dict[str, Any]
+    jobs_running: PendingDoc | None = None
+    jobs_unscored: PendingDoc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A month or project of a chart: its total [gCO2e], None where that is not known.
+
+    `is_known` is false where sums are still to be made; a month without jobs is known.
+    """
+
+    name: str
+    jobs: int
+    total_g: QuantityDoc | None
+    is_known: bool = True
+    limit_kg: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MonthOverview:
+    """A month of a project, or of all: sums, trend with the month last, projects.
+
+    `sums` is None where no scored job is in the month; `projects` are those with the most carbon
+    first, empty for one project; `first` is the first month with data. `is_current` is false where
+    sums lack jobs that were scored since, or are still to be made.
+    """
+
+    month: str
+    project: str | None
+    sums: OverviewDoc | None
+    trend: list[Bar]
+    projects: list[Bar] = field(default_factory=list)
+    first: str | None = None
+    is_current: bool = True
+
+
+def month_overview(
+    service: Service,
+    month: str,
+    project: str | None = None,
+    *,
+    limits: Mapping[str, float] | None = None,
+    wait: bool = False,
+) -> MonthOverview:
+    """Return a month at a glance, with `wait` however long its sums take.
+
+    `limits` are the budgets of projects [kgCO2e].
+
+    Raises ProjectNeededError for a caller who is bound to several projects and names none, and
+    NoDataError for a project that the caller does not see.
+    """
+    project = one_project(service, project, month)
+    months = [month, *months_before(month)]
+    sums, is_current = _sums(service, month, project, months, wait=wait)
+    stored = stored_months(service, months, project)
+    charged = sums.by_project if sums is not None and project is None else []
+    return MonthOverview(
+        month,
+        project,
+        sums,
+        [_month_bar(one, stored.get(one)) for one in reversed(months)],
+        projects=_bars(charged, limits, {row["project"] for row in charged}),
+        first=min(months_with_data(service), default=None),
+        is_current=is_current,
+    )
+
+
+def project_bars(
+    service: Service,
+    month: str,
+    names: Collection[str],
+    limits: Mapping[str, float] | None = None,
+) -> tuple[dict[str, Bar], bool]:
+    """The total of each of these projects in a month, and whether all are known as of now.
+
+    Raises NoDataError for a project that the caller does not see.
+    """
+    for name in names:
+        one_project(service, name, month)
+    # Only the rows of these projects are used out of the sums over all.
+    sums, is_current = _sums(service.for_caller(THIS_MACHINE), month, None, [month], wait=False)
+    bars = _bars(sums.by_project if sums else [], limits, set(names))
+    return {bar.name: bar for bar in bars}, is_current
+
+
+def _sums(
+    service: Service, month: str, project: str | None, months: Sequence[str], *, wait: bool
+) -> tuple[OverviewDoc | None, bool]:
+    """The sums of a month, and whether they and those of the other months hold now."""
+    stored = stored_months(service, months, project)
+    late = [
+        one for one, kept in stored.items() if not (kept.holds and (kept.has_sums or one != month))
+    ]
+    if not wait and late and parts_of_months(service, late, project) > PARTS_AT_ONCE:
+        text = stored_sums(service, month, project)
+        return (_decoded(text) if text else None), False
+    try:
+        text = month_text(service, month, project, wait_s=LONGEST_S if wait else 0.0)
+        return _decoded(text), True
+    except NoDataError:
+        return None, True
+    except StillSummingError:
+        return None, False
+
+
+def _month_bar(month: str, kept: StoredMonth | None) -> Bar:
+    if kept is None:
+        return Bar(month, 0, None)
+    totals = json.loads(kept.brief or "{}").get("totals")
+    if totals is None:
+        return Bar(month, 0, None, is_known=False)
+    return Bar(month, totals["jobs"], totals["total_g"])
+
+
+def _bars(
+    charged: Sequence[ProjectCharge], limits: Mapping[str, float] | None, names: Collection[str]
+) -> list[Bar]:
+    """What each project emitted. Those with the most come first."""
+    limits, known = limits or {}, {row["project"]: row for row in charged}
+    bars = []
+    for name in sorted(names):
+        row = known.get(name)
+        jobs, total_g = (row["jobs"], row["total_g"]) if row else (0, None)
+        bars.append(Bar(name, jobs, total_g, limit_kg=limits.get(name)))
+    return sorted(bars, key=lambda bar: -(bar.total_g["value"] if bar.total_g else 0.0))
+
+
+def _decoded(text: str) -> OverviewDoc:
+    return msgspec.json.decode(text, type=OverviewDoc)

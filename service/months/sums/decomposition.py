@@ -1,0 +1,199 @@
+"""The change of a month's carbon against the month before, as effects that add up to it.
+
+Carbon of each kind of work (a project and its unit) is R x E/R x O/E + R x M/R. The effects of R
+(volume), E/R (efficiency), O/E (grid and PUE) and M/R (hardware) on its change are those of the
+logarithmic mean Divisia index (additive LMDI-I, Ang 2004, Energy Policy 32): they leave no rest.
+Where the two months are scored by different methods, the effects per unit cannot be separated from
+that of the method, and stand under it. Work of one month alone is volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramwatt.sci.base.month_rows import ChangeDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
+from gramwatt.service.months.sums.arrays import Parts
+from gramwatt.service.months.sums.figures import Floats, Ints, by, spans
+from gramwatt.service.months.sums.totals import Sums, by_job
+
+EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
+SOURCE = "split of the change by the logarithmic mean Divisia index (LMDI-I)"
+SAME_METHOD = "both months are scored by one method"
+Work = tuple[str, str]
+"""A project and the first unit that its jobs are scored in."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """A month by work: R, E, O and M in columns, its sums, and the methods of its scores."""
+
+    works: Sequence[Work]
+    amounts: Floats
+    terms: Sequence[Sums]
+    methods: Sequence[set[tuple[str, ...]]]
+
+
+def side(parts: Parts) -> Side:
+    """What the change of a month needs of its parts."""
+    works = sorted({_work(trait) for trait in parts.traits})
+    number = {work: n for n, work in enumerate(works)}
+    of_trait = np.array([number[_work(trait)] for trait in parts.traits], np.int64)
+    jobs = np.arange(len(parts.keys))
+    cell = of_trait[parts.trait] if len(jobs) else jobs
+    totals = by_job(parts, jobs, cell, len(works), with_inputs=True)
+    amounts = [
+        _counted(parts, of_trait, works),
+        *(np.nan_to_num(t.figures.value) for t in totals.terms),
+    ]
+    methods: list[set[tuple[str, ...]]] = [set() for _ in works]
+    for n, trait in zip(of_trait, parts.traits, strict=True):
+        methods[n].add(tuple(trait["method"]))
+    return Side(works, np.column_stack(amounts), totals.terms, methods)
+
+
+def change_effects(now: Side, before: Side) -> ChangeDoc:
+    """The change and its effects; those of an empty month are all volume."""
+    works = sorted({*now.works, *before.works})
+    sides = before, now
+    amounts, methods = zip(*(_among(side, works) for side in sides), strict=True)
+    pairs = list(zip(*methods, strict=True))
+    both = np.array([bool(one and other) for one, other in pairs], dtype=bool)
+    other_method = np.array([bool(one ^ other) for one, other in pairs], dtype=bool)
+    figures = np.concatenate(amounts, axis=1)
+    changed = both & other_method
+    values = _effects(figures, both, changed).sum(axis=0)
+    down, up = _spread(sides, works, figures, both, changed)
+    kind = weakest(
+        label[0] for side in sides for term in side.terms for label in term.labels if label
+    )
+
+    def doc(number: int, source: str = SOURCE) -> QuantityDoc:
+        value = float(values[number])
+        low, high = value - float(down[number]), value + float(up[number])
+        return Quantity(value, low, high, "gCO2e", kind, source).to_doc()
+
+    effects = {name: doc(n) for n, name in enumerate(EFFECTS)}
+    if not changed.any():
+        effects["method_g"] = Quantity.exact(0.0, "gCO2e", "derived", SAME_METHOD).to_doc()
+    return {"change_g": doc(len(EFFECTS)), **effects}  # type: ignore[typeddict-item]
+
+
+def _work(trait: dict[str, Any]) -> Work:
+    return trait["project"], (trait["scored"] or ["job"])[0]
+
+
+def _among(side: Side, works: Sequence[Work]) -> tuple[Floats, list[set[Any]]]:
+    """Amounts and methods of a month by these works, among which are its own."""
+    at = {work: n for n, work in enumerate(side.works)}
+    amounts = np.vstack((side.amounts, np.zeros(4)))[[at.get(work, -1) for work in works]]
+    return amounts, [side.methods[at[work]] if work in at else set() for work in works]
+
+
+def _counted(parts: Parts, of_trait: Ints, works: Sequence[Work]) -> Floats:
+    """R of each work, in its own unit."""
+    counts = parts.counts
+    units = {unit: n for n, unit in enumerate(parts.units)}
+    wanted = np.array([units.get(work[1], -1) for work in works], np.int64)
+    if not len(counts.job):
+        return np.zeros(len(works))
+    cell = of_trait[parts.trait[counts.job]]
+    own = counts.what == wanted[cell]
+    return by(cell[own], counts.amount[own], len(works))
+
+
+def _effects(figures: Floats, both: NDArray[Any], changed: NDArray[Any]) -> Floats:
+    """Effects and the whole change [gCO2e] of each row of R, E, O, M before and now."""
+    r0, e0, o0, m0, r1, e1, o1, m1 = figures.T
+    uncounted = (r0 <= 0) | (r1 <= 0)  # energy then says how much was done
+    r0, r1 = np.where(uncounted, e0, r0), np.where(uncounted, e1, r1)
+    operational, embodied = o1 - o0, m1 - m0
+    weight_o, weight_m = _mean(o0, o1), _mean(m0, m1)
+    energy, units = _ratio(e0, e1), _ratio(r0, r1)
+    efficiency = weight_o * (energy - units)
+    grid = weight_o * (_ratio(o0, o1) - energy)
+    hardware = weight_m * (_ratio(m0, m1) - units)
+    # Without a logarithm on one side, what became or was zero explains the change.
+    grid = np.where((weight_o == 0) & (e0 > 0) & (e1 > 0), operational, grid)
+    hardware = np.where((weight_m == 0) & (r0 > 0) & (r1 > 0), embodied, hardware)
+    per_unit = np.where(both, [efficiency, grid, hardware], 0.0)
+    method = np.where(changed, per_unit.sum(axis=0), 0.0)
+    per_unit = np.where(changed, 0.0, per_unit)
+    whole = operational + embodied
+    volume = whole - per_unit.sum(axis=0) - method
+    return np.column_stack((volume, *per_unit, method, whole))
+
+
+def _mean(one: Floats, other: Floats) -> Floats:
+    """The logarithmic mean of two figures; 0 where one of them is not above zero."""
+    known = (one > 0) & (other > 0)
+    first, second = np.where(known, one, 1.0), np.where(known, other, 1.0)
+    ratio = np.log(second) - np.log(first)  # second / first may be more than a number can hold
+    near = np.abs(ratio) < 1e-5
+    mean = np.where(near, (first + second) / 2, (second - first) / np.where(near, 1.0, ratio))
+    return np.where(known, mean, 0.0)
+
+
+def _ratio(one: Floats, other: Floats) -> Floats:
+    """The logarithm of `other` over `one`; 0 where one of them is not above zero."""
+    known = (one > 0) & (other > 0)
+    return np.log(np.where(known, other, 1.0)) - np.log(np.where(known, one, 1.0))
+
+
+def _spread(
+    sides: Sequence[Side],
+    works: Sequence[Work],
+    figures: Floats,
+    both: NDArray[Any],
+    changed: NDArray[Any],
+) -> tuple[Floats, Floats]:
+    """How far each effect may lie below and above, by what one input after the other changes.
+
+    An input that moves several figures moves them together; inputs are independent of each other
+    (JCGM 100, 5.1). Hours of one grid are taken as equal, as in the change of the totals.
+    """
+    cell, name, column, low, high = _inputs(sides, works)
+    if not len(cell):
+        return np.zeros(len(EFFECTS) + 1), np.zeros(len(EFFECTS) + 1)
+    names, name = np.unique(name, return_inverse=True)
+    rows, row = np.unique(cell * len(names) + name, return_inverse=True)
+    cells = rows // len(names)
+    base = _effects(figures, both, changed)[cells]
+    moved = []
+    for change in (low, high):
+        factors = np.zeros((len(rows), figures.shape[1]))
+        np.add.at(factors, (row, column), change)
+        after = _effects(figures[cells] * np.exp(factors), both[cells], changed[cells])
+        of_name = np.zeros((len(names), base.shape[1]))
+        np.add.at(of_name, rows % len(names), after - base)
+        moved.append(of_name)
+    down = np.minimum(np.minimum(*moved), 0.0)
+    up = np.maximum(np.maximum(*moved), 0.0)
+    return np.sqrt((down**2).sum(axis=0)), np.sqrt((up**2).sum(axis=0))
+
+
+def _inputs(
+    sides: Sequence[Side], works: Sequence[Work]
+) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    """Cell, name, column of `_effects`, and both ends of every input of every figure."""
+    rows: list[tuple[Any, ...]] = []
+    number = {work: n for n, work in enumerate(works)}
+    one, other = (side.terms[0].names.bases for side in sides)
+    shared = np.intersect1d(one, other)
+    for first, side in enumerate(sides):
+        names = side.terms[0].names
+        cells = np.array([number[work] for work in side.works], np.int64)
+        hours = (names.names != names.bases) & np.isin(names.bases, shared)
+        for place, sums in enumerate(side.terms):
+            known = sums.inputs
+            at = spans(known.firsts, known.sizes)
+            kept = ~hours[known.names[at]]
+            cell, at = np.repeat(cells, known.sizes)[kept], at[kept]
+            column = np.full(len(at), 4 * first + 1 + place)
+            rows.append((cell, names.names[known.names[at]], column, known.low[at], known.high[at]))
+    return tuple(map(np.concatenate, zip(*rows, strict=True)))  # type: ignore[return-value]

@@ -1,0 +1,121 @@
+"""Put finished monthly reports into the outbox, and make the files that are sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.common.files import whole_file
+from gramwatt.reports.printable import clean, file_name
+from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.base.formatting import plain, text
+from gramwatt.service.container import Service
+from gramwatt.service.months.report import month_report
+from gramwatt.service.months.revisions import latest_revision
+from gramwatt.service.rendering.reports import MONTH_FORMATS, MonthFormat, render_month
+from gramwatt.service.store.budgets import OutboxMessage
+from gramwatt.service.store.upserts import upsert
+
+FOLDER, S3, MAIL = "report-folder", "report-s3", "report-email"
+CHANNELS = (FOLDER, S3, MAIL)
+MAILED: tuple[MonthFormat, ...] = ("pdf", "csv")
+MEDIA = {
+    "html": "text/html; charset=utf-8",
+    "pdf": "application/pdf",
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A report as a file."""
+
+    name: str
+    media: str
+    content: bytes
+
+
+def announce(service: Service, month: str, project: str | None = None) -> None:
+    """Put the newest kept report of a month, of all projects or one, into the outbox.
+
+    It is put there once for each configured target.
+    """
+    targets = list(_targets(service))
+    revision = latest_revision(service, month, project) if targets else 0
+    if not revision:
+        return
+    now_us = service.now_us()
+    doc = json.dumps({"project": project or "", "month": month, "revision": revision})
+    # The digest, since a name may be longer than a key.
+    of = [hashlib.sha256(project.encode()).hexdigest()] if project else []
+    rows = [
+        {
+            "project": project or "",
+            "key": json.dumps(["report", month, revision, channel, target, *of]),
+            "channel": channel,
+            "target": target,
+            "doc": doc,
+            "made_us": now_us,
+            "attempts": 0,
+            "next_us": now_us,
+        }
+        for channel, target in targets
+    ]
+    with service.store.write() as session:
+        upsert(session, OutboxMessage, rows)
+
+
+def _targets(service: Service) -> Iterator[tuple[str, str]]:
+    settings = service.config.reports
+    if settings.folder is not None:
+        yield FOLDER, str(settings.folder)
+    if settings.s3 is not None:
+        yield S3, settings.s3.url
+    for address in settings.mail_to:
+        yield MAIL, address
+
+
+def files(document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS) -> list[ReportFile]:
+    """The report as files, named by month, project if it is of one, and revision."""
+    of = f"-{file_name(document['project'], distinct=True)}" if document["project"] else ""
+    stem = f"gramwatt-{document['month']}{of}-r{document['revision']}"
+    return [
+        ReportFile(f"{stem}.{form}", MEDIA[form], render_month(document, form)) for form in forms
+    ]
+
+
+def report_of(service: Service, doc: dict[str, Any]) -> MonthDoc:
+    """The kept report that a message announces; raises NoDataError."""
+    return month_report(service, doc["month"], doc["project"] or None, revision=doc["revision"])
+
+
+def write_files(folder: Path, made: list[ReportFile]) -> None:
+    """Write files whole, or not at all; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in made:
+        with whole_file(folder / one.name) as stream:
+            stream.write(one.content)
+
+
+def letter(document: MonthDoc) -> tuple[str, str]:
+    """Subject and text of the mail."""
+    revision, totals = document["revision"], document["totals"]
+    project = clean(" ".join((document["project"] or "").split()))[:200]
+    subject = f"Energy and carbon of AI jobs, {document['month']}{project and f', {project}'}"
+    if revision and revision > 1:
+        subject += f", revision {revision}"
+    rows = [
+        f"Carbon   {text(totals['total_g'])}",
+        f"Energy   {text(totals['energy_kwh'])}",
+        f"Jobs     {totals['jobs']}",
+        f"Data     grade {document['data_quality']['grade']}",
+    ]
+    before = document["revised"]
+    if before:
+        rows.append(f"Before   {text(before['total_g'])} in revision {before['revision']}")
+    return subject, plain("\n".join(rows)) + "\n"

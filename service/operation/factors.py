@@ -1,0 +1,77 @@
+"""Scores follow the factors of today: catalog, engine, time zone of days, expected lifetime."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import sqlalchemy as sa
+
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.score.method import ENGINE_VERSION
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.scoring import score_job
+from gramwatt.service.store.factors import FactorBackfill
+from gramwatt.service.store.models import Job
+
+RESCORE_S = 240.0
+"""How long one run scores at most [s], four fifths of its period; the next goes on."""
+JOBS_AT_ONCE = 1_000
+"""Keys of jobs that are read at once."""
+KEPT_EVERY = 100
+"""Jobs after which the store notes how far this is; those since a crash are scored twice."""
+REASON = "factors"
+
+_KEPT = sa.select(FactorBackfill).where(FactorBackfill.id == 1)
+_log = logging.getLogger("gramwatt.service")
+
+
+def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int:
+    """Score ended jobs again after the factors changed, each once; how many.
+
+    A score that they do not change makes no revision.
+    """
+    ends, today = time.monotonic() + budget_s, _factors(service)
+    with service.store.read() as session:
+        kept = session.scalars(_KEPT).one_or_none()
+        before, until, last = (kept.done, kept.until, kept.job) if kept else ("", "", 0)
+    if before == today:
+        return 0
+    last, number = (last if until == today else 0), 0
+    while keys := _following(service, last):
+        for key in keys:
+            if time.monotonic() >= ends:
+                if number:
+                    _keep(service, FactorBackfill(id=1, done=before, until=today, job=last))
+                return number
+            try:
+                score_job(service, key, REASON, force=True)
+            except GramwattError as error:
+                _log.warning("job %d cannot be scored with today's factors: %s", key, error.message)
+            last, number = key, number + 1
+            if number % KEPT_EVERY == 0:
+                _keep(service, FactorBackfill(id=1, done=before, until=today, job=key))
+    _keep(service, FactorBackfill(id=1, done=today, until=today, job=0))
+    return number
+
+
+def _following(service: Service, last: int) -> list[int]:
+    """The next jobs after `last` to score, a portion of what may be a million."""
+    wanted = (
+        sa.select(Job.id)
+        .where(Job.id > last)
+        .where(Job.state != "running", Job.revision > 0, Job.intervals_deleted_us.is_(None))
+    )
+    with service.store.read() as session:
+        return list(session.scalars(wanted.order_by(Job.id).limit(JOBS_AT_ONCE)))
+
+
+def _factors(service: Service) -> str:
+    """What scores are made of beside a job's own lines and intensity over time."""
+    life = service.config.lifetime_years
+    parts = (ENGINE_VERSION, service.catalog.version, service.config.zone, life)
+    return " ".join(map(str, parts))
+
+
+def _keep(service: Service, row: FactorBackfill) -> None:
+    service.store.transact(lambda session: session.merge(row))

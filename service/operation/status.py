@@ -1,0 +1,84 @@
+"""The state of the service itself: whether it can answer, and what its store holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from gramwatt.service.common.answers import JOB_STATES
+from gramwatt.service.common.errors import NotReadyError
+from gramwatt.service.container import Service
+from gramwatt.service.metrics import Measure
+from gramwatt.service.months.sums.keeping import ALL
+from gramwatt.service.store.migrate import is_current
+from gramwatt.service.store.models import Job, MonthSum, is_pending
+
+PROJECTS_MOST = 1000
+"""Projects with a metric of their own."""
+
+
+def require_ready(service: Service) -> None:
+    """Raise NotReadyError unless the database can be reached and has this release's tables."""
+    try:
+        current = is_current(service.store)
+    except SQLAlchemyError:
+        raise NotReadyError("the database cannot be reached") from None
+    if not current:
+        raise NotReadyError("the database is not up to date; run: gramwatt db upgrade")
+
+
+def store_measures(service: Service) -> list[Measure]:
+    """What the store says of itself, for metrics; only that it is away when it is."""
+    up = Measure("gramwatt_database_up", "Whether the database answers.", (), {(): 1})
+    try:
+        with service.store.read() as session:
+            return [up, *_measures(session, service.now_us(), service.month_now())]
+    except SQLAlchemyError:
+        return [up._replace(values={(): 0})]
+
+
+def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
+    states = sa.select(Job.state, sa.func.count()).group_by(Job.state)
+    counted = {state: number for state, number in session.execute(states)}
+    jobs: dict[tuple[str, ...], float] = {
+        (state,): float(counted.get(state, 0)) for state in JOB_STATES
+    }
+    yield Measure("gramwatt_jobs", "Jobs by state.", ("state",), jobs)
+    running = Job.state == "running"
+    quietest = session.scalar(sa.select(sa.func.min(Job.heard_us)).where(running))
+    yield Measure(
+        "gramwatt_ingest_lag_seconds",
+        "Time since the last line of the running job that has been quiet longest; 0 without any.",
+        (),
+        {(): 0.0 if quietest is None else max(0, now_us - quietest) / 1e6},
+    )
+    unscored = sa.select(sa.func.count()).where(is_pending(), ~running)
+    yield Measure(
+        "gramwatt_scoring_queue_jobs",
+        "Ended jobs whose newest lines no score has yet.",
+        (),
+        {(): float(session.scalar(unscored) or 0)},
+    )
+    yield Measure(
+        "gramwatt_project_month_co2e_grams",
+        "CO2e of a project's scored jobs in the present month, as last summed; with its range.",
+        ("project", "bound"),
+        _projects(session, month),
+    )
+
+
+def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
+    """The stored sums of the month by project and end of the range; unknown ones are left out."""
+    wanted = sa.select(MonthSum.project, MonthSum.brief).where(
+        MonthSum.month == month, MonthSum.project != ALL
+    )
+    found: dict[tuple[str, ...], float] = {}
+    for row in session.execute(wanted.order_by(MonthSum.project).limit(PROJECTS_MOST)):
+        total = json.loads(row.brief).get("totals", {}).get("total_g")
+        for bound in ("value", "low", "high") if total is not None else ():
+            found[row.project, bound] = total[bound]
+    return found

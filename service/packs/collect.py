@@ -1,0 +1,267 @@
+"""Makes packs out of the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import sqlalchemy as sa
+
+from gramwatt.sci.analysis.model_totals import model_totals
+from gramwatt.sci.analysis.month import previous_month
+from gramwatt.sci.base.document import JobDoc, MethodDoc, MonthDoc
+from gramwatt.sci.score.inputs import Recorder, ScoreInputs
+from gramwatt.service.common.errors import (
+    BusyError,
+    DeletedJobError,
+    StillRunsError,
+    TooManyJobsError,
+    UnknownJobError,
+)
+from gramwatt.service.container import Service
+from gramwatt.service.intensity.lookup import StoredIntensity
+from gramwatt.service.jobs.documents import find_job, job_document, rescore
+from gramwatt.service.jobs.journal import corrections_of, journal_of
+from gramwatt.service.months.pack_sums import (
+    BEFORE,
+    JOB,
+    MODEL,
+    MONTH,
+    file_of,
+    parts_text,
+)
+from gramwatt.service.months.report import MONTH as MONTH_PATTERN
+from gramwatt.service.months.report import month_report
+from gramwatt.service.months.stored import month_made_of
+from gramwatt.service.months.sums.keeping import read_rows
+from gramwatt.service.months.sums.part import SUMMED, PartRow
+from gramwatt.service.packs import contents
+from gramwatt.service.packs.archive import (
+    CHECKSUMS,
+    FILES_MOST,
+    Collected,
+    checksums,
+    write,
+)
+from gramwatt.service.packs.signing import KEY_FILE, read_key, signed
+from gramwatt.service.store.models import Job, JobMonth, is_pending
+
+Each = Callable[[Sequence[str]], Iterable[str]]
+REASON = "packed"
+TRIES = 3
+MONTH_TRIES = 10
+JOBS_MOST = {MODEL: 5_000, MONTH: (FILES_MOST - 100) // len(contents.OF_JOB)}
+"""Jobs of a pack: the sums over a model have its scores in memory, those of a month do not."""
+
+
+def make_pack(
+    service: Service,
+    stream: BinaryIO,
+    kind: str,
+    name: str,
+    project: str | None = None,
+    *,
+    folder: Path | None = None,
+    each: Each = iter,
+) -> None:
+    """Write the pack of a job, a model, or a month of all projects or one, into an empty stream.
+
+    Its parts are put together in a temporary file in `folder`, whose size is that of the pack
+    unpacked. It is signed where the home has a key to sign with. `each` passes on the jobs' ids, to
+    show how far the work is. Raises UnknownJobError, StillRunsError, ScoreError, NoDataError,
+    TooManyJobsError, BusyError, or KeyFileError.
+    """
+    whole: Any = None
+    with Collected(folder) as files:
+        if kind == MONTH:
+            jobs, whole = _add_month(service, files, name, project, each)
+        else:
+            ids = [name] if kind == JOB else _model_runs(service, name)
+            jobs = {job_id: _add_job(service, files, job_id, kind) for job_id in each(ids)}
+        documents = contents.Documents(files, list(jobs))
+        if kind == MODEL:
+            whole = model_totals(name, documents, unscored=_runs(service, name) - len(jobs))
+        if whole is not None:
+            files.add(file_of(kind), contents.as_json(whole))
+        for file, content in contents.derived(kind, documents, whole):
+            files.add(file, content)
+        about = contents.about(kind, name, project, documents, service.catalog)
+        about["without_journal"] = [job_id for job_id, packed in jobs.items() if packed.bare]
+        _finish(service, about, documents, files)
+        write(files, stream)
+
+
+class _Packed(NamedTuple):
+    """A job in a pack: its revision, and whether it is bare, without the inputs of its score."""
+
+    revision: int
+    bare: bool
+
+
+def _add_month(
+    service: Service, files: Collected, month: str, project: str | None, each: Each
+) -> tuple[dict[str, _Packed], MonthDoc]:
+    """Add the jobs of a month, and those of the month before as parts; the jobs and the report.
+
+    Jobs are scored and deleted meanwhile. Those are added again, until the report has the sums of
+    what was added. Raises BusyError where that never is.
+    """
+    packed: dict[str, _Packed] = {}
+    for _ in range(MONTH_TRIES):
+        month_report(service, month, project)  # adds jobs of an earlier release; or NoDataError
+        made_of = month_made_of(service, month, project)
+        revisions = _month_jobs(service, month, project)
+        for job_id in packed.keys() - revisions.keys():
+            files.remove(contents.folder(job_id))
+            del packed[job_id]
+        changed = [
+            job_id
+            for job_id, revision in revisions.items()
+            if job_id not in packed or packed[job_id].revision != revision
+        ]
+        for job_id in each(changed):
+            with suppress(UnknownJobError, DeletedJobError, StillRunsError):
+                packed[job_id] = _add_job(service, files, job_id, MONTH)
+        document = month_report(service, month, project)
+        files.add(BEFORE, parts_text(_parts_before(service, month, project)))
+        whole = packed.keys() == revisions.keys()  # not if one ran again, and ended as before
+        if whole and month_made_of(service, month, project) == made_of:
+            return {job_id: packed[job_id] for job_id in revisions}, document
+    raise BusyError(f"the jobs of {month} change all the time; try again later")
+
+
+def _add_job(service: Service, files: Collected, job_id: str, kind: str) -> _Packed:
+    """Add the score of a job and its inputs, unless those are gone, of a job among others."""
+    if kind != JOB and has_no_intervals(service, job_id):
+        document = job_document(service, job_id).document
+        files.add(contents.score_file(job_id), contents.as_json(document))
+        return _Packed(document["revision"], bare=True)
+    inputs, document = scored_inputs(service, job_id)
+    for name, content in contents.job_files(inputs, document).items():
+        files.add(name, content)
+    return _Packed(document["revision"], bare=False)
+
+
+def kind_of(service: Service, text: str) -> str:
+    """What a text names: a job by its whole id, a model, a month, or else a job as it is typed."""
+    with service.store.read() as session:
+        if session.scalar(sa.select(Job.id).where(Job.job_id == text)) is not None:
+            return JOB
+        if session.scalar(sa.select(Job.id).where(Job.model_id == text).limit(1)) is not None:
+            return MODEL
+    return MONTH if re.fullmatch(MONTH_PATTERN, text) else JOB
+
+
+def _model_runs(service: Service, model_id: str) -> list[str]:
+    """The ids of the scored runs of a model, in the order of their start."""
+    wanted = sa.select(Job.job_id).where(Job.model_id == model_id, Job.state != "running")
+    wanted = wanted.where(Job.revision > 0).order_by(Job.started_us, Job.job_id)
+    with service.store.read() as session:
+        found = list(session.scalars(wanted))
+    _require_few(MODEL, model_id, len(found))
+    return found
+
+
+def _month_jobs(service: Service, month: str, project: str | None) -> dict[str, int]:
+    """The revision of each job that is summed, in the order of their start."""
+    wanted = sa.select(Job.job_id, Job.revision).join(JobMonth, JobMonth.job == Job.id)
+    wanted = wanted.where(JobMonth.month == month, JobMonth.use == SUMMED, ~is_pending())
+    wanted = wanted.where(JobMonth.project == project) if project is not None else wanted
+    with service.store.read() as session:
+        rows = session.execute(wanted.order_by(Job.started_us, Job.job_id))
+        found = {job_id: revision for job_id, revision in rows}
+    _require_few(MONTH, month, len(found))
+    return found
+
+
+def _require_few(kind: str, name: str, jobs: int) -> None:
+    if jobs > (most := JOBS_MOST[kind]):
+        raise TooManyJobsError(f"{kind} {name} has {jobs} jobs; a pack holds {most}")
+
+
+def _runs(service: Service, model_id: str) -> int:
+    """How many runs a model has, scored or not."""
+    runs = sa.select(sa.func.count()).select_from(Job).where(Job.model_id == model_id)
+    with service.store.read() as session:
+        return session.scalar(runs) or 0
+
+
+def _parts_before(service: Service, month: str, project: str | None) -> list[PartRow]:
+    """The parts of the jobs of the month before that its sums hold."""
+    before = previous_month(month)
+    with service.store.read() as session:
+        open_jobs = session.scalars(sa.select(Job.id).where(is_pending()))
+        rows = read_rows(session, before, project, list(open_jobs))
+        return [PartRow(*row) for portion in rows for row in portion]
+
+
+def has_no_intervals(service: Service, job_id: str) -> bool:
+    """Whether a job's intervals were deleted: what it was scored from is gone."""
+    with service.store.read() as session:
+        return find_job(session, job_id).intervals_deleted_us is not None
+
+
+def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
+    """The inputs of a job's newest revision, and the document that they make.
+
+    Where the catalog, the settings or the intensity are no longer those of that revision, the job
+    is scored again first: its old inputs are gone. Raises UnknownJobError, StillRunsError or
+    ScoreError.
+    """
+    for _ in range(TRIES):
+        stored = job_document(service, job_id).document
+        if stored["state"] == "running":
+            raise StillRunsError(f"job {job_id!r} still runs; it can be packed when it has ended")
+        inputs, made = _computed(service, stored)
+        if contents.normal(made) == stored:
+            return inputs, stored
+        _, changed = rescore(service, job_id, REASON)
+        if not changed:
+            return inputs, _in_todays_shape(made, stored)
+    raise BusyError(f"job {job_id!r} changes all the time; try again later")
+
+
+def _in_todays_shape(made: JobDoc, stored: JobDoc) -> JobDoc:
+    """A score that an earlier release stored, which listed less of it, with its own versions."""
+    method = stored["method"]
+    engine, catalog = method["engine_version"], method["catalog_version"]
+    own = {**made["method"], "engine_version": engine, "catalog_version": catalog}
+    return {**made, "method": cast(MethodDoc, own)}
+
+
+def _computed(service: Service, stored: JobDoc) -> tuple[ScoreInputs, JobDoc]:
+    """The inputs of a job as they are now, and their score."""
+    with service.store.read() as session:
+        job = find_job(session, stored["job_id"])
+        records, corrections = journal_of(session, job), corrections_of(session, job)
+    config = service.config
+    given = ScoreInputs(
+        tuple(records),
+        stored["revision"],
+        tuple(corrections),
+        config.lifetime_years,
+        zone=config.zone,
+        provisional=stored["provisional"],
+    )
+    recorder = Recorder(StoredIntensity(service))
+    document = given.score_with(service.catalog, recorder)
+    return replace(given, intensity=tuple(recorder.asked)), document
+
+
+def _finish(service: Service, about: object, documents: Sequence[JobDoc], files: Collected) -> None:
+    """Add what says how to read and check the files."""
+    catalog = service.catalog
+    files.add(contents.ABOUT, contents.as_json(about))
+    files.add(contents.CATALOG, contents.as_json(contents.catalog_rows(catalog, documents)))
+    if catalog.overlay is not None and service.config.overlay is not None:
+        files.add(contents.OVERLAY, service.config.overlay.read_bytes())
+    key_file = service.config.home / KEY_FILE
+    key = read_key(key_file) if key_file.exists() else None
+    if key is not None:
+        for name, content in signed(files.digests, about, key).items():
+            files.add(name, content)
+    files.add(CHECKSUMS, checksums(files.digests))

@@ -1,0 +1,137 @@
+"""Renders reports in a child process, one at a time, so that a server stays small and responsive.
+
+V8 draws the charts and typst the PDF; both keep memory, per thread and with each report. The child
+is replaced when it has grown, when a report takes too long, and when it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from threading import BoundedSemaphore, Lock
+from typing import TYPE_CHECKING, Any
+
+from gramwatt.service.common.errors import BusyError
+
+if TYPE_CHECKING:
+    from gramwatt.reports.model import Document
+
+MAX_WAITING = 32
+"""Reports in work and in wait; one more is refused."""
+TIMEOUT_S = 60.0
+"""How long a report may wait, and then be rendered [s]."""
+MAX_CHILD_B = 120 * 2**20
+"""A child that is larger after a report is ended [bytes]."""
+
+
+class RenderProcess:
+    """The child process of this process, started when a report is asked for."""
+
+    def __init__(self) -> None:
+        self._waiting = BoundedSemaphore(MAX_WAITING)
+        self._turn = Lock()
+        self._child: _Child | None = None
+
+    def render(self, report: Document, form: str) -> bytes:
+        """The report as html, page or pdf; raises BusyError when there is too much to render."""
+        if not self._waiting.acquire(blocking=False):
+            raise BusyError(f"{MAX_WAITING} reports wait to be rendered; ask again in a minute")
+        try:
+            if not self._turn.acquire(timeout=TIMEOUT_S):
+                raise BusyError("other reports are being rendered; ask again in a minute")
+            try:
+                return self._next(report, form)
+            finally:
+                self._turn.release()
+        finally:
+            self._waiting.release()
+
+    def end(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def _next(self, report: Document, form: str) -> bytes:
+        if self._child is None or self._child.has_died():
+            self.end()
+            self._child = _Child()
+        child = self._child
+        try:
+            content = child.render(report, form)
+        except (EOFError, OSError):
+            self.end()
+            raise BusyError("the process that renders reports was ended; ask again") from None
+        except Exception:
+            self.end()
+            raise
+        if child.size_b() > MAX_CHILD_B:
+            self.end()
+        return content
+
+
+class _Child:
+    def __init__(self) -> None:
+        self._pipe, theirs = Pipe()
+        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        self._popen = subprocess.Popen(
+            command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL
+        )
+        theirs.close()
+
+    def render(self, report: Document, form: str) -> bytes:
+        self._pipe.send((report, form))
+        if not self._pipe.poll(TIMEOUT_S):
+            raise BusyError(f"the report was not rendered within {TIMEOUT_S:g} s")
+        answer: bytes | str = self._pipe.recv()
+        if isinstance(answer, str):
+            raise RuntimeError(f"the report cannot be rendered: {answer}")
+        return answer
+
+    def size_b(self) -> int:
+        """Its resident memory [bytes]; 0 where the system does not say."""
+        try:
+            with open(f"/proc/{self._popen.pid}/statm", encoding="ascii") as stream:
+                return int(stream.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+        except OSError:
+            return 0
+
+    def has_died(self) -> bool:
+        return self._popen.poll() is not None
+
+    def end(self) -> None:
+        self._pipe.close()
+        self._popen.kill()
+        self._popen.wait()
+
+
+def render(report: Document, form: str) -> bytes:
+    """Render in this process; a `page` is html with what the site's script draws charts of."""
+    if form in ("html", "page"):
+        from gramwatt.reports import html
+
+        return html.render(report, interactive=form == "page").encode()
+    from gramwatt.reports import pdf
+
+    return pdf.render(report)
+
+
+def _serve(pipe: Any) -> None:
+    """Render what the parent sends until it closes the pipe or dies."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to end
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(EOFError, OSError):
+        while True:
+            report, form = pipe.recv()
+            try:
+                pipe.send(render(report, form))
+            except Exception as error:
+                pipe.send(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))

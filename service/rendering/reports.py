@@ -1,0 +1,98 @@
+"""Documents as bytes in the formats that routes, pages and the command offer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import msgspec
+
+from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.service.rendering.process import RenderProcess, render
+from gramwatt.service.store.documents import to_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gramwatt.reports.model import Document
+    from gramwatt.sci.advice.documents import AdviceDoc
+    from gramwatt.sci.analysis.repeated import RunsComparisonDoc
+    from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.service.intensity.accuracy import ForecastsAnswer
+    from gramwatt.service.intensity.answers import IntensityAnswer
+
+JobFormat = Literal["json", "html", "pdf"]
+MonthFormat = Literal["json", "html", "pdf", "csv"]
+Page = Literal["page"]
+"""HTML for the site, whose script draws the charts anew."""
+JOB_FORMATS: tuple[JobFormat, ...] = get_args(JobFormat)
+MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
+_child: RenderProcess | None = None
+
+
+def render_job(
+    document: JobDoc, form: JobFormat | Page, advice: AdviceDoc | None = None, *, full: bool = False
+) -> bytes:
+    """The document of a job as json, or its report, short or full, as html, page or pdf."""
+    if form == "json":
+        return _as_json(document)
+    from gramwatt.reports import job
+
+    return _rendered(job.build(document, advice, full=full), form)
+
+
+def render_month(document: MonthDoc, form: MonthFormat | Page) -> bytes:
+    """The report of a month as json, html, page, pdf or csv."""
+    if form == "json":
+        return _as_json(document)
+    if form == "csv":
+        from gramwatt.reports import csv
+
+        return csv.month_csv(document).encode()
+    from gramwatt.reports import month
+
+    return _rendered(month.build(document), form)
+
+
+def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -> bytes:
+    """A comparison of runs as json, html or pdf, dated YYYY-MM-DD."""
+    if form == "json":
+        return _as_json(document)
+    from gramwatt.reports import comparison
+
+    return _rendered(comparison.build(document, date), form)
+
+
+def render_intensity(
+    answer: IntensityAnswer, now: datetime, plan: PlanDoc | None, forecasts: ForecastsAnswer
+) -> bytes:
+    """A zone's intensity over time as a page, with the window of a plan if there is one."""
+    from gramwatt.reports import intensity
+
+    return _rendered(intensity.build(answer, now, plan, forecasts["forecasts"]), "page")
+
+
+def _as_json(document: object) -> bytes:
+    """A document as readable JSON; NaN and infinity have no place in it."""
+    return indented(to_text(document))
+
+
+def indented(text: str) -> bytes:
+    """A document as readable JSON, of its compact text."""
+    return msgspec.json.format(text.encode(), indent=2) + b"\n"
+
+
+def _rendered(report: Document, form: str) -> bytes:
+    return _child.render(report, form) if _child is not None else render(report, form)
+
+
+def render_in_child() -> None:
+    """Render from now on in a child process, as servers do: its libraries keep much memory."""
+    global _child
+    if _child is None:
+        _child = RenderProcess()
+
+
+def end_child() -> None:
+    """End the child process, if there is one; the next report starts another."""
+    if _child is not None:
+        _child.end()

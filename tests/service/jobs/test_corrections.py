@@ -1,0 +1,235 @@
+"""Corrections over HTTP: what a person declares after the job counts, and stays on record."""
+
+import pytest
+
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from tests.journals import journal, lines
+
+BARE = {"zone": None, "units": (), "name": "python"}
+"""What a job is that was started without any option."""
+
+
+def document(client, job_id="job-1"):
+    return client.get(f"/v1/jobs/{job_id}/report").json
+
+
+@pytest.fixture
+def bare(light):
+    ingest(light, "job-1", lines(journal(**BARE)))
+    return light
+
+
+def test_a_zone_declared_afterwards_makes_the_score_an_sci(client, bare):
+    before = document(client)
+    assert (before["conformance"], before["zone"], before["revision"]) == ("not-sci", None, 1)
+    answer = client.patch("/v1/jobs/job-1", json={"zone": "DE", "pue": 1.2})
+    assert (answer.status_code, answer.json["revision"], answer.json["zone"]) == (200, 2, "DE")
+    assert answer.json["conformance"] == "conforming"
+    after = document(client)
+    assert after["energy_kwh"] == before["energy_kwh"]
+    # O = E x I x PUE: 0.03 kWh at Germany's intensity and a PUE of 1.2.
+    intensity = after["method"]["intensity_g_per_kwh"]["value"]
+    assert after["operational_g"]["value"] == pytest.approx(0.03 * intensity * 1.2)
+    assert after["method"]["pue"]["kind"] == "declared"
+    assert "zone-unknown" not in {notice["code"] for notice in after["notices"]}
+
+
+def test_a_correction_says_what_was_before_by_whom_and_when(client, bare, clock):
+    clock.turn(days=1)
+    client.patch("/v1/jobs/job-1", json={"zone": "DE", "name": "resnet", "reason": "forgotten"})
+    client.patch("/v1/jobs/job-1", json={"zone": "FR", "unit": "image", "tags": {"team": "a"}})
+    common = {"kind": "declared", "by": "api", "at": "2026-06-03T12:00:00.000000Z"}
+    first, second = common | {"reason": "forgotten"}, common | {"reason": None}
+    assert document(client)["corrections"] == [
+        {"field": "zone", "value": "DE", "old": None, **first},
+        {"field": "name", "value": "resnet", "old": "python", **first},
+        {"field": "zone", "value": "FR", "old": "DE", **second},
+        {"field": "unit", "value": ["image"], "old": None, **second},
+        {"field": "tags.team", "value": "a", "old": None, **second},
+    ]
+    rows = client.get("/v1/jobs/job-1/revisions").json["revisions"]
+    assert [(row["revision"], row["reason"]) for row in rows] == [
+        (3, "corrected"),
+        (2, "corrected"),
+        (1, "ended"),
+    ]
+    old = client.get("/v1/jobs/job-1/report?revision=1").json
+    assert (old["zone"], old["name"], old["corrections"]) == (None, "python", [])
+    assert "Declared afterwards" in client.get("/v1/jobs/job-1/report.html").text
+    page = client.get("/v1/jobs/job-1/report.html?full=1").text
+    for text in ("Corrections", "forgotten", "2026-06-03 12:00", "not declared", "team"):
+        assert text in page
+
+
+def test_corrections_outlive_lines_that_are_sent_again_or_late(client, bare):
+    client.patch("/v1/jobs/job-1", json={"zone": "DE", "name": "resnet", "project": "papers"})
+    ingest(bare, "job-1", lines(journal(**BARE)))
+    late = journal(writer="w2", node="n2", **BARE)
+    ingest(bare, "job-1", lines(late))
+    found = document(client)
+    # Two nodes of 108 000 J each.
+    assert found["energy_kwh"]["value"] == pytest.approx(0.06)
+    assert (found["zone"], found["name"], found["project"]) == ("DE", "resnet", "papers")
+    assert found["method"]["zones"] == ["DE"]
+    listed = client.get("/v1/jobs?project=papers").json["jobs"]
+    assert [job["job_id"] for job in listed] == ["job-1"]
+
+
+def test_a_zone_replaces_the_region_and_the_region_the_zone(client, light):
+    ingest(light, "job-1", lines(journal(zone=None, region="aws:us-east-1")))
+    client.patch("/v1/jobs/job-1", json={"zone": "FR"})
+    found = document(client)
+    assert (found["zone"], found["region"]) == ("FR", None)
+    assert [row["field"] for row in found["corrections"]] == ["zone", "region"]
+    assert [row["old"] for row in found["corrections"]] == [None, "aws:us-east-1"]
+    client.patch("/v1/jobs/job-1", json={"region": "aws:eu-central-1"})
+    found = document(client)
+    assert (found["zone"], found["region"]) == ("DE", "aws:eu-central-1")
+
+
+def test_null_makes_a_value_undeclared(client, light):
+    ingest(light, "job-1", lines(journal(pue=1.5, tags={"team": "a", "run": "1"})))
+    client.patch("/v1/jobs/job-1", json={"pue": None, "tags": {"team": None}})
+    found = document(client)
+    assert found["tags"] == {"run": "1"}
+    assert "pue-undeclared" in {notice["code"] for notice in found["notices"]}
+
+
+def test_what_changes_nothing_makes_no_revision(client, light):
+    ingest(light, "job-1", lines(journal(zone="FR", pue=1.5)))
+    for sent in ({}, {"zone": "FR"}, {"pue": 1.5, "name": "resnet"}, {"tags": {"none": None}}):
+        answer = client.patch("/v1/jobs/job-1", json=sent)
+        assert (answer.status_code, answer.json["revision"]) == (200, 1)
+    assert document(client)["corrections"] == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "where", "words"),
+    [
+        ({"zone": "Germny"}, "body.zone", "close matches: DE"),
+        ({"zone": "UK"}, "body.zone", "GB"),
+        ({"region": "aws:eu-wst-1"}, "body.region", "aws:eu-west-1"),
+        ({"zone": "DE", "region": "aws:eu-west-1"}, "body.region", "not both"),
+        ({"pue": 0.9}, "body.pue", "greater than or equal to 1"),
+        ({"pue": 5.1}, "body.pue", "less than or equal to 5"),
+        ({"unit": "1image"}, "body.unit", "a letter"),
+        ({"unit": ""}, "body.unit", "1 character"),
+        ({"name": None}, "body.name", "a valid string, not null"),
+        ({"zone": 5}, "body.zone", "a valid string, not a number"),
+        ({"region": {}}, "body.region", "a valid string, not an object"),
+        ({"project": ["a"]}, "body.project", "a valid string, not an array"),
+        ({"pue": "1.2"}, "body.pue", "a valid number, not a string"),
+        ({"pue": True}, "body.pue", "a valid number, not a boolean"),
+        ({"tags": ["a=b"]}, "body.tags", "an object, not an array"),
+        ({"tags": {"a": 1}}, "body.tags.a", "a valid string, not a number"),
+        ({"excluded": 1}, "body.excluded", "a valid boolean, not a number"),
+        ({"reason": {}}, "body.reason", "a valid string, not an object"),
+        ({"unit": [5]}, "body.unit.0", "a valid string, not a number"),
+        ({"excluded": True}, "body.reason", "reason"),
+        ({"tags": {"": "x"}}, "body.tags", "at least 1 character"),
+        ({"colour": "red"}, "body.colour", "not permitted"),
+    ],
+)
+def test_a_value_without_a_meaning_is_refused_with_what_to_do(client, bare, sent, where, words):
+    answer = client.patch("/v1/jobs/job-1", json=sent)
+    assert (answer.status_code, answer.json["code"]) == (422, "invalid")
+    errors = [error for error in answer.json["errors"] if error["where"].startswith(where)]
+    assert errors, answer.json
+    assert words in errors[0]["message"]
+    assert document(client)["corrections"] == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ([], "a valid string, not an array; or List should have at least 1 item"),
+        ({}, "a valid string, not an object; or Input should be a valid array, not an object"),
+    ],
+)
+def test_a_unit_that_is_none_is_told_what_it_may_be_without_our_names(client, bare, sent, told):
+    answer = client.patch("/v1/jobs/job-1", json={"unit": sent})
+    assert answer.status_code == 422
+    assert answer.json["detail"].startswith(f"body.unit: Input should be {told}")
+    assert {error["where"] for error in answer.json["errors"]} == {"body.unit"}
+
+
+def test_close_zones_come_as_data_too(client, bare):
+    answer = client.patch("/v1/jobs/job-1", json={"zone": "Germny"})
+    assert "DE" in answer.json["close"]
+
+
+def test_a_running_job_is_corrected_before_it_ends(client, light, clock):
+    records = lines(journal(end_state=None, **BARE))
+    ingest(light, "job-1", records)
+    assert document(client)["conformance"] == "not-sci"
+    answer = client.patch("/v1/jobs/job-1", json={"zone": "DE", "pue": 1.1})
+    assert (answer.json["provisional"], answer.json["zone"]) == (True, "DE")
+    assert answer.json["conformance"] == "conforming"
+    assert client.get("/v1/jobs/job-1/revisions").json["revisions"] == []
+    ingest(light, "job-1", lines(journal(**BARE)))
+    found = document(client)
+    assert (found["revision"], found["zone"], found["provisional"]) == (1, "DE", False)
+
+
+def test_an_excluded_job_is_left_out_of_its_month_with_its_reason(client, light, clock):
+    for name in ("job-1", "job-2"):
+        ingest(light, name, lines(journal(name)))
+    clock.turn(days=1)
+    month = "/v1/reports/monthly/2026-05"
+    # Each of the two is 0.03 kWh.
+    assert client.get(month).json["totals"]["energy_kwh"]["value"] == pytest.approx(0.06)
+    clock.turn(days=1)
+    sent = {"excluded": True, "reason": "broken meter"}
+    answer = client.patch("/v1/jobs/job-2", json=sent)
+    assert answer.json["excluded"] == "broken meter"
+    found = client.get(month).json
+    assert found["totals"]["energy_kwh"]["value"] == pytest.approx(0.03)
+    assert (found["totals"]["jobs"], found["states"]) == (1, {"completed": 1})
+    (row,) = found["excluded"]
+    assert (row["job_id"], row["reason"]) == ("job-2", "broken meter")
+    for form in ("html", "csv"):
+        assert "broken meter" in client.get(f"{month}.{form}").text
+    clock.turn(days=1)
+    client.patch("/v1/jobs/job-2", json={"excluded": False})
+    found = client.get(month).json
+    assert (found["totals"]["jobs"], found["excluded"]) == (2, [])
+
+
+def test_a_correction_is_kept_on_both_databases(service):
+    from gramwatt.service.jobs.corrections import correct_job
+
+    ingest(service, "job-1", lines(journal(**BARE)))
+    correct_job(service, "job-1", {"zone": "DE", "tags": {"team": "a"}}, by="u-1")
+    found = job_document(service, "job-1").document
+    assert (found["zone"], found["tags"], found["revision"]) == ("DE", {"team": "a"}, 2)
+    assert [row["by"] for row in found["corrections"]] == ["u-1", "u-1"]
+
+
+def test_an_excluded_job_is_in_no_sum_of_its_model(client, light):
+    for name in ("job-1", "job-2", "job-3"):
+        ingest(light, name, lines(journal(name, model_id="m-1")))
+    client.patch("/v1/jobs/job-2", json={"excluded": True, "reason": "broken meter"})
+    answer = client.get("/v1/jobs?model_id=m-1").json
+    (part,) = answer["model"]["parts"]
+    # Each of the three is 0.03 kWh.
+    assert (part["jobs"], part["energy_kwh"]["value"]) == (2, pytest.approx(0.06))
+    assert answer["model"]["missing"] == ["runs left out by a person, in no sum: 1"]
+    assert len(answer["jobs"]) == 3
+
+
+def test_an_excluded_running_job_is_listed_and_not_waited_for(client, light, clock):
+    ingest(light, "job-1", lines(journal("job-1")))
+    ingest(light, "job-2", lines(journal("job-2", end_state=None)))
+    month = "/v1/reports/monthly/2026-05"
+    before = client.get(month).json
+    assert (before["complete"], before["jobs_running"]["jobs"]) == (False, 1)
+    client.patch("/v1/jobs/job-2", json={"excluded": True, "reason": "broken meter"})
+    found = client.get(month).json
+    assert (found["complete"], found["jobs_running"]["jobs"]) == (True, 0)
+    assert [(row["job_id"], row["reason"]) for row in found["excluded"]] == [
+        ("job-2", "broken meter")
+    ]
+    client.patch("/v1/jobs/job-2", json={"excluded": False})
+    found = client.get(month).json
+    assert (found["complete"], found["excluded"]) == (False, [])

@@ -1,0 +1,120 @@
+"""Deleting a job: its figures go, the record of the deletion stays, and no line brings it back."""
+
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.common.errors import DeletedJobError
+from gramwatt.service.jobs.deletion import delete_job
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
+from gramwatt.service.store import models
+from tests.journals import body, journal, lines
+
+NDJSON = "application/x-ndjson"
+GONE = {"deleted_at": "2026-06-02T12:00:00.000000Z", "deleted_by": "api"}
+
+
+@pytest.fixture
+def two(light):
+    for name in ("job-1", "job-2"):
+        ingest(light, name, lines(journal(name)))
+    return light
+
+
+def test_a_deleted_job_is_gone_with_when_and_by_whom(client, two):
+    answer = client.delete("/v1/jobs/job-1")
+    assert (answer.status_code, answer.json) == (200, {"job_id": "job-1", **GONE})
+    assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-2"]
+    for method, address in (
+        ("get", "/v1/jobs/job-1"),
+        ("get", "/v1/jobs/job-1/report"),
+        ("get", "/v1/jobs/job-1/report.pdf"),
+        ("get", "/v1/jobs/job-1/revisions"),
+        ("get", "/v1/jobs/job-1/intervals"),
+        ("get", "/v1/jobs/job-1/suggestions"),
+        ("delete", "/v1/jobs/job-1"),
+    ):
+        gone = getattr(client, method)(address)
+        assert gone.content_type == "application/problem+json"
+        assert (gone.status_code, gone.json["code"]) == (410, "deleted-job")
+        assert {name: gone.json[name] for name in GONE} == GONE
+        assert "2026-06-02 12:00 UTC by api" in gone.json["detail"]
+    assert client.patch("/v1/jobs/job-1", json={"zone": "DE"}).status_code == 410
+
+
+def test_lines_that_are_sent_again_do_not_bring_it_back(client, two):
+    client.delete("/v1/jobs/job-1")
+    again = client.post("/v1/jobs/job-1/records", data=body(journal()), content_type=NDJSON)
+    assert (again.status_code, again.json["code"]) == (410, "deleted-job")
+    assert client.get("/v1/jobs/job-1").status_code == 410
+
+
+def test_nothing_of_it_is_left_but_the_record(service):
+    ingest(service, "job-1", lines(journal()))
+    delete_job(service, "job-1", by="u-1")
+    with service.store.read() as session:
+        left = {
+            mapper.local_table.name: session.scalar(
+                sa.select(sa.func.count()).select_from(mapper.local_table)
+            )
+            for mapper in models.Base.registry.mappers
+        }
+    assert (left.pop("deletions"), left.pop("audit")) == (1, 1)
+    assert left == dict.fromkeys(left, 0)
+    with pytest.raises(DeletedJobError, match="by u-1"):
+        job_document(service, "job-1")
+
+
+def test_an_unknown_job_cannot_be_deleted(client, two):
+    answer = client.delete("/v1/jobs/job-3")
+    assert (answer.status_code, answer.json["code"]) == (404, "unknown-job")
+    assert client.get("/v1/jobs").json["jobs"] != []
+
+
+def test_a_kept_month_is_made_again_without_it(client, two, clock):
+    clock.turn(days=1)
+    assert month_report(two, "2026-05")["totals"]["jobs"] == 2
+    clock.turn(hours=1)
+    client.delete("/v1/jobs/job-1")
+    found = month_report(two, "2026-05")
+    # 3 minutes at 600 W are 0.03 kWh.
+    assert found["totals"]["energy_kwh"]["value"] == pytest.approx(0.03)
+    assert (found["totals"]["jobs"], found["deleted"]) == (1, 1)
+
+
+def test_a_running_job_may_be_deleted(client, light):
+    ingest(light, "job-1", lines(journal(end_state=None)))
+    assert client.delete("/v1/jobs/job-1").status_code == 200
+    with pytest.raises(DeletedJobError):
+        ingest(light, "job-1", lines(journal()))
+
+
+def test_an_upload_at_the_same_time_does_not_bring_it_back(service):
+    """Writers that send the same job while it is deleted, again and again."""
+    sent = lines(journal())
+    for round_number in range(5):
+        name = f"job-{round_number}"
+        mine = [line.replace(b'"job-1"', f'"{name}"'.encode()) for line in sent]
+        ingest(service, name, mine)
+        refused = []
+
+        def send(name=name, mine=mine, refused=refused):
+            for _ in range(10):
+                try:
+                    ingest(service, name, mine, score=False)
+                except DeletedJobError:
+                    refused.append(name)
+
+        threads = [threading.Thread(target=send) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        delete_job(service, name, by="u-1")
+        for thread in threads:
+            thread.join()
+        with pytest.raises(DeletedJobError):
+            ingest(service, name, mine)
+        with service.store.read() as session:
+            assert session.scalars(sa.select(models.Job.job_id)).all() == []

@@ -1,0 +1,442 @@
+"""Months over HTTP: what lies across an edge is divided at it, and what is missing is named."""
+
+import csv
+import io
+import random
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report, months_with_data
+from tests.journals import Writer, body, lines
+
+NDJSON = "application/x-ndjson"
+EDGE = datetime(2026, 5, 1, tzinfo=UTC)
+YEAR = [f"2026-{number:02d}" for number in range(1, 13)]
+H = 3600.0
+TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+
+
+def post(client, job_id, records):
+    answer = client.post(f"/v1/jobs/{job_id}/records", data=body(records), content_type=NDJSON)
+    assert (answer.status_code, answer.json["rejected"]) == (200, [])
+    return answer.json
+
+
+def month(client, name, **query):
+    answer = client.get(f"/v1/reports/monthly/{name}.json", query_string=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def written(client, name, form):
+    return client.get(f"/v1/reports/monthly/{name}.{form}").text.replace("\u202f", " ")
+
+
+def across(client, start_s, intervals, counts=(), end_s=None, job_id="job-1", **head):
+    """A job with times in seconds after midnight of 1 May, on one GPU."""
+    writer = Writer(job=job_id, t0=EDGE)
+    given = {"zone": "DE", "pue": 1.0, "units": ("image",), "started_at": writer.at(start_s)}
+    records = [writer.job(**given | head), writer.device("GPU-1", name="NVIDIA L4")]
+    records += [writer.interval(*interval) for interval in intervals]
+    records += [writer.count(amount, seconds=at_s) for at_s, amount in counts]
+    records += [writer.end(end_s, exit_code=0)] if end_s is not None else []
+    post(client, job_id, records)
+    return records
+
+
+def value(figure):
+    return figure["value"] if figure else None
+
+
+def counted(document):
+    return {row["unit"]: row["count"] for row in document["projects"]}
+
+
+def test_an_interval_across_the_edge_is_divided_by_time(client):
+    # 20 minutes at 100 W are 120 kJ, a quarter of it before midnight: 30 kJ and 90 kJ.
+    across(client, -300, [(-300, 900, 120_000)], [(-1, 5), (900, 10)], 900)
+    april, may = month(client, "2026-04"), month(client, "2026-05")
+    assert value(april["totals"]["energy_kwh"]) == pytest.approx(30_000 / 3.6e6, rel=1e-12)
+    assert value(may["totals"]["energy_kwh"]) == pytest.approx(90_000 / 3.6e6, rel=1e-12)
+    whole = client.get("/v1/jobs/job-1/report").json
+    for term in TERMS:
+        # One zone, one intensity, and power as even as time: a quarter of everything.
+        assert value(april["totals"][term]) == pytest.approx(whole[term]["value"] / 4, rel=1e-12)
+        assert value(may["totals"][term]) == pytest.approx(whole[term]["value"] * 3 / 4, rel=1e-12)
+    assert [day["day"] for day in whole["days"]] == ["2026-04-30", "2026-05-01"]
+
+
+def test_units_counted_once_at_the_end_belong_to_all_the_time_before(client):
+    # Two days, counted once at the end: half of R beside half of the carbon.
+    hours = [(s * H, (s + 1) * H, 360_000) for s in range(-24, 24)]
+    across(client, -24 * H, hours, [(24 * H, 1000)], 24 * H)
+    april, may = month(client, "2026-04"), month(client, "2026-05")
+    assert [counted(april), counted(may)] == [{"image": 500.0}, {"image": 500.0}]
+    one, other = (document["projects"][0]["g_per_unit"]["value"] for document in (april, may))
+    whole = client.get("/v1/jobs/job-1/report").json["sci"][0]["g_per_unit"]["value"]
+    assert one == pytest.approx(other, rel=1e-12)
+    assert one == pytest.approx(whole, rel=1e-12)
+
+
+def test_units_are_divided_over_the_time_since_the_count_before(client):
+    # 40 images from -1 h to +3 h: a quarter of them before midnight; the 10 before that wholly.
+    across(client, -5 * H, [(-5 * H, 3 * H, 1000)], [(-1 * H, 10), (3 * H, 40)], 3 * H)
+    assert counted(month(client, "2026-04")) == {"image": pytest.approx(20, rel=1e-12)}
+    assert counted(month(client, "2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
+
+
+def test_a_replaced_meter_counts_on_from_its_forerunner(client):
+    first, second = (Writer(name, job="job-1", t0=EDGE) for name in ("w1", "w2"))
+    start = first.at(-10 * H)
+    records = [
+        first.job(zone="DE", pue=1.0, units=("image",), started_at=start),
+        first.device("GPU-1", name="NVIDIA L4"),
+        first.interval(-10 * H, 10 * H, 1e6),
+        first.count(100, seconds=-1 * H),
+        second.job(units=("image",), started_at=start, resumes="w1"),
+        second.count(40, seconds=3 * H),  # a quarter of the four hours since lies before midnight
+        second.end(10 * H),
+    ]
+    post(client, "job-1", records)
+    assert counted(month(client, "2026-04")) == {"image": pytest.approx(110, rel=1e-12)}
+    assert counted(month(client, "2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
+
+
+def test_a_node_s_embodied_carbon_lies_in_the_time_of_that_node(client):
+    records = []
+    # n-a from -4 h to -1 h; n-b from -3 h to +1 h, a quarter of it in May.
+    for node, start, end in (("n-a", -4, -1), ("n-b", -3, 1)):
+        writer = Writer(f"w-{node}", node, t0=EDGE)
+        records += [
+            writer.job(zone="DE", pue=1.0, started_at=writer.at(start * H)),
+            writer.device(f"GPU-{node}", name="NVIDIA L4"),
+            writer.interval(start * H, end * H, 1e6, f"GPU-{node}"),
+            writer.end(end * H),
+        ]
+    post(client, "job-1", records)
+    grams = {"n-a": 0.0, "n-b": 0.0}
+    for term in client.get("/v1/jobs/job-1/report").json["embodied_terms"]:
+        grams[term["node"]] += term["embodied_g"]["value"]
+    april, may = (month(client, name)["totals"]["embodied_g"] for name in ("2026-04", "2026-05"))
+    assert value(may) == pytest.approx(grams["n-b"] / 4, rel=1e-12)
+    assert value(april) == pytest.approx(grams["n-a"] + grams["n-b"] * 3 / 4, rel=1e-12)
+
+
+def test_a_job_without_units_is_one_job_over_its_months(client):
+    across(client, -1 * H, [(-1 * H, 3 * H, 1e6)], [], 3 * H, units=())
+    assert counted(month(client, "2026-04")) == {"job": pytest.approx(0.25, rel=1e-12)}
+    assert counted(month(client, "2026-05")) == {"job": pytest.approx(0.75, rel=1e-12)}
+
+
+def test_a_job_is_in_each_of_its_months_and_ends_in_one(client):
+    across(client, -1 * H, [(-1 * H, 1 * H, 1e6)], [], 1 * H)
+    across(client, -2 * H, [(-2 * H, 0, 1e6)], [], 0, job_id="until-midnight")
+    april, may = month(client, "2026-04"), month(client, "2026-05")
+    found = [(m["totals"]["jobs"], m["totals"]["jobs_ended"]) for m in (april, may)]
+    assert found == [(2, 1), (1, 1)]
+    assert client.get("/v1/jobs/until-midnight/report").json["days"][-1]["day"] == "2026-04-30"
+
+
+def test_a_day_without_readings_has_none_of_the_job_s_energy(client):
+    across(client, -2 * H, [(-2 * H, -1 * H, 1e6)], [], 1 * H)
+    first, second = client.get("/v1/jobs/job-1/report").json["days"]
+    assert value(first["energy_kwh"]) == pytest.approx(1e6 / 3.6e6, rel=1e-12)
+    assert value(second["energy_kwh"]) == 0
+    assert value(month(client, "2026-05")["totals"]["total_g"]) == pytest.approx(
+        value(second["embodied_g"]), rel=1e-12
+    )
+
+
+def test_the_jobs_with_the_most_carbon_are_judged_by_their_part_in_the_month(client):
+    long = [(s * H, (s + 1) * H, 360_000) for s in range(-200, 1)]
+    across(client, -200 * H, long, [(1 * H, 201)], 1 * H, job_id="mostly-april")
+    short = [(s * H, (s + 1) * H, 360_000) for s in range(10)]
+    across(client, 0, short, [(10 * H, 10)], 10 * H, job_id="of-may")
+    top = month(client, "2026-05")["top_jobs"]
+    assert [job["job_id"] for job in top] == ["of-may", "mostly-april"]
+    # One of 201 hours of 360 kJ lies in May, with one of 201 images.
+    assert value(top[1]["energy_kwh"]) == pytest.approx(0.1, rel=1e-12)
+    (unit,) = top[1]["sci"]
+    assert unit["count"] == pytest.approx(1, rel=1e-9)
+    assert unit["g_per_unit"]["value"] == pytest.approx(value(top[1]["total_g"]), rel=1e-9)
+
+
+def test_a_running_job_is_named_and_the_month_is_not_complete(client, clock):
+    across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
+    # 0.1 kWh an hour, an hour of it in April; its last interval ends in June.
+    june = 31 * 24 * H
+    records = across(client, -H, [(-H, H, 720_000), (june - H, june + H, 720_000)], job_id="on")
+    found = month(client, "2026-05")
+    assert (found["complete"], found["totals"]["jobs"]) == (False, 1)
+    running = found["jobs_running"]
+    assert (running["jobs"], [row["job_id"] for row in running["named"]]) == (1, ["on"])
+    assert value(running["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
+    assert running["energy_kwh"]["low"] < 0.2 < running["energy_kwh"]["high"]
+    assert running["named"][0]["energy_kwh"] == running["energy_kwh"]
+    assert found["jobs_unscored"] == {"jobs": 0, "energy_kwh": None, "named": []}
+    assert value(month(client, "2026-04")["jobs_running"]["energy_kwh"]) == pytest.approx(0.1)
+    assert month(client, "2026-06")["jobs_running"]["jobs"] == 1
+    end = Writer(job="on", t0=EDGE, first_seq=len(records) + 1).end(june + H)
+    post(client, "on", [end])
+    found = month(client, "2026-05")
+    assert (found["complete"], found["totals"]["jobs"]) == (True, 2)
+    assert found["jobs_running"] == {"jobs": 0, "energy_kwh": None, "named": []}
+    assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.3, rel=1e-12)
+    assert month(client, "2026-06")["complete"] is False  # the month is not over
+
+
+def test_each_database_adds_up_what_has_arrived_of_a_running_job(service):
+    writer = Writer(job="on", t0=EDGE)
+    records = [
+        writer.job(),
+        writer.device("GPU-1"),
+        writer.interval(-H, 3 * H, 720_000),  # three quarters of 0.2 kWh
+        writer.interval(3 * H, 4 * H, 360_000, kind="estimated"),  # 0.1 kWh
+    ]
+    ingest(service, "on", lines(records))
+    running = month_report(service, "2026-05")["jobs_running"]
+    assert (running["jobs"], running["energy_kwh"]["kind"]) == (1, "estimated")
+    assert value(running["energy_kwh"]) == pytest.approx(0.25, rel=1e-12)
+    # It began in May and runs on 2 June, when this is asked.
+    assert months_with_data(service) == ["2026-06", "2026-05"]
+
+
+def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):
+    records = across(client, 0, [(0, H, 360_000)], [], H)
+    assert month(client, "2026-05")["complete"] is True
+    writer = Writer("w2", job="job-1", t0=EDGE)
+    post(client, "job-1", [writer.job(started_at=EDGE), writer.interval(H, 2 * H, 360_000)])
+    found = month(client, "2026-05")
+    assert (found["complete"], found["totals"]["jobs"]) == (False, 0)
+    # The sums leave it out, and its energy so far is all that has arrived.
+    assert value(found["jobs_running"]["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
+    assert len(records) == 4
+
+
+def test_a_kept_report_gives_way_when_a_job_leaves_the_month(client, clock):
+    # A recovery ends the job in May, until the writer's own end says that it was in April.
+    across(client, -300, [(-300, -60, 1000)])
+    lost = Writer("r-w1", job="job-1", t0=EDGE)
+    closing = [lost.job(role="recovery", resumes="w1", started_at=lost.at(-300))]
+    post(client, "job-1", [*closing, lost.end(300, state="lost")])
+    assert month(client, "2026-05")["totals"]["jobs"] == 1
+    clock.turn(days=1)
+    own = Writer("w1", job="job-1", t0=EDGE, first_seq=10)
+    post(client, "job-1", [own.end(-60, exit_code=0)])
+    assert month(client, "2026-04")["totals"]["jobs_ended"] == 1
+    assert month(client, "2026-05")["totals"]["jobs"] == 0
+
+
+def test_a_job_that_cannot_be_scored_is_named(client, light):
+    across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
+    writer = Writer(job="headless", t0=EDGE)
+    post(client, "headless", [writer.interval(0, H, 720_000), writer.end(H)])
+    with light.store.write() as session:  # what the server does after silence
+        from gramwatt.service.jobs.documents import find_job
+
+        find_job(session, "headless").state = "lost"
+    found = month(client, "2026-05")
+    assert (found["complete"], found["totals"]["jobs"]) == (False, 1)
+    unscored = found["jobs_unscored"]
+    assert (unscored["jobs"], [row["job_id"] for row in unscored["named"]]) == (1, ["headless"])
+    assert value(unscored["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
+
+
+def test_what_is_missing_is_on_the_page_in_the_table_and_in_the_csv(client):
+    across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
+    across(client, 0, [(0, H, 720_000)], name="<b>big</b> run", job_id="on")
+    page = written(client, "2026-05", "html")
+    assert "1 job still runs (on) and is in no sum." in page
+    assert "Energy so far in this month: 200 Wh (190 to 210)" in page.replace("\xa0", " ")
+    assert "&lt;b&gt;big&lt;/b&gt; run" in page
+    assert client.get("/v1/reports/monthly/2026-05.pdf").data.startswith(b"%PDF-")
+    rows = {
+        (row["section"], row["name"], row["figure"]): row
+        for row in csv.DictReader(io.StringIO(written(client, "2026-05", "csv")))
+    }
+    assert rows["total", "2026-05", "complete"]["value"] == "0.0"
+    assert rows["total", "2026-05", "jobs_running"]["value"] == "1.0"
+    assert rows["total", "2026-05", "jobs_unscored"]["value"] == "0.0"
+    assert float(rows["running", "on", "energy_kwh"]["value"]) == pytest.approx(0.2)
+
+
+def test_a_month_of_running_jobs_only_has_a_report_and_is_listed(client):
+    across(client, 0, [(0, H, 720_000)], job_id="on")
+    found = month(client, "2026-05")
+    assert (found["totals"]["jobs"], found["jobs_running"]["jobs"]) == (0, 1)
+    assert "/months/2026-05" in client.get("/months").text
+    assert "1 job still runs" in written(client, "2026-05", "html")
+    assert client.get("/v1/reports/monthly/2026-05?project=other").status_code == 404
+
+
+def test_many_running_jobs_are_counted_and_the_largest_are_named(client):
+    for n in range(25):
+        across(client, 0, [(0, H, 3600.0 * (n + 1))], job_id=f"on-{n:02d}")
+    running = month(client, "2026-05")["jobs_running"]
+    assert running["jobs"] == 25
+    assert [row["job_id"] for row in running["named"]] == [f"on-{n:02d}" for n in range(24, 4, -1)]
+    # 1 + 2 + ... + 25 = 325 Wh.
+    assert value(running["energy_kwh"]) == pytest.approx(0.325, rel=1e-12)
+
+
+# Random jobs: the sum of the months is the year, which is the sum of the jobs.
+
+NAMES = ("NVIDIA L4", "NVIDIA A100-SXM4-80GB", "Unheard-of Accelerator 9000")
+LENGTHS = st.one_of(
+    st.floats(1, 600), st.floats(600, 3 * 86_400), st.floats(86_400, 70 * 86_400), st.just(0.0)
+)
+
+
+@st.composite
+def job_plans(draw):
+    """A job somewhere in 2026 or across its edges, in seconds after 1 January 2026."""
+    length = draw(LENGTHS)
+    edge_day = draw(st.sampled_from([0, 1, 31, 59, 60, 120, 181, 212, 304, 334, 365]))
+    start = edge_day * 86_400 - length * draw(st.floats(0, 1)) - draw(st.sampled_from([0, 0, 40.5]))
+    return {
+        "start": round(start, 6),
+        "length": round(length, 6),
+        "devices": draw(st.integers(1, 3)),
+        "seed": draw(st.integers(0, 2**32)),
+        "units": draw(st.sampled_from([(), ("image",), ("image", "token")])),
+    }
+
+
+def records_of(plan, job_id, project):
+    """The job's records: intervals of a day at most, with gaps, and counts now and then."""
+    dice = random.Random(plan["seed"])
+    writer = Writer(job=job_id, t0=datetime(2026, 1, 1, tzinfo=UTC))
+    start, end = plan["start"], plan["start"] + plan["length"]
+    head = {"project": project, "units": plan["units"], "zone": "DE", "pue": 1.1}
+    records = [writer.job(started_at=writer.at(start), **head)]
+    for n in range(plan["devices"]):
+        records.append(writer.device(f"d-{n}", name=NAMES[n]))
+        moment = start
+        while moment < end or moment == start:
+            upto = min(moment + dice.uniform(0.5, 1) * 86_400, max(end, start + 1))
+            records.append(writer.interval(moment, upto, dice.random() * 1e6, f"d-{n}"))
+            moment = upto + (dice.random() < 0.2) * dice.uniform(0, 90_000)
+    for unit in plan["units"]:
+        for at_s in sorted(dice.uniform(start, end) for _ in range(dice.randint(1, 4))):
+            records.append(writer.count(dice.randint(1, 1000), unit, seconds=at_s))
+    return [*records, writer.end(end)]
+
+
+def days_of(start, end):
+    """Every month that a span touches with the fraction of the span in it, day by day."""
+    if start == end:
+        yield f"{start:%Y-%m}", 1.0
+    moment = start
+    while moment < end:
+        midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        upto = min(end, midnight + timedelta(days=1))
+        yield f"{moment:%Y-%m}", (upto - moment).total_seconds() / (end - start).total_seconds()
+        moment = upto
+
+
+def by_hand(records):
+    """Energy [kWh] and R by month and term: divided by time, R over that since the count before."""
+    found = defaultdict(float)
+    begun = next(r.started_at for r in records if isinstance(r, JobRecord))
+    since = {}
+    for record in records:
+        if isinstance(record, IntervalRecord):
+            for name, share in days_of(record.start, record.end):
+                found[name, "energy_kwh"] += record.energy_j * share / 3.6e6
+        elif isinstance(record, CountRecord):
+            for name, share in days_of(since.get(record.unit, begun), record.at):
+                found[name, record.unit] += record.amount * share
+            since[record.unit] = record.at
+    return found
+
+
+def send_in_parts(client, order, job_id, records):
+    """The records in any order, some of them twice."""
+    shuffled = list(records)
+    order.shuffle(shuffled)
+    post(client, job_id, shuffled[: order.randint(1, len(shuffled))])
+    post(client, job_id, shuffled)
+
+
+def months_of(client, project):
+    """The reports of 2026 and of the months before and after that have jobs of the project."""
+    around = [*(f"2025-{n:02d}" for n in range(9, 13)), *(f"2027-{n:02d}" for n in range(1, 5))]
+    found = {}
+    for name in (*YEAR, *around):
+        query = {"project": project}
+        answer = client.get(f"/v1/reports/monthly/{name}.json", query_string=query)
+        assert answer.status_code in (200, 404)
+        if answer.status_code == 200:
+            found[name] = answer.json
+    return found
+
+
+def sums_of(months):
+    """Every term and R, summed over month reports."""
+    found = defaultdict(float)
+    for document in months:
+        for term in TERMS:
+            found[term] += value(document["totals"][term])
+        for unit, amount in counted(document).items():
+            found[unit] += amount
+    return dict(found)
+
+
+def sums_of_jobs(documents):
+    """Every term and R, summed over whole jobs."""
+    found = defaultdict(float)
+    for document in documents:
+        for term in TERMS:
+            found[term] += value(document[term])
+        for row in document["sci"]:
+            found[row["unit"]] += row["count"]
+    return dict(found)
+
+
+numbers = count()
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(plans=st.lists(job_plans(), min_size=1, max_size=3), order=st.randoms(use_true_random=False))
+def test_the_months_of_random_jobs_sum_to_the_year_and_to_the_jobs(client, clock, plans, order):
+    clock.now = datetime(2027, 6, 1, tzinfo=UTC)
+    project = f"p-{next(numbers)}"
+    jobs = {
+        f"{project}-{n}": records_of(plan, f"{project}-{n}", project)
+        for n, plan in enumerate(plans)
+    }
+    for name, records in jobs.items():
+        send_in_parts(client, order, name, records)
+    months = months_of(client, project)
+    documents = [client.get(f"/v1/jobs/{name}/report").json for name in jobs]
+    expected = defaultdict(float)
+    for records in jobs.values():
+        for key, amount in by_hand(records).items():
+            expected[key] += amount
+    for (name, term), amount in expected.items():
+        found = {**counted(months[name]), "energy_kwh": value(months[name]["totals"]["energy_kwh"])}
+        assert found[term] == near(amount)
+    assert sums_of(months.values()) == near(sums_of_jobs(documents))
+    year = sums_of(months[name] for name in YEAR if name in months)
+    for term in ("operational_g", "embodied_g"):
+        days = [day for document in documents for day in document["days"]]
+        of_2026 = (value(day[term]) for day in days if day["day"].startswith("2026"))
+        assert year.get(term, 0.0) == near(sum(of_2026))
+    assert all(document["complete"] for document in months.values())
+    assert sum(document["totals"]["jobs_ended"] for document in months.values()) == len(jobs)
+    for name, records in jobs.items():
+        assert post(client, name, records)["accepted"] == 0
+    assert months_of(client, project) == months
+
+
+def near(expected):
+    return pytest.approx(expected, rel=1e-9, abs=1e-12)

@@ -1,0 +1,162 @@
+"""Days and months of the organisation's time zone, and scores that follow changed factors."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ConfigError, from_environment
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import months_with_data
+from gramwatt.service.operation import factors
+from gramwatt.service.operation.factors import rescore_on_new_factors
+from gramwatt.service.store.models import MonthSum, MonthVersion
+from gramwatt.service.tasks.table import TASKS
+from tests.journals import journal, lines
+
+EVENING = datetime(2026, 4, 30, 20, tzinfo=UTC)
+KWH = 600 * 240 / 60 / 1000
+"""A job of 240 minutes at 600 W."""
+
+
+def told(service, **settings):
+    """The same store with other settings."""
+    return Service(replace(service.config, **settings), service.store)
+
+
+def month(service, name):
+    client = create_app(service=service).test_client()
+    found = client.get(f"/v1/reports/monthly/{name}").json
+    energy = found["totals"]["energy_kwh"] if "totals" in found else None
+    return energy["value"] if energy else None
+
+
+def measure(service, job_id="job-1", **about):
+    """A job from 20:00 to 24:00 UTC, which is 22:00 to 02:00 in Berlin."""
+    ingest(service, job_id, lines(journal(job_id, minutes=240, start=EVENING, **about)))
+
+
+def test_a_job_over_the_local_end_of_a_month_is_divided_there(service):
+    berlin = told(service, zone=ZoneInfo("Europe/Berlin"))
+    measure(berlin)
+    client = create_app(service=berlin).test_client()
+    report = client.get("/v1/jobs/job-1/report").json
+    rows = [(row["day"], row["energy_kwh"]["value"], row["counts"]) for row in report["days"]]
+    half = pytest.approx(KWH / 2)
+    assert rows == [
+        ("2026-04-30", half, {"image": pytest.approx(1200)}),
+        ("2026-05-01", half, {"image": pytest.approx(1200)}),
+    ]
+    whole = report["operational_g"]["value"]
+    assert sum(row["operational_g"]["value"] for row in report["days"]) == pytest.approx(whole)
+    assert report["method"]["time_zone"] == "Europe/Berlin"
+    assert [month(berlin, "2026-04"), month(berlin, "2026-05")] == [half, half]
+
+
+def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(service):
+    measure(service)
+    assert [month(service, "2026-04"), month(service, "2026-05")] == [pytest.approx(KWH), None]
+    berlin = told(service, zone=ZoneInfo("Europe/Berlin"))
+    run = TASKS["rescore-factors"].action
+    assert [run(berlin), run(berlin)] == [1, 0]
+    half = pytest.approx(KWH / 2)
+    assert [month(berlin, "2026-04"), month(berlin, "2026-05")] == [half, half]
+    client = create_app(service=berlin).test_client()
+    newest, first = client.get("/v1/jobs/job-1/revisions").json["revisions"]
+    assert (newest["reason"], newest["energy_kwh"]) == ("factors", first["energy_kwh"])
+    assert newest["change"]["text"] == "total unchanged: days of UTC -> Europe/Berlin"
+    assert run(service) == 1
+    assert [month(service, "2026-04"), month(service, "2026-05")] == [pytest.approx(KWH), None]
+
+
+def test_a_running_job_and_a_budget_are_in_the_month_it_is_there(service, clock):
+    berlin = told(service, zone=ZoneInfo("Europe/Berlin"))
+    records = journal(minutes=240, start=EVENING, end_state=None)
+    ingest(berlin, "job-1", lines(records))
+    clock.now = datetime(2026, 4, 30, 22, 30, tzinfo=UTC)  # 00:30 in Berlin
+    assert months_with_data(berlin) == ["2026-05", "2026-04"]
+    assert months_with_data(service) == ["2026-04"]
+    client = create_app(service=berlin).test_client()
+    running = [
+        client.get(f"/v1/reports/monthly/{name}").json["jobs_running"]["energy_kwh"]["value"]
+        for name in ("2026-04", "2026-05")
+    ]
+    assert running == [pytest.approx(KWH / 2)] * 2
+    client.post("/v1/budgets", json={"project": "vision", "limit_kg": 1})
+    (budget,) = client.get("/v1/budgets").json["budgets"]
+    assert budget["for_month"] == "2026-05"
+
+
+def test_the_setting(service):
+    found = from_environment({"GRAMWATT_TIMEZONE": "Europe/Berlin"}).zone
+    assert found == ZoneInfo("Europe/Berlin")
+    assert from_environment({}).zone is UTC
+    for wrong in ("Europe/Atlantis", "../etc/passwd", "+02:00"):
+        with pytest.raises(ConfigError, match="GRAMWATT_TIMEZONE"):
+            from_environment({"GRAMWATT_TIMEZONE": wrong})
+
+
+def test_scores_follow_the_catalog_where_that_changes_them(service, tmp_path):
+    measure(service, zone="FR")
+    measure(service, "job-2", zone="DE")
+    run = TASKS["rescore-factors"].action
+    assert [run(service), run(service)] == [2, 0]  # a store of an earlier release, as it were
+    overlay = tmp_path / "overlay.toml"
+    overlay.write_text('[zones.FR]\nsource = "our meters"\ng_per_kwh = 100\nyear = 2025\n')
+    changed = told(service, overlay=overlay)
+    assert rescore_on_new_factors(changed, budget_s=0.0) == 0
+    assert [rescore_on_new_factors(changed), rescore_on_new_factors(changed)] == [2, 0]
+    client = create_app(service=changed).test_client()
+    newest, first = client.get("/v1/jobs/job-1/revisions").json["revisions"]
+    assert (newest["revision"], newest["reason"], first["reason"]) == (2, "factors", "ended")
+    assert "catalog" in newest["change"]["text"]
+    assert "intensity" in newest["change"]["text"]
+    assert newest["total_g"]["value"] > first["total_g"]["value"]
+    # Nothing of Germany has changed but the version of the catalog.
+    assert [
+        row["revision"] for row in client.get("/v1/jobs/job-2/revisions").json["revisions"]
+    ] == [1]
+    again = client.post("/v1/jobs/job-2/rescore", json={"reason": "look"}).json
+    assert (again["changed"], again["revision"]) == (False, 1)
+
+
+def stored_sums(service):
+    with service.store.read() as session:
+        return dict(session.execute(sa.select(MonthSum.month, MonthSum.made_of)).all())
+
+
+def test_a_score_that_changes_nothing_leaves_the_sums_of_its_month(service):
+    measure(service)
+    run = TASKS["rescore-factors"].action
+    assert month(service, "2026-04") == pytest.approx(KWH)
+    before = stored_sums(service)
+    assert list(before) == ["2026-04"]
+    assert run(service) == 1
+    with service.store.read() as session:
+        now = dict(session.execute(sa.select(MonthVersion.project, MonthVersion.version)).all())
+    assert set(now) == {"", "vision"}
+    assert json.loads(before["2026-04"])[0] == {"2026-04": now[""]}
+
+
+def test_rescoring_goes_on_where_a_crash_left_it(service, monkeypatch):
+    for number in range(5):
+        measure(service, f"job-{number}")
+    monkeypatch.setattr(factors, "KEPT_EVERY", 2)
+    score, scored = factors.score_job, []
+
+    def until_the_fourth(service, key, reason, *, force):
+        if len(scored) == 3:
+            raise KeyboardInterrupt
+        scored.append(key)
+        score(service, key, reason, force=force)
+
+    monkeypatch.setattr(factors, "score_job", until_the_fourth)
+    with pytest.raises(KeyboardInterrupt):
+        rescore_on_new_factors(service)
+    monkeypatch.setattr(factors, "score_job", score)
+    assert [rescore_on_new_factors(service), rescore_on_new_factors(service)] == [3, 0]
