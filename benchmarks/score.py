@@ -44,7 +44,7 @@ from gramwatt.sci.journal.records import (
     decode,
     encode,
 )
-from gramwatt.sci.score.operational import join
+from gramwatt.sci.score.operational import join_sites
 from gramwatt.sci.score.score import ScoreContext, score
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
@@ -173,7 +173,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 def joined(job: MergedJob, context: ScoreContext) -> Quantity | None:
     """The operational sum of one job alone [gCO2e]."""
     points = context.intensity.points("DE", job.started_at, job.ended_at or job.last_seen)
-    return join(job.devices, IntensityTrack.of(points)).operational_g(PUE)
+    return join_sites(job.devices, (IntensityTrack.of(points), PUE)).operational_g()
 
 
 def measured(jobs: int, devices: int, intervals: int) -> Case:

@@ -9,8 +9,8 @@ from gramwatt.sci.advice.jobs import grouped, work_of
 from gramwatt.sci.analysis.divisions import WEIGHTS, divisions, method_of
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.score.allocation import ACCELERATORS
-from gramwatt.sci.score.context import doc
+from gramwatt.sci.base.document import doc
+from gramwatt.sci.journal.records import ACCELERATORS
 
 
 class Accounts:

@@ -27,6 +27,7 @@ from gramwatt.sci.base.document import (
     QualityDoc,
     SciDoc,
     Term,
+    doc,
 )
 from gramwatt.sci.base.month_rows import ModelRow, SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
@@ -36,9 +37,8 @@ from gramwatt.sci.base.quantity import (
     total,
 )
 from gramwatt.sci.grid.spread import at_equal_grid
-from gramwatt.sci.score.context import doc
+from gramwatt.sci.score.assess import quality, worst_status
 from gramwatt.sci.score.functional_unit import per_unit
-from gramwatt.sci.score.quality import quality, worst_status
 from gramwatt.sci.score.sci_for_ai import persona
 from tests.month_accounts import Accounts
 

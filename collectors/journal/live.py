@@ -20,7 +20,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import h_from_s
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import CountRecord, readable
-from gramwatt.sci.score.context import annual_context
+from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 
 RECENT = timedelta(minutes=6)

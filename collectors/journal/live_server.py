@@ -13,8 +13,7 @@ from gramwatt.collectors.common.config import plain_address
 from gramwatt.collectors.journal.live import RECENT, LiveJob, ServerError, carbon_now, power_now
 from gramwatt.collectors.journal.uploader import new_session
 from gramwatt.sci.base.document import JobDoc, SeriesPoint
-from gramwatt.sci.journal.records import parse_time
-from gramwatt.sci.score.allocation import ACCELERATORS
+from gramwatt.sci.journal.records import ACCELERATORS, parse_time
 
 JOBS_MOST = 50
 """Running jobs that are shown, the newest: each is a request."""

@@ -19,7 +19,7 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import readable
-from gramwatt.sci.score.context import annual_context
+from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 
 NOT_SCI = {"meter-synthetic": "synthetic meter", "zone-unknown": "no grid zone"}

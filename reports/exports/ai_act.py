@@ -17,7 +17,7 @@ from gramwatt.reports.exports.stages import Stage, stages
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import total
 from gramwatt.sci.base.units import KWH_PER_MWH, S_PER_DAY
-from gramwatt.sci.score.allocation import ACCELERATORS
+from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.sci_for_ai import PROVIDER, persona
 
 FLOP_UNITS = ("flop", "flops")

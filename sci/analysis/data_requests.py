@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.score.quality import PUBLISHED_TIERS
+from gramwatt.sci.score.assess import PUBLISHED_TIERS
 
 MAKERS = {
     "amd": "AMD",

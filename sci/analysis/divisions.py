@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc, Term
-from gramwatt.sci.score.allocation import ACCELERATORS
-from gramwatt.sci.score.quality import shares
+from gramwatt.sci.journal.records import ACCELERATORS
+from gramwatt.sci.score.assess import shares
 
 OVERHEAD, NO_ACCELERATOR = "overhead", "no accelerator"
 IDLE_BELOW = 0.05

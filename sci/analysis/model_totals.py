@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypedDict, TypeVar
 
-from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc, Term, figure
+from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc, Term, doc, figure
 from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
-from gramwatt.sci.score.context import doc
+from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.functional_unit import per_unit
-from gramwatt.sci.score.quality import worst_status
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
 
 PARAMETERS, SWEEP, SWEEP_RUNS = "model_parameters", "sweep", "sweep_runs"

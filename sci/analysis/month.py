@@ -24,6 +24,7 @@ from gramwatt.sci.base.document import (
     PendingJobRow,
     SciDoc,
     Term,
+    doc,
     figure,
 )
 from gramwatt.sci.base.propagation import Effect
@@ -40,7 +41,6 @@ from gramwatt.sci.base.quantity import (
 )
 from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.score.context import doc
 from gramwatt.sci.score.functional_unit import per_unit
 
 TOP = 10

@@ -483,3 +483,8 @@ def figure(job: JobHead, term: Term) -> Quantity | None:
         return None
     known: Mapping[str, UncertaintyDoc] = job.get("uncertainty", {})  # type: ignore[assignment]
     return Quantity.from_doc(found, known.get(term))
+
+
+def doc(figure: Quantity | None) -> QuantityDoc | None:
+    """Return the figure as JSON-ready data; None for an unknown one."""
+    return figure.to_doc() if figure else None

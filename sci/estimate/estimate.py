@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
-from gramwatt.sci.base.document import SciDoc, SourceDoc
+from gramwatt.sci.base.document import SciDoc, SourceDoc, doc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
@@ -22,7 +22,7 @@ from gramwatt.sci.estimate.plausible import remarks
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.spread import USUAL_HOURS
-from gramwatt.sci.score.context import doc
+from gramwatt.sci.score.assess import SUPPLIES, Conformance, conformance, overlay_notices
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.location import Place, in_data_centre, locate, reused
 from gramwatt.sci.score.method import (
@@ -30,10 +30,7 @@ from gramwatt.sci.score.method import (
     ENGINE_VERSION,
     FORMULA,
     STANDARD,
-    SUPPLIES,
-    overlay_notices,
 )
-from gramwatt.sci.score.quality import Conformance, conformance
 
 REGION_PROVIDERS = ("aws", "azure", "gcp")
 """Clouds whose regions in the catalog have the same provider as their instances."""

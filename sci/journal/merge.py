@@ -20,9 +20,9 @@ from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.journal.modules import without_hosts_in_modules
 from gramwatt.sci.journal.nodes import Node, Span, deciding, end_notices, nodes_of, union
 from gramwatt.sci.journal.records import (
+    HOST_CLASSES,
     AnyRecord,
     CountRecord,
     DeviceRecord,
@@ -127,7 +127,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         raise ScoreError("no job record: the journal does not say what ran", code="no-job-record")
     if len({record.job_id for record in unique}) > 1:
         raise ScoreError("records of several jobs cannot be merged", code="mixed-jobs")
-    counted, held = without_hosts_in_modules(unique)
+    counted, held = _without_integrated_hosts(unique)
     devices, cut = _devices(counted, jobs)
     ends = [r for r in unique if isinstance(r, EndRecord)]
     counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
@@ -173,6 +173,43 @@ def _deduplicate(records: Iterable[AnyRecord]) -> tuple[list[AnyRecord], list[No
         by_identity[key] = max(known, record, key=_preference)
     text = CODES["identity-conflict"]
     return list(by_identity.values()), ([Notice("identity-conflict", text)] if conflict else [])
+
+
+def _without_integrated_hosts(records: Sequence[AnyRecord]) -> tuple[list[AnyRecord], bool]:
+    """Return the records without host devices of a node while a module's counter holds them.
+
+    A meter leaves them out itself, unless it learns of the module later, from another rank. Returns
+    the records and whether any was left out: intervals from the module's first to its last one, and
+    host devices of which no interval is left.
+    """
+    devices = [record for record in records if isinstance(record, DeviceRecord)]
+    modules = {(device.node, device.device_id) for device in devices if device.includes_host}
+    if not modules:
+        return list(records), False
+    intervals = [record for record in records if isinstance(record, IntervalRecord)]
+    spans = _spans(i for i in intervals if (i.node, i.device_id) in modules)
+    hosts = {device.device_id for device in devices if device.device_class in HOST_CLASSES}
+    kept = [
+        record
+        for record in records
+        if not (isinstance(record, IntervalRecord) and record.device_id in hosts)
+        or record.node not in spans
+        or record.end <= spans[record.node][0]
+        or record.start >= spans[record.node][1]
+    ]
+    left = {record.device_id for record in kept if isinstance(record, IntervalRecord)}
+    gone = {d.device_id for d in devices if d.node in spans and d.device_id in hosts - left}
+    kept = [r for r in kept if not (isinstance(r, DeviceRecord) and r.device_id in gone)]
+    return kept, len(kept) < len(records)
+
+
+def _spans(intervals: Iterable[IntervalRecord]) -> dict[str, tuple[datetime, datetime]]:
+    """From the first start to the last end of the intervals of each node."""
+    spans: dict[str, tuple[datetime, datetime]] = {}
+    for interval in intervals:
+        first, last = spans.get(interval.node, (interval.start, interval.end))
+        spans[interval.node] = min(first, interval.start), max(last, interval.end)
+    return spans
 
 
 def _identity(record: AnyRecord) -> tuple[object, ...]:

@@ -45,6 +45,7 @@ JobKind = Literal["training", "fine-tuning", "inference", "evaluation", "data-pr
 JOB_KINDS: tuple[str, ...] = get_args(JobKind)
 DeviceClass = Literal["gpu", "cpu", "ram", "accelerator", "module"]
 DEVICE_CLASSES: tuple[str, ...] = get_args(DeviceClass)
+ACCELERATORS, HOST_CLASSES = ("gpu", "accelerator", "module"), ("cpu", "ram")
 Role = Literal["command", "track", "recovery"]
 ROLES: tuple[str, ...] = get_args(Role)
 EndState = Literal["completed", "failed", "killed", "lost"]

@@ -19,7 +19,7 @@ from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.grid.zones import UNIT
 from gramwatt.sci.planning.hours import WEEK_H, Floats, exact_hour, moment_text
 from gramwatt.sci.planning.windows import Grid, Profile, means
-from gramwatt.sci.score.quality import FINE_QUALITIES
+from gramwatt.sci.score.assess import FINE_QUALITIES
 
 PAST = timedelta(days=28)
 FINE_H = 1 / 12

@@ -16,6 +16,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
@@ -34,7 +35,6 @@ from gramwatt.sci.planning.windows import (
     best_window,
     cost,
 )
-from gramwatt.sci.score.context import doc
 
 LEAST_SAVING = 0.01
 """Smaller savings are no reason to wait."""

@@ -1,6 +1,5 @@
-"""The score of one job: SCI = ((E x I) + M) per R, with method, inputs and ranges.
+"""The score of a job: E, O, M and R, each with a range.
 
-`score.score` makes the document out of a merged job and a `context.ScoreContext`:
-`operational.join` gives E and O, `allocation.allocate` M, `functional_unit.unit_scores` C per R,
-`location.locate_nodes` zone and PUE.
+`score.score` names the six steps: `identify.identify` (hardware, place), `operational.join` (energy
+with intensity), `allocation.allocate`, `functional_unit.divide`, `assess.assess` and the document.
 """

@@ -16,71 +16,132 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gramwatt.sci.base.document import ConversionDoc, SciDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.records import UNIT_PATTERN
+from gramwatt.sci.journal.records import SYNTHETIC_METERS, UNIT_PATTERN, CountRecord
+from gramwatt.sci.score.allocation import EmbodiedShares
+from gramwatt.sci.score.identify import IdentifiedJob, ScoreContext
+from gramwatt.sci.score.location import Place
+from gramwatt.sci.score.operational import JobEnergy
 
 PREFIX = "convert."
 EXAMPLE = '"500 token; mean of our own corpus; 2026-05-01"'
 _DATE = re.compile(r"(19|20|21)\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """1 `unit` is `factor` of `to`, as `source` said on `date`; `counted` is in `unit`."""
+@dataclass(frozen=True)
+class ScoredJob:
+    """A job with its energy joined with intensity, its embodied shares, and C per R.
 
-    unit: str
-    to: str
-    factor: float
-    source: str
-    date: str
-    counted: float = 0.0
-
-    def to_doc(self) -> ConversionDoc:
-        """This factor as JSON-ready data."""
-        return {
-            "unit": self.unit,
-            "to": self.to,
-            "factor": self.factor,
-            "source": self.source,
-            "date": self.date,
-            "counted": self.counted,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A job whose counts are in the units to report, and the factors that were used."""
+    The counts of `job` are in the units to report, by the `conversions` that were used. The terms
+    `energy_kwh` [kWh], `operational_g` and `embodied_g` [gCO2e] are None where not known: one
+    device without a reading makes the job's energy unknown.
+    """
 
     job: MergedJob
-    used: tuple[Conversion, ...]
-    notices: tuple[Notice, ...]
+    identified: IdentifiedJob
+    energy: JobEnergy
+    embodied: EmbodiedShares
+    conversions: tuple[ConversionDoc, ...]
+    unit_notices: tuple[Notice, ...]
+
+    @property
+    def context(self) -> ScoreContext:
+        """What the score was made with."""
+        return self.identified.context
+
+    @property
+    def place(self) -> Place:
+        """Where the job ran."""
+        return self.identified.place
+
+    @cached_property
+    def synthetic(self) -> bool:
+        """Whether any reading comes from a meter that is no hardware."""
+        noted = any(notice.code == "meter-synthetic" for notice in self.job.notices)
+        return noted or any(d.record.meter in SYNTHETIC_METERS for d in self.job.devices)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every device of the job was read at least once."""
+        return all(device.intervals for device in self.job.devices)
+
+    @cached_property
+    def energy_kwh(self) -> Quantity | None:
+        """E, the energy of the IT equipment [kWh]."""
+        energy = self.energy.energy_j() if self.complete else None
+        return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None
+
+    @cached_property
+    def operational_g(self) -> Quantity | None:
+        """O [gCO2e]."""
+        return self.energy.operational_g() if self.complete else None
+
+    @property
+    def embodied_g(self) -> Quantity | None:
+        """M [gCO2e]."""
+        return self.embodied.embodied_g
+
+    @cached_property
+    def total_g(self) -> Quantity | None:
+        """C = O + M [gCO2e]."""
+        operational, embodied = self.operational_g, self.embodied_g
+        return operational + embodied if operational and embodied else None
+
+    @cached_property
+    def counts(self) -> Mapping[str, float]:
+        """R by unit, declared units first; 1 job where nothing was counted."""
+        counted = {unit: amount for unit, amount in _counted(self.job).items() if amount > 0}
+        declared_first = sorted(counted, key=lambda unit: (unit not in self.job.units, unit))
+        return {unit: counted[unit] for unit in declared_first} or {"job": 1.0}
+
+    @cached_property
+    def sci(self) -> list[SciDoc]:
+        """C per R [gCO2e/unit] in each unit of `counts`."""
+        return [sci_doc(self.total_g, count, unit) for unit, count in self.counts.items()]
 
 
-def convert(job: MergedJob) -> Converted:
-    """The job with every declared factor applied to its counts and units.
+def divide(identified: IdentifiedJob, energy: JobEnergy, embodied: EmbodiedShares) -> ScoredJob:
+    """Return the job with C per R, after every declared factor is applied to its counts.
 
-    A factor that cannot be used is left out with a notice: the amounts then stay as counted.
+    A factor that cannot be used is left out with a notice: the amounts then stay as counted. A unit
+    that was declared and never counted leaves a notice, and so does a job without a unit.
     """
-    declared, notices = declared_factors(job.head.tags)
+    job = identified.job
+    declared, ignored = declared_factors(job.head.tags)
     counted = _counted(job)
-    used = {
-        unit: replace(factor, counted=counted[unit])
+    used: dict[str, ConversionDoc] = {
+        unit: {**factor, "counted": counted[unit]}
         for unit, factor in declared.items()
         if counted.get(unit, 0.0) > 0
     }
-    counts = tuple(
-        replace(count, unit=used[count.unit].to, amount=count.amount * used[count.unit].factor)
-        if count.unit in used
-        else count
-        for count in job.counts
-    )
-    units = tuple(dict.fromkeys(used[u].to if u in used else u for u in job.units))
-    return Converted(replace(job, counts=counts, units=units), tuple(used.values()), notices)
+    units = tuple(dict.fromkeys(used[u]["to"] if u in used else u for u in job.units))
+    counts = tuple(_converted(count, used) for count in job.counts)
+    windows = tuple(_converted(window, used) for window in job.windows)
+    converted = replace(job, counts=counts, units=units, windows=windows)
+    known = {unit for unit, amount in _counted(converted).items() if amount > 0}
+    notices = [
+        Notice("unit-not-counted", f"The unit {unit!r} was declared but never counted.", "sci")
+        for unit in units
+        if unit not in known and unit != "job"
+    ]
+    if not known and not units:
+        notices.append(Notice("unit-undeclared", CODES["unit-undeclared"], "sci"))
+    conversions = tuple(used.values())
+    return ScoredJob(converted, identified, energy, embodied, conversions, (*notices, *ignored))
+
+
+def _converted(count: CountRecord, factors: Mapping[str, ConversionDoc]) -> CountRecord:
+    factor = factors.get(count.unit)
+    if factor is None:
+        return count
+    return replace(count, unit=factor["to"], amount=count.amount * factor["factor"])
 
 
 def _counted(job: MergedJob) -> dict[str, float]:
@@ -92,9 +153,9 @@ def _counted(job: MergedJob) -> dict[str, float]:
 
 def declared_factors(
     tags: Mapping[str, str],
-) -> tuple[dict[str, Conversion], tuple[Notice, ...]]:
+) -> tuple[dict[str, ConversionDoc], tuple[Notice, ...]]:
     """The factors declared in tags by unit, and a notice for each that cannot be used."""
-    found: dict[str, Conversion] = {}
+    found: dict[str, ConversionDoc] = {}
     problems: list[str] = []
     for key in sorted(tags):
         if not key.startswith(PREFIX):
@@ -104,14 +165,14 @@ def declared_factors(
             found[unit] = _parsed(unit, tags[key])
         except ValueError as error:
             problems.append(f"The tag {key!r} is ignored: {error}.")
-    for unit in [unit for unit, factor in found.items() if factor.to in found]:
-        to = found[unit].to
+    for unit in [unit for unit, factor in found.items() if factor["to"] in found]:
+        to = found[unit]["to"]
         problems.append(f"The tag '{PREFIX}{unit}' is ignored: {to!r} is converted itself.")
         del found[unit]
     return found, tuple(Notice("argument-ignored", text, "sci") for text in problems)
 
 
-def _parsed(unit: str, text: str) -> Conversion:
+def _parsed(unit: str, text: str) -> ConversionDoc:
     amount, *rest = (part.strip() for part in text.split(";"))
     if len(rest) != 2 or not all(rest):
         raise ValueError(f"it needs a factor, a source and a date, such as {EXAMPLE}")
@@ -126,21 +187,14 @@ def _parsed(unit: str, text: str) -> Conversion:
         raise ValueError("it converts a unit to itself")
     if not _DATE.fullmatch(rest[1]):
         raise ValueError(f"{rest[1]!r} is not a date, such as 2026-05-01, 2026-05 or 2026")
-    return Conversion(unit, to.strip(), factor, rest[0], rest[1])
-
-
-@dataclass(frozen=True, slots=True)
-class UnitScore:
-    """R in one unit and C per R [gCO2e/unit], which is None where C is not known."""
-
-    unit: str
-    count: float
-    g_per_unit: Quantity | None
-
-    def to_doc(self) -> SciDoc:
-        """This score as JSON-ready data."""
-        figure = self.g_per_unit.to_doc() if self.g_per_unit else None
-        return {"unit": self.unit, "count": self.count, "g_per_unit": figure}
+    return {
+        "unit": unit,
+        "to": to.strip(),
+        "factor": factor,
+        "source": rest[0],
+        "date": rest[1],
+        "counted": 0.0,
+    }
 
 
 def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
@@ -150,25 +204,7 @@ def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
     return total_g.scaled(1 / count, f"gCO2e/{unit}")
 
 
-def unit_scores(
-    job: MergedJob, total_g: Quantity | None
-) -> tuple[tuple[UnitScore, ...], list[Notice]]:
-    """The score in each counted unit, declared ones first, and per job where nothing was counted.
-
-    A unit that was declared and never counted leaves a notice, and so does a job without a unit.
-    """
-    counted = {unit: amount for unit, amount in _counted(job).items() if amount > 0}
-    notices = [
-        Notice("unit-not-counted", f"The unit {unit!r} was declared but never counted.", "sci")
-        for unit in job.units
-        if unit not in counted and unit != "job"
-    ]
-    if not counted:
-        counted = {"job": 1.0}
-        if not job.units:
-            notices.append(Notice("unit-undeclared", CODES["unit-undeclared"], "sci"))
-    scores = tuple(
-        UnitScore(unit, counted[unit], per_unit(total_g, counted[unit], unit) if total_g else None)
-        for unit in sorted(counted, key=lambda unit: (unit not in job.units, unit))
-    )
-    return scores, notices
+def sci_doc(total_g: Quantity | None, count: float, unit: str) -> SciDoc:
+    """Return the score in one unit as JSON-ready data; its figure is None where C is not known."""
+    figure = per_unit(total_g, count, unit).to_doc() if total_g else None
+    return {"unit": unit, "count": count, "g_per_unit": figure}

@@ -22,7 +22,7 @@ from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.corrections import Correction, corrected
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import AnyRecord, decode, encode, format_time, parse_time
-from gramwatt.sci.score.context import annual_context
+from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 
 ANNUAL = ("annual", "world")

@@ -16,7 +16,7 @@ from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Region
 from gramwatt.sci.grid.zones import Supply
-from gramwatt.sci.journal.merge import NodePlace
+from gramwatt.sci.journal.merge import MergedJob, NodePlace
 from gramwatt.sci.journal.nodes import NAMED_AT_MOST
 
 DATA_CENTRE_PUE = Quantity(
@@ -134,21 +134,15 @@ def _deviating(place: Place, text: str) -> Place:
     return replace(place, notices=notices, deviations=deviations)
 
 
-def locate_nodes(
-    whole: NodePlace,
-    nodes: Sequence[NodePlace],
-    names: Sequence[str],
-    catalog: Catalog,
-    *,
-    data_centre: bool = False,
-) -> Place:
-    """The place of a job from what it declares as a whole and what each of its nodes declares.
+def locate_nodes(job: MergedJob, catalog: Catalog, *, data_centre: bool) -> Place:
+    """Return the place of a job from what it declares as a whole, and what each of its nodes does.
 
-    `names` are all its nodes. Nodes in several zones or of several PUE are scored each with its
-    own, since a score is a sum over components (SCI specification v1.1). One node in two zones, or
-    one without a zone among others that differ, makes the job no SCI: the intensity of its energy
-    is not known.
+    Nodes in several zones or of several PUE are scored each with its own, since a score is a sum
+    over components (SCI specification v1.1). One node in two zones, or one without a zone among
+    others that differ, makes the job no SCI: the intensity of its energy is not known.
     """
+    whole = NodePlace("", job.head.zone, job.head.region, job.head.pue)
+    nodes, names = job.places, [node.name for node in job.nodes]
     place = _located(whole, catalog, data_centre)
     own = {node.node: _of_node(node, whole, catalog, data_centre) for node in nodes}
     by_name = {name: own.get(name, place) for name in names}

@@ -29,12 +29,13 @@ from gramwatt.sci.base.quantity import (
 )
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.grid.intensity import IntensityTrack, Provenance
+from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, aligned
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
 from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.sci.score.identify import IdentifiedJob
 
-Site = tuple[IntensityTrack, Quantity | None]
-"""Intensity and PUE of nodes; the PUE is None for all where one holds for the job."""
+Site = tuple[IntensityTrack, Quantity]
+"""Intensity and PUE of nodes."""
 Sums = Mapping[tuple[str, Kind, int], Sequence[float]]
 """Energy [J] of cells in order, by meter, kind and number of the site."""
 _KINDS: Mapping[str, Kind] = {kind: kind for kind in KINDS}
@@ -137,17 +138,14 @@ class JobEnergy:
             by_meter[meter, kind] += sum(joules)
         return _energy_j(by_meter, self.sensors)
 
-    def operational_g(self, pue: Quantity, day: date | None = None) -> Quantity | None:
-        """O [gCO2e] = sum(E x I x PUE), of the job or of one day; None where no energy is known.
-
-        `pue` holds for all where no site has one of its own.
-        """
+    def operational_g(self, day: date | None = None) -> Quantity | None:
+        """O [gCO2e] = sum(E x I x PUE), of the job or of one day; None where no energy is known."""
         first = self.days[day][0] if day is not None and day in self.days else 0
-        return self.emitted_g(self._sums(day), pue, first)
+        return self.emitted_g(self._sums(day), first)
 
-    def emitted_g(self, sums: Sums, pue: Quantity, first: int) -> Quantity | None:
+    def emitted_g(self, sums: Sums, first: int) -> Quantity | None:
         """The same of other energy, in cells from `first` on; None without any."""
-        pues = [of_site or pue for _, of_site in self.sites]
+        pues = [pue for _, pue in self.sites]
         alike = [pues.index(of_site) for of_site in pues]  # sites of one PUE are one term
         terms: dict[tuple[str, Kind, int], list[_Emitted]] = defaultdict(list)
         for (meter, kind, site), joules in sums.items():
@@ -168,21 +166,17 @@ class JobEnergy:
         factors = [pues[number].source for _, _, number in terms]
         return emitted.sourced(join_sources([*sources, *factors]))
 
-    def pue(self, otherwise: Quantity) -> Quantity:
-        """PUE of the job: the mean of the nodes' weighted by energy.
-
-        It is `otherwise` where no site has one of its own, or no energy is known.
-        """
-        if len(self.sites) == 1:
-            return self.sites[0][1] or otherwise
+    @cached_property
+    def pue(self) -> Quantity:
+        """PUE of the job: the mean of the nodes' weighted by energy; the first without any."""
         by_pue: dict[Quantity, float] = defaultdict(float)
-        for (_, of_site), joules in zip(self.sites, self.by_site, strict=True):
-            by_pue[of_site or otherwise] += sum(joules)
-        read = {of_site: joules for of_site, joules in by_pue.items() if joules}
+        for (_, pue), joules in zip(self.sites, self.by_site, strict=True):
+            by_pue[pue] += sum(joules)
+        read = {pue: joules for pue, joules in by_pue.items() if joules}
         whole = sum(read.values())
         if len(read) < 2:
-            return next(iter(read), otherwise)
-        mean = total(of_site.scaled(joules / whole, "1") for of_site, joules in read.items())
+            return next(iter(read), self.sites[0][1])
+        mean = total(pue.scaled(joules / whole, "1") for pue, joules in read.items())
         assert mean is not None  # there are two
         return mean.sourced(f"mean of the nodes, weighted by energy: {mean.source}")
 
@@ -193,8 +187,8 @@ class JobEnergy:
         So E x I x PUE is O also where nodes differ in both. The first point's where no energy is
         known.
         """
-        factors = [pue.value if pue else 1.0 for _, pue in self.sites]
-        return self._mean_intensity(factors)
+        several = len({pue for _, pue in self.sites}) > 1
+        return self._mean_intensity([pue.value if several else 1.0 for _, pue in self.sites])
 
     def zone_intensity(self, number: int) -> Quantity:
         """Energy-weighted intensity of one of several zones, by its number among the sites'."""
@@ -226,21 +220,46 @@ class JobEnergy:
         return {key: joules for key, joules in found.items() if any(joules)}
 
 
-def join(
+def join(identified: IdentifiedJob) -> JobEnergy:
+    """Join every interval of a job with the intensity and PUE of its node's place.
+
+    Raises ScoreError for intensity of another signal or basis than the context's, and where it does
+    not cover the job.
+    """
+    job, place, context = identified.job, identified.place, identified.context
+    read = [device.intervals for device in job.devices if device.intervals]
+    start = min((intervals[0].start for intervals in read), default=job.started_at)
+    end = max((intervals[-1].end for intervals in read), default=job.last_seen)
+    zones = place.zones or (None,)
+    tracks = [IntensityTrack.of(context.intensity.points(zone, start, end)) for zone in zones]
+    for track in tracks:
+        track.require(context.signal, context.basis)
+    if len(tracks) > 1 and start < end:
+        tracks = aligned(tracks, start, end)
+    of_zone = dict(zip(zones, tracks, strict=True))
+    zone_of, pue_of = dict(place.nodes), dict(place.pues)
+    by_node = {
+        node.name: (of_zone[zone_of.get(node.name, zones[0])], pue_of.get(node.name, place.pue))
+        for node in job.nodes
+        if node.name in zone_of or node.name in pue_of
+    }
+    return join_sites(job.devices, (tracks[0], place.pue), by_node, context.zone)
+
+
+def join_sites(
     devices: Iterable[MergedDevice],
-    track: IntensityTrack,
+    whole: Site,
     by_node: Mapping[str, Site] | None = None,
     zone: tzinfo = UTC,
 ) -> JobEnergy:
-    """Every interval of `devices` joined with the intensity points of `track`, by days of `zone`.
+    """Join every interval of `devices` with the intensity points of a site, by days of `zone`.
 
-    `by_node` has the sites of the nodes where they differ, with tracks aligned with `track`. Raises
-    ScoreError where the points do not cover an interval.
+    `by_node` has the sites of the nodes where they differ, with tracks aligned with that of
+    `whole`. Raises ScoreError where the points do not cover an interval.
     """
-    whole: Site = (track, None)
     asked = list(dict.fromkeys([whole, *(by_node or {}).values()]))
     numbers = {site: number for number, site in enumerate(asked)}
-    days = _days(track, zone)
+    days = _days(whole[0], zone)
     cut = {of_site: of_site.cut(days) for of_site, _ in asked}
     sites = [(cut[of_site], pue) for of_site, pue in asked]
     energy: dict[DeviceKey, DeviceEnergy] = {}

@@ -11,9 +11,9 @@ The standard keeps certificates, purchase agreements and offsets out of the inte
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from gramwatt.sci.base.document import MemoDoc, SensitivityDoc
+from gramwatt.sci.base.document import MemoDoc, SensitivityDoc, doc
 from gramwatt.sci.base.host_model import (
     CPU_MODEL,
     DRAM_W_PER_GIB,
@@ -24,8 +24,7 @@ from gramwatt.sci.base.host_model import (
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.base.uncertainty import energy
-from gramwatt.sci.score.allocation import EmbodiedShares
-from gramwatt.sci.score.functional_unit import UnitScore
+from gramwatt.sci.score.functional_unit import ScoredJob
 
 LIFETIMES_YEARS = (3.0, 4.0, 5.0, 6.0)
 """The lives that published footprints assume; see docs/methodology.md."""
@@ -37,13 +36,12 @@ NOTE = (
 METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GIB} W/GiB"
 
 
-def lifetime_sensitivity(
-    embodied: EmbodiedShares, operational_g: Quantity | None, units: Sequence[UnitScore]
-) -> list[SensitivityDoc]:
-    """M, C [gCO2e] and C per R with EL of 3, 4, 5 and 6 years for all hardware of the job."""
-    if not embodied.shares:
+def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:
+    """Return M, C [gCO2e] and C per R with EL of 3, 4, 5 and 6 years for all hardware."""
+    shares, operational_g = scored.embodied.shares, scored.operational_g
+    if not shares:
         return []
-    by_year = math.fsum(s.embodied_g.value * s.life.value for s in embodied.shares)
+    by_year = math.fsum(s.embodied_g.value * s.of.life.value for s in shares)
     rows: list[SensitivityDoc] = []
     for years in LIFETIMES_YEARS:
         embodied_g = by_year / years
@@ -52,16 +50,16 @@ def lifetime_sensitivity(
             "lifetime_years": years,
             "embodied_g": embodied_g,
             "total_g": total_g,
-            "g_per_unit": {u.unit: total_g / u.count if total_g else None for u in units},
+            "g_per_unit": {
+                unit: total_g / count if total_g else None for unit, count in scored.counts.items()
+            },
         }
         rows.append(row)
     return rows
 
 
-def market_based(
-    tags: Mapping[str, str], energy_kwh: Quantity | None, pue: Quantity
-) -> tuple[MemoDoc | None, tuple[Notice, ...]]:
-    """The contract's figure [gCO2e/kWh] and energy x PUE times it [gCO2e]; None where not given.
+def contract(tags: Mapping[str, str]) -> tuple[Quantity | None, tuple[Notice, ...]]:
+    """Return the contract's figure [gCO2e/kWh], None where not given.
 
     A figure without a source, or one that is no number, leaves a notice.
     """
@@ -76,13 +74,18 @@ def market_based(
         return None, (_ignored(f"{text!r} is not a number of grams per kWh"),)
     if not tags.get(CONTRACT_SOURCE):
         return None, (_ignored(f"it needs the tag {CONTRACT_SOURCE!r}, which says who states it"),)
-    contract = Quantity.exact(value, "gCO2e/kWh", "declared", tags[CONTRACT_SOURCE])
-    grams = energy_kwh.times(pue, "kWh").times(contract, "gCO2e") if energy_kwh else None
-    return {
-        "contract_g_per_kwh": contract.to_doc(),
-        "contract_g": grams.to_doc() if grams else None,
-        "note": NOTE,
-    }, ()
+    return Quantity.exact(value, "gCO2e/kWh", "declared", tags[CONTRACT_SOURCE]), ()
+
+
+def market_based(
+    tags: Mapping[str, str], energy_kwh: Quantity | None, pue: Quantity
+) -> MemoDoc | None:
+    """Return the contract's figure and energy x PUE times it [gCO2e]; None where not given."""
+    found, _ = contract(tags)
+    if found is None:
+        return None
+    grams = energy_kwh.times(pue, "kWh").times(found, "gCO2e") if energy_kwh else None
+    return {"contract_g_per_kwh": found.to_doc(), "contract_g": doc(grams), "note": NOTE}
 
 
 def _ignored(why: str) -> Notice:

@@ -16,6 +16,7 @@ from gramwatt.sci.base.document import (
     IntensityUsedDoc,
     SeriesPoint,
     StepsDoc,
+    doc,
 )
 from gramwatt.sci.base.quantity import KINDS, Quantity, total
 from gramwatt.sci.base.units import J_PER_KWH
@@ -23,7 +24,7 @@ from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, Run
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import format_time
-from gramwatt.sci.score.context import ScoredJob, doc
+from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.operational import JobEnergy
 
 CHART_STEPS_S = (10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
@@ -183,10 +184,10 @@ def days(scored: ScoredJob) -> list[DayDoc]:
 
 def _embodied_by_day(scored: ScoredJob) -> dict[date, Quantity | None]:
     """M by day [gCO2e], that of each device and host over the time its nodes were reserved."""
-    job, nodes = scored.job, {device.key: device.nodes for device in scored.job.devices}
+    job = scored.job
     of_spans: dict[tuple[Span, ...], list[Quantity]] = defaultdict(list)
     for share in scored.embodied.shares:
-        of_spans[job.reserved(nodes.get(share.key, (share.node,)))].append(share.embodied_g)
+        of_spans[job.reserved(share.of.nodes)].append(share.embodied_g)
     parts: dict[date, list[Quantity]] = defaultdict(list)
     for spans, whole in ((spans, total(figures)) for spans, figures in of_spans.items()):
         if whole:
@@ -223,7 +224,7 @@ def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity 
     if day not in days_read:
         return _part(energy_kwh, 0.0), _part(operational_g, 0.0)
     energy = scored.energy.energy_j(day)
-    of_day = scored.energy.operational_g(scored.place.pue, day)
+    of_day = scored.energy.operational_g(day)
     return energy.scaled(1 / J_PER_KWH, "kWh") if energy else None, of_day
 
 

@@ -15,15 +15,14 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from gramwatt.sci.base import uncertainty
-from gramwatt.sci.base.document import WindowDoc
+from gramwatt.sci.base.document import WindowDoc, doc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import KINDS, Kind, Quantity, total
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
-from gramwatt.sci.score.context import ScoredJob, doc
-from gramwatt.sci.score.functional_unit import Conversion
+from gramwatt.sci.score.functional_unit import ScoredJob
 
 USUAL_PERIOD_S = 0.1
 """Update period of a counter whose own is not known: the longest that is reported for NVML's."""
@@ -52,8 +51,9 @@ class Window:
         return (self.end - self.start).total_seconds()
 
 
-def windows(scored: ScoredJob, found: Sequence[Window]) -> list[WindowDoc]:
-    """Every window of `found` in order of its start, with energy [J] where it is known."""
+def windows(scored: ScoredJob) -> list[WindowDoc]:
+    """Return every window in order of its start, with energy [J] where it is known."""
+    found = grouped(scored.job.windows)
     if not found:
         return []
     devices = [_Readings(device) for device in scored.job.devices]
@@ -64,7 +64,7 @@ def windows(scored: ScoredJob, found: Sequence[Window]) -> list[WindowDoc]:
         energy = None if short or not scored.complete else _energy_j(window, devices)
         terms = _terms_g(window, devices, scored) if energy else (None, None, None)
         operational, embodied, carbon = map(doc, terms)
-        counts = _converted(window.counts, scored.conversions)
+        counts = dict(sorted(window.counts.items()))
         rows.append(
             {
                 "name": window.name,
@@ -87,9 +87,9 @@ def windows(scored: ScoredJob, found: Sequence[Window]) -> list[WindowDoc]:
     return rows
 
 
-def window_notices(job: MergedJob, found: Sequence[Window]) -> list[Notice]:
-    """Notices of windows that have no figure, or are not shown."""
-    least_s = resolution_s(job)
+def window_notices(job: MergedJob) -> list[Notice]:
+    """Return notices of windows that have no figure, or are not shown."""
+    found, least_s = grouped(job.windows), resolution_s(job)
     short = sum(window.length_s < least_s for window in found)
     notices = []
     if short:
@@ -218,17 +218,8 @@ def _terms_g(
                 row = sums.setdefault((device.meter, kind, site), [0.0] * (last - first))
                 row[index - first] += joules
     job = scored.job
-    operational = energy.emitted_g(sums, scored.place.pue, first)
+    operational = energy.emitted_g(sums, first)
     job_s = ((job.ended_at or job.last_seen) - job.started_at).total_seconds()
     share = min(1.0, window.length_s / job_s) if job_s > 0 else 1.0
     embodied = scored.embodied_g.scaled(share) if scored.embodied_g else None
     return operational, embodied, operational + embodied if operational and embodied else None
-
-
-def _converted(counts: Mapping[str, float], conversions: Sequence[Conversion]) -> dict[str, float]:
-    factors = {conversion.unit: conversion for conversion in conversions}
-    found: dict[str, float] = defaultdict(float)
-    for unit, amount in sorted(counts.items()):
-        factor = factors.get(unit)
-        found[factor.to if factor else unit] += amount * factor.factor if factor else amount
-    return dict(found)

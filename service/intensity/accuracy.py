@@ -8,11 +8,11 @@ from typing import TypedDict
 
 import sqlalchemy as sa
 
+from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.planning.issued import Accuracy, accuracy, is_worse
 from gramwatt.sci.planning.outlook import outlook
-from gramwatt.sci.score.context import doc
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.forecasts import (
     RECORD,

@@ -13,7 +13,7 @@ from gramwatt.sci.base.errors import LookupFailed, ScoreError
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.journal.corrections import EXCLUDED, FIELDS, PLACE, TAG, declared, exclusion
 from gramwatt.sci.journal.records import JobRecord
-from gramwatt.sci.score.restated import changes_no_figure
+from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
 from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.errors import CorrectionError

@@ -14,7 +14,7 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, QuantityError, ScoreError
 from gramwatt.sci.journal.corrections import Correction
 from gramwatt.sci.journal.records import AnyRecord
-from gramwatt.sci.score.restated import restated
+from gramwatt.sci.score.score import relabel
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.stages import when_better_known
 from gramwatt.service.jobs.journal import (
@@ -169,7 +169,7 @@ def score_records(
     """
     from gramwatt.sci.catalog.overlay import OverlayError
     from gramwatt.sci.journal.merge import merge
-    from gramwatt.sci.score.context import annual_context
+    from gramwatt.sci.score.identify import annual_context
     from gramwatt.sci.score.score import score
     from gramwatt.service.intensity.lookup import StoredIntensity
 
@@ -193,7 +193,7 @@ def _snapshot(session: Session, job: Job) -> _Snapshot:
         records, kept = records_of(session, job, corrections), None
     else:
         document, head = read_job(newest.doc, newest.series), declared_head(session, job)
-        records, kept = [], restated(document, head, corrections, job.revision + 1)
+        records, kept = [], relabel(document, head, corrections, job.revision + 1)
     return _Snapshot(records, corrections, job.version, job.revision, job.rescore_us, kept)
 
 

@@ -24,7 +24,7 @@ from gramwatt.sci.base.formatting import (
 )
 from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
 from gramwatt.sci.base.units import g_from_kg
-from gramwatt.sci.score.quality import FINE_QUALITIES
+from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.tasks.table import period
 
 

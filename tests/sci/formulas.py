@@ -9,7 +9,7 @@ from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.allocation import embodied_share_g
 from gramwatt.sci.score.functional_unit import per_unit
-from gramwatt.sci.score.operational import join
+from gramwatt.sci.score.operational import join_sites
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 END = START + timedelta(hours=1)
@@ -54,8 +54,8 @@ def operational_g(energy_kwh, intensity_g_per_kwh, pue=1):
     """O = E x I x PUE [gCO2e] of a job of one device."""
     intensity = exact(intensity_g_per_kwh, "gCO2e/kWh")
     track = IntensityTrack.of([IntensityPoint("DE", START, END, intensity, "hourly")])
-    energy = join([device("d", [(START, END, energy_kwh)])], track)
-    return energy.operational_g(exact(pue)).value
+    energy = join_sites([device("d", [(START, END, energy_kwh)])], (track, exact(pue)))
+    return energy.operational_g().value
 
 
 def embodied_g(te_g, tir, el, rr=1, tor=1):

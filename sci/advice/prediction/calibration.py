@@ -19,7 +19,7 @@ from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import METERED, Quantity
 from gramwatt.sci.base.request_fields import AMOUNT
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.score.allocation import ACCELERATORS
+from gramwatt.sci.journal.records import ACCELERATORS
 
 SINGLE_RUN = 1.1
 """x/÷ factor of a ratio of two single runs; an estimate until runs repeat."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramwatt.sci.analysis.divisions import WEIGHTS
+from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.month_rows import (
     BoundaryDoc,
     ChargeRow,
@@ -18,8 +19,7 @@ from gramwatt.sci.base.month_rows import (
     WorkRow,
 )
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
-from gramwatt.sci.score.allocation import ACCELERATORS
-from gramwatt.sci.score.context import doc
+from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.service.months.sums.arrays import Parts, grouped, values
 from gramwatt.service.months.sums.figures import Floats, Ints
 from gramwatt.service.months.sums.totals import Totals, by_job

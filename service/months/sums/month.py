@@ -13,12 +13,11 @@ import numpy as np
 from gramwatt.sci.advice.jobs import examined
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
-from gramwatt.sci.base.document import DayDoc, MonthTotals, ProjectRow, QualityDoc
+from gramwatt.sci.base.document import DayDoc, MonthTotals, ProjectRow, QualityDoc, doc
 from gramwatt.sci.base.month_rows import ChangeDoc, ModelRow
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
-from gramwatt.sci.score.context import doc
-from gramwatt.sci.score.quality import quality, worst_status
+from gramwatt.sci.score.assess import quality, worst_status
 from gramwatt.service.months.sums.accounts import Accounts
 from gramwatt.service.months.sums.arrays import grouped, read_parts, values
 from gramwatt.service.months.sums.decomposition import Side, change_effects, side

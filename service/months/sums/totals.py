@@ -12,9 +12,9 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.propagation import Uncertainty
 from gramwatt.sci.base.quantity import Kind, Quantity, QuantityDoc, join_sources, weakest
-from gramwatt.sci.score.context import doc
 from gramwatt.service.months.sums.arrays import Names, Parts
 from gramwatt.service.months.sums.figures import (
     Figures,

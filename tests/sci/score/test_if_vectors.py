@@ -15,7 +15,7 @@ from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.records import decode, encode
 from gramwatt.sci.score.allocation import embodied_share_g
 from gramwatt.sci.score.functional_unit import per_unit
-from gramwatt.sci.score.operational import join
+from gramwatt.sci.score.operational import join_sites
 from tests.journals import Writer
 from tests.sci.formulas import device, embodied_g, energy_kwh, exact, operational_g, sci_score
 
@@ -115,8 +115,8 @@ def track(inputs):
 def engine_operational_g(nodes, pue=1.0):
     """O [g] of a job whose components have the given rows."""
     inputs = next(iter(nodes.values()))["inputs"]
-    energy = join((measured(p, n["inputs"]) for p, n in nodes.items()), track(inputs))
-    return energy.operational_g(exact(pue))
+    devices = (measured(p, n["inputs"]) for p, n in nodes.items())
+    return join_sites(devices, (track(inputs), exact(pue))).operational_g()
 
 
 def test_the_engine_scores_the_training_job_like_the_standards_own_tool():
@@ -188,8 +188,8 @@ def test_grids_where_impact_framework_is_right(vector):
 def test_the_engine_joins_each_sample_with_its_own_intensity(vector):
     right = VECTORS[vector]["right"]["rows"]
     carbon = sum(row["energy"] * row[INTENSITY] for row in right)
-    joined = join([measured("/c", rows(vector))], track(rows(vector)))
-    assert joined.operational_g(exact(1.0)).value == pytest.approx(carbon, rel=EXACT)
+    joined = join_sites([measured("/c", rows(vector))], (track(rows(vector)), exact(1.0)))
+    assert joined.operational_g().value == pytest.approx(carbon, rel=EXACT)
     mean = carbon / sum(row["energy"] for row in right)
     assert joined.mean_intensity.value == pytest.approx(mean, rel=EXACT)
     assert energies(vector) == pytest.approx([row["energy"] for row in right], rel=EXACT)
@@ -294,7 +294,8 @@ def test_units_of_zero_are_refused():
 def test_short_spans_keep_their_digits():
     for row, right in zip(rows("v36b"), VECTORS["v36b"]["right"]["rows"], strict=True):
         drawn = {**row, "energy": energy_kwh(1000 * row["kw"], row["duration"] / s_from_h(1))}
-        joined = join([measured("/c", [drawn])], track([{**row, INTENSITY: 1}]))
+        site = track([{**row, INTENSITY: 1}]), exact(1.0)
+        joined = join_sites([measured("/c", [drawn])], site)
         assert kwh_from_j(joined.energy_j().value) == pytest.approx(right["energy"], rel=EXACT)
 
 

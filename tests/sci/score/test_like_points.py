@@ -10,7 +10,7 @@ from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
-from gramwatt.sci.score.operational import join
+from gramwatt.sci.score.operational import join_sites
 
 T0 = datetime(2026, 5, 1, 22, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -39,7 +39,8 @@ def mean(rows):
         for p, (joules, _) in zip(points, rows, strict=True)
     )
     record = DeviceRecord(**WHO, device_class="gpu", name="T", meter="m", kind="measured")
-    return join([MergedDevice(record, read)], IntensityTrack.of(points)).mean_intensity
+    site = IntensityTrack.of(points), Quantity.exact(1, "1", "declared", "t")
+    return join_sites([MergedDevice(record, read)], site).mean_intensity
 
 
 @settings(max_examples=60)

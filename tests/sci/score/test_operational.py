@@ -11,7 +11,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
-from gramwatt.sci.score.operational import join
+from gramwatt.sci.score.operational import join_sites
 from tests.journals import FakeGrid
 from tests.truth import coverage, draws
 
@@ -50,7 +50,7 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
     grid = track(step_s, 130_000 // step_s + 1)
     kinds = ("measured", "estimated")
     devices = [device("a", first, kinds), device("b", second, kinds[:1], "other")]
-    energy = join(devices, grid)
+    energy = join_sites(devices, (grid, PUE))
     by_hand = fsum(
         i.energy_j * share / 3.6e6 * grid[index].intensity.value
         for d in devices
@@ -60,21 +60,22 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
     joules = fsum(i.energy_j for d in devices for i in d.intervals)
     assert fsum(energy.by_kind.values()) == pytest.approx(joules, rel=1e-12)
     assert energy.energy_j().value == pytest.approx(joules, rel=1e-12)
-    assert energy.operational_g(PUE).value == pytest.approx(by_hand * 1.3, rel=1e-12)
-    by_day = [energy.operational_g(PUE, day) for day in energy.days_read]
+    assert energy.operational_g().value == pytest.approx(by_hand * 1.3, rel=1e-12)
+    by_day = [energy.operational_g(day) for day in energy.days_read]
     assert fsum(d.value for d in by_day) == pytest.approx(by_hand * 1.3, rel=1e-12)
     assert fsum(energy.energy_j(day).value for day in energy.days_read) == pytest.approx(joules)
 
 
 def test_a_day_without_energy_is_unknown():
-    energy = join([device("a", [(10, 5.0)], ("measured",))], track(3600, 2))
+    energy = join_sites([device("a", [(10, 5.0)], ("measured",))], (track(3600, 2), PUE))
     assert energy.energy_j(datetime(2026, 6, 1, tzinfo=UTC).date()) is None
 
 
 def test_each_kind_keeps_its_own_spread():
     grid = track(3600, 2)
     both = device("a", [(10, 3.6e6), (10, 3.6e6)], ("measured", "estimated"))
-    emitted = join([both], grid).operational_g(Quantity.exact(1, "1", "declared", "t"))
+    pue = Quantity.exact(1, "1", "declared", "t")
+    emitted = join_sites([both], (grid, pue)).operational_g()
     # 50 g/kWh -+ 10 %; 1 kWh -+ 5 % and 1 kWh -+ 40 %.
     inputs = draws()
     truths = [

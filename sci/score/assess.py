@@ -1,0 +1,303 @@
+"""Assessment of a score: how well its inputs are known, its grade, status and notices."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from gramwatt.sci.base.document import QualityDoc, SourceDoc
+from gramwatt.sci.base.formatting import duration
+from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.base.quantity import KINDS, METERED, Quantity
+from gramwatt.sci.base.uncertainty import relative_range
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.grid.zones import Supply
+from gramwatt.sci.journal.merge import MergedJob
+from gramwatt.sci.journal.records import HOST_CLASSES
+from gramwatt.sci.score.functional_unit import ScoredJob
+from gramwatt.sci.score.location import reused
+from gramwatt.sci.score.supplementary import contract
+from gramwatt.sci.score.windows import window_notices
+
+PUBLISHED_TIERS = ("A", "B")
+FINE_QUALITIES = ("measured", "hourly")
+"""Qualities of intensity that came, hourly or finer; others were expected, or are of a year."""
+ZONE_QUALITIES = ("measured", "hourly", "estimated", "forecast", "profile", "annual")
+STATUSES = ("conforming", "conforming-with-deviations", "not-sci")
+"""Best first."""
+SUPPLIES: dict[Supply, str] = {
+    "grid": "the grid",
+    "off-grid": "the own supply, not connected to a grid",
+}
+GAP_SHARE, GAP_S = 0.1, 60.0
+"""Time without readings that a score names: more than this share of what was reserved, and [s]."""
+
+
+class Input(NamedTuple):
+    """One input figure of a score: what it is, and the figure with its range and source."""
+
+    what: str
+    figure: Quantity
+
+    def to_doc(self) -> SourceDoc:
+        """This input as JSON-ready data."""
+        return {"what": self.what, "figure": self.figure.to_doc()}
+
+
+@dataclass(frozen=True, slots=True)
+class Conformance:
+    """Whether a score may be called an SCI, and its faults and deviations."""
+
+    status: str
+    deviations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What is to be said of a score: its data quality, status, inputs with sources, and notices."""
+
+    quality: QualityDoc
+    status: Conformance
+    inputs: list[Input]
+    notices: list[Notice]
+
+
+def assess(scored: ScoredJob) -> Assessment:
+    """Return the grade and status of a score, its inputs, and everything that leaves a notice."""
+    energy, embodied = scored.energy, scored.embodied
+    figures = inputs(scored)
+    lost = [Notice("job-lost", CODES["job-lost"])] if scored.job.state == "lost" else []
+    notices = dict.fromkeys(
+        (
+            *_place_notices(scored),
+            *_energy_notices(scored),
+            *scored.unit_notices,
+            *contract(scored.job.head.tags)[1],
+            *window_notices(scored.job),
+            *scored.job.notices,
+            *embodied.notices,
+            *_intensity_notices(scored),
+            *overlay_notices(figures, scored.context.catalog),
+            *lost,
+        )
+    )
+    graded = quality(
+        energy.by_kind, energy.by_quality(), embodied.by_tier(), complete=scored.complete
+    )
+    status = conformance(_faults(scored), scored.place.deviations)
+    return Assessment(graded, status, figures, list(notices))
+
+
+def _faults(scored: ScoredJob) -> list[str]:
+    """What keeps the score from being an SCI: each "shall" of the standard that is not met."""
+    named = {"energy": scored.energy_kwh, "embodied carbon": scored.embodied_g}
+    unknown = [f"{name} is not known" for name, figure in named.items() if figure is None]
+    synthetic = ["readings come from a synthetic or replayed meter, not from hardware"]
+    return [*(synthetic if scored.synthetic else []), *scored.place.faults, *unknown]
+
+
+def _place_notices(scored: ScoredJob) -> list[Notice]:
+    notices = list(scored.place.notices)
+    if scored.synthetic and all(n.code != "meter-synthetic" for n in scored.job.notices):
+        notices.append(Notice("meter-synthetic", CODES["meter-synthetic"], "energy_kwh"))
+    return notices
+
+
+def _energy_notices(scored: ScoredJob) -> list[Notice]:
+    unread = [device.record for device in scored.job.devices if not device.intervals]
+    notices = [
+        Notice(
+            "energy-unmeasured",
+            f"No energy of {record.name} ({record.device_class}) was read.",
+            f"devices.{record.device_id}.energy_j",
+        )
+        for record in unread
+    ]
+    notices += _gap_notices(scored.job)
+    by_kind = scored.energy.by_kind
+    if not by_kind and not unread:
+        notices.append(Notice("energy-unmeasured", CODES["energy-unmeasured"], "energy_kwh"))
+    estimated = by_kind.get("estimated", 0.0)
+    if estimated:
+        share = estimated / sum(by_kind.values())
+        which = "the energy that is known" if unread else "the energy"
+        text = f"{share:.0%} of {which} is estimated by a model, not read from a meter."
+        text += " The job's energy is not known as a whole." if unread else ""
+        notices.append(Notice("energy-estimated", text, "energy_kwh"))
+    return notices
+
+
+def _gap_notices(job: MergedJob) -> list[Notice]:
+    """A notice of devices whose readings leave out much of the time they were reserved for.
+
+    Of a running job more may come; host parts of a node whose module has them are no gap.
+    """
+    if job.ended_at is None:
+        return []
+    modules = {device.record.node for device in job.devices if device.record.includes_host}
+    gaps = []
+    for device in job.devices:
+        record = device.record
+        if not device.intervals or (record.device_class in HOST_CLASSES and record.node in modules):
+            continue
+        reserved_s = job.reserved_s(device.nodes)
+        read_s = sum(((i.end - i.start) for i in device.intervals), timedelta()).total_seconds()
+        if reserved_s - read_s > max(GAP_SHARE * reserved_s, GAP_S):
+            gaps.append((read_s / reserved_s, record, read_s, reserved_s))
+    if not gaps:
+        return []
+    _, record, read_s, reserved_s = min(gaps, key=lambda gap: gap[0])
+    text = (
+        f"Readings of {record.name} ({record.device_class}) cover {duration(read_s)} of the "
+        f"{duration(reserved_s)} that it was reserved for; the energy of the rest is missing."
+    )
+    if more := len(gaps) - 1:
+        text += f" So it is with {more} more device{'s' if more > 1 else ''}."
+    return [Notice("meter-gap", text, f"devices.{record.device_id}.energy_j")]
+
+
+def _intensity_notices(scored: ScoredJob) -> list[Notice]:
+    known = [run.known for track in scored.energy.tracks for run in track.runs]
+    annual = [one.figure.source for one in known if one.quality == "annual"]
+    if not annual:
+        return []
+    texts = (f"Annual mean intensity: {source}." for source in dict.fromkeys(annual))
+    found = [Notice("intensity-annual", text, "operational_g") for text in texts]
+    for zone in scored.place.zones:
+        found += reused(zone, scored.context.catalog)
+    return found
+
+
+def inputs(scored: ScoredJob) -> list[Input]:
+    """Every input figure of the score with its source, in the order of the formula.
+
+    Equal ones are one that says how many there are.
+    """
+    counted = Counter(_inputs(scored))
+    return [
+        row if n == 1 else row._replace(what=f"{row.what} ({n} alike)")
+        for row, n in counted.items()
+    ]
+
+
+def _inputs(scored: ScoredJob) -> Iterator[Input]:
+    for device in scored.job.devices:
+        energy = scored.energy.devices[device.key]
+        meter = device.record.meter
+        if energy.energy_j is not None:
+            ranges = [relative_range(kind, meter) for kind in KINDS if kind in energy.by_kind]
+            evidence = "; ".join(found.source for found in ranges)
+            source = f"{energy.energy_j.source} (range: {evidence})"
+            yield Input(f"energy of {device.record.name}", energy.energy_j.sourced(source))
+    supplied = SUPPLIES[scored.place.supply]
+    yield Input(f"carbon intensity of {supplied}", scored.energy.mean_intensity)
+    if scored.place.nodes and scored.energy.sums:
+        for number, zone in enumerate(scored.place.zones):
+            there = ", ".join(node for node, own in scored.place.nodes if own == zone)
+            figure = scored.energy.zone_intensity(number)
+            yield Input(f"carbon intensity of zone {zone} ({there})", figure)
+    yield Input("PUE", scored.energy.pue)
+    nodes: dict[Quantity, list[str]] = defaultdict(list)
+    for node, pue in scored.place.pues:
+        nodes[pue].append(node)
+    for pue, names in nodes.items():
+        yield Input(f"PUE of {', '.join(names)}", pue)
+    for share in scored.embodied.shares:
+        yield Input(f"TE, embodied carbon of {share.of.label}", share.of.te.te_g)
+        resource = Quantity.exact(share.of.fraction, "1", "declared", "reserved over total")
+        yield Input(f"RR/ToR, share of {share.of.label}", resource)
+    yield Input("EL, expected lifetime", scored.identified.life)
+    for share in scored.embodied.shares:
+        if share.of.life != scored.identified.life:
+            yield Input(f"EL, expected lifetime of {share.of.label}", share.of.life)
+    yield from _times_reserved(scored.job)
+
+
+def _times_reserved(job: MergedJob) -> Iterator[Input]:
+    """TiR [s], with the nodes it holds for where they differ."""
+    nodes: dict[float, list[str]] = defaultdict(list)
+    for node in job.nodes:
+        nodes[job.reserved_s([node.name])].append(node.name)
+    for time_s, there in nodes.items():
+        where = f" on {', '.join(there)}" if len(nodes) > 1 else ""
+        figure = Quantity.exact(time_s, "s", "measured", "start to end on the node")
+        yield Input(f"TiR, time reserved{where}", figure)
+
+
+def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) -> list[Notice]:
+    """A notice for every input (what it is, and the figure) that comes from the user's overlay."""
+    texts = catalog.overlay.sources if catalog.overlay else ()
+    return [
+        Notice("overlay-used", f"From the overlay: {what} ({text}).")
+        for what, figure in inputs
+        for text in texts
+        if f"overlay: {text}" in figure.source
+    ]
+
+
+def shares(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Each amount as a share of the whole (0 to 1); empty when the whole is zero."""
+    whole = sum(amounts.values())
+    return {key: amount / whole for key, amount in amounts.items()} if whole > 0 else {}
+
+
+def quality(
+    energy: Mapping[str, float],
+    intensity: Mapping[str, float],
+    embodied: Mapping[str, float],
+    *,
+    complete: bool = True,
+) -> QualityDoc:
+    """The data-quality block out of energy [J] by kind and by intensity quality, and M [g] by tier.
+
+    `complete` is false when a term of the score is unknown, which makes the grade D.
+    """
+    by_kind, by_quality, by_tier = shares(energy), shares(intensity), shares(embodied)
+    return {
+        "grade": grade(by_kind, by_quality, by_tier) if complete else "D",
+        "energy": by_kind,
+        "intensity": by_quality,
+        "embodied": by_tier,
+    }
+
+
+def grade(
+    energy: Mapping[str, float], intensity: Mapping[str, float], embodied: Mapping[str, float]
+) -> str:
+    """The grade, A to D, out of shares (docs/methodology.md).
+
+    A: 90 % of energy measured, 90 % of it with hourly or finer intensity, embodied carbon from
+    published studies. B: 70 % measured and at least annual intensity of the zone. C: every term
+    known, at least half of the energy read from a meter. D: mostly modelled, or a term unknown.
+    """
+    if not (energy and intensity and embodied):
+        return "D"
+    measured = energy.get("measured", 0.0)
+    of_zone = _sum(intensity, ZONE_QUALITIES)
+    published = _sum(embodied, PUBLISHED_TIERS)
+    if measured >= 0.9 and _sum(intensity, FINE_QUALITIES) >= 0.9 and published >= 0.9:
+        return "A"
+    if measured >= 0.7 and of_zone >= 1 - 1e-9:
+        return "B"
+    return "C" if _sum(energy, METERED) >= 0.5 else "D"
+
+
+def conformance(faults: Sequence[str], deviations: Sequence[str]) -> Conformance:
+    """`not-sci` with any fault (a "shall" not met), else by the deviations ("should" not met)."""
+    if faults:
+        return Conformance("not-sci", (*faults, *deviations))
+    if deviations:
+        return Conformance("conforming-with-deviations", tuple(deviations))
+    return Conformance("conforming", ())
+
+
+def worst_status(statuses: Iterable[str]) -> str:
+    """The least conforming status of several; raises ValueError for none."""
+    return max(statuses, key=STATUSES.index)
+
+
+def _sum(amounts: Mapping[str, float], keys: Sequence[str]) -> float:
+    return sum(amounts.get(key, 0.0) for key in keys)

@@ -1,0 +1,311 @@
+"""The first step of a score: which hardware the job had, and where it ran.
+
+Every name is looked up in the catalog here, once; later steps only reckon. Embodied carbon is that
+of the whole of a device or host, of which `allocation.py` gives the job its share.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.units import gib_from_bytes
+from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
+from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.hosts import (
+    Size,
+    host_share_te,
+    host_te,
+    seen_host_te,
+    server_accelerators,
+    shows_host,
+    stand_in_te,
+)
+from gramwatt.sci.embodied.te import Embodied
+from gramwatt.sci.grid.intensity import Basis, IntensityLookup, Signal
+from gramwatt.sci.grid.zones import AnnualIntensity
+from gramwatt.sci.journal.corrections import Correction
+from gramwatt.sci.journal.merge import DeviceKey, MergedJob
+from gramwatt.sci.journal.records import ACCELERATORS, DeviceRecord
+from gramwatt.sci.score.location import Place, in_data_centre, locate_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreContext:
+    """What a score needs beside the journal: catalog, intensity and the revision's number.
+
+    `lifetime` is the declared EL of all hardware [years], None for the catalog's. `signal` and
+    `basis` are those the score is asked for: intensity of another kind is refused, never mixed in.
+    `zone` is the time zone whose days the job is divided into.
+    `corrections` are those already applied to the job's records; the document lists them.
+    """
+
+    catalog: Catalog
+    intensity: IntensityLookup
+    lifetime: Quantity | None = None
+    revision: int = 1
+    signal: Signal = "average"
+    basis: Basis = "lifecycle"
+    zone: tzinfo = UTC
+    corrections: tuple[Correction, ...] = ()
+
+
+def annual_context(
+    catalog: Catalog, lifetime_years: float | None, revision: int = 1
+) -> ScoreContext:
+    """Return the context with annual intensity and the configured EL [years].
+
+    `lifetime_years` is None for the catalog's.
+    """
+    lifetime = None
+    if lifetime_years is not None:
+        source = "hardware life declared in the configuration"
+        lifetime = Quantity.exact(lifetime_years, "years", "declared", source)
+    return ScoreContext(catalog, AnnualIntensity(catalog), lifetime, revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """An accelerator or a host of the job: TE of the whole of it, and the part that was reserved.
+
+    `reserved` is RR, `total` ToR, in the unit that is shared; `life` is EL [years]. It was reserved
+    while any of `nodes` was.
+    """
+
+    device_id: str
+    node: str
+    label: str
+    te: Embodied
+    reserved: float
+    total: float
+    life: Quantity
+    nodes: tuple[str, ...]
+
+    @property
+    def key(self) -> DeviceKey:
+        """What identifies the device or host in the job."""
+        return self.node, self.device_id
+
+    @property
+    def fraction(self) -> float:
+        """RR/ToR, in (0, 1]."""
+        return self.reserved / self.total
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifiedJob:
+    """A merged job with its hardware and its place.
+
+    `ids` has the catalog id of every device whose name the catalog knows. `life` is the EL [years]
+    of hardware without one of its own; `notices` are those on the hardware.
+    """
+
+    job: MergedJob
+    context: ScoreContext
+    place: Place
+    ids: Mapping[DeviceKey, str]
+    components: tuple[Component, ...]
+    life: Quantity
+    notices: tuple[Notice, ...]
+
+
+def identify(job: MergedJob, context: ScoreContext) -> IdentifiedJob:
+    """Look up every device, host, zone and region of a job."""
+    catalog = context.catalog
+    usual_life = context.lifetime or catalog.lifetime()
+    devices = _identified(job, catalog, context.lifetime)
+    accelerators = [device for device in devices if device.te]
+    components = [_accelerator(device) for device in accelerators]
+    notices = [notice for device in accelerators for notice in _accelerator_notices(device)]
+    hosts = _hosts(job, devices, usual_life)
+    notices += [Notice("host-modelled", CODES["host-modelled"], "embodied_g")] if hosts else []
+    notices += [_ambiguous(d.record.name, d.choices) for d in devices if d.choices]
+    servers = bool(job.head.scheduler) or any(in_data_centre(d.part) for d in devices)
+    return IdentifiedJob(
+        job,
+        context,
+        locate_nodes(job, catalog, data_centre=servers),
+        {device.key: device.row.id for device in devices if device.row},
+        (*components, *hosts),
+        usual_life,
+        tuple(dict.fromkeys(notices)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A device with its catalog row, or with the parts that its name may mean.
+
+    `te` is that of an accelerator, the generic figure where the catalog has none.
+    """
+
+    record: DeviceRecord
+    life: Quantity
+    nodes: tuple[str, ...] = ()
+    row: Hardware | Cpu | None = None
+    choices: tuple[str, ...] = ()
+    te: Embodied | None = None
+
+    @property
+    def key(self) -> DeviceKey:
+        return self.record.node, self.record.device_id
+
+    @property
+    def part(self) -> Hardware | None:
+        return self.row if isinstance(self.row, Hardware) else None
+
+
+def _identified(job: MergedJob, catalog: Catalog, life: Quantity | None) -> list[_Device]:
+    """Return every device of the job, each name looked up once."""
+    known: dict[tuple[str, str], _Device] = {}
+    found = []
+    for device in job.devices:
+        key = device.record.device_class, device.record.name
+        if key not in known:
+            known[key] = _identify(device.record, catalog, life)
+        found.append(replace(known[key], record=device.record, nodes=device.nodes))
+    return found
+
+
+def _identify(record: DeviceRecord, catalog: Catalog, life: Quantity | None) -> _Device:
+    usual = _Device(record, life or catalog.lifetime())
+    if record.device_class not in ("cpu", *ACCELERATORS):
+        return usual
+    if record.device_class != "cpu":
+        usual = replace(usual, te=stand_in_te(None))
+    try:
+        if record.device_class == "cpu":
+            return replace(usual, row=catalog.cpu(record.name))
+        # A slice is named for its board, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+        board = catalog.hardware(record.name.split(" MIG ")[0])
+    except AmbiguousName as error:
+        return replace(usual, choices=tuple(error.choices))
+    except LookupFailed:
+        return usual
+    te = accelerator_te(board) or stand_in_te(board)
+    return _Device(record, life or catalog.lifetime(board.id), row=board, te=te)
+
+
+def _accelerator(device: _Device) -> Component:
+    assert device.te is not None  # its caller chose those
+    record = device.record
+    return Component(
+        device_id=record.device_id,
+        node=record.node,
+        label=record.name,
+        te=device.te,
+        reserved=record.share,
+        total=1.0,
+        life=device.life,
+        nodes=device.nodes,
+    )
+
+
+def _accelerator_notices(device: _Device) -> Iterator[Notice]:
+    name, field = device.record.name, f"devices.{device.record.device_id}.embodied_g"
+    if device.row is None and not device.choices:
+        text = f"{name!r} is not in the catalog; a generic accelerator stands in for it."
+        yield Notice("hardware-unknown", text, field)
+    if device.te and device.te.tier in ("C", "D"):
+        text = f"Embodied carbon of {name} is modelled (tier {device.te.tier})."
+        yield Notice("embodied-modelled", text, field)
+
+
+def _ambiguous(name: str, choices: Sequence[str]) -> Notice:
+    """The same for every device of a name, so that it stands once."""
+    text = (
+        f"{name!r} may be {' or '.join(choices)}; a generic figure stands in. "
+        "An overlay can give the name to one of them."
+    )
+    return Notice("hardware-ambiguous", text, "embodied_g")
+
+
+def _hosts(job: MergedJob, devices: Sequence[_Device], life: Quantity) -> list[Component]:
+    """Return the host of every node; none of a node whose boards are counted on another."""
+    by_node: dict[str, list[_Device]] = defaultdict(list)
+    for device in devices:
+        by_node[device.record.node].append(device)
+    owners = {
+        node: device.record.node
+        for device in devices
+        for node in device.nodes
+        if node not in by_node
+    }
+    found = []
+    for name in (node.name for node in job.nodes if node.name not in owners):
+        host = _host(by_node.get(name, []))
+        if host is not None:
+            label, te, reserved, slots = host
+            machine = (name, *(node for node, owner in owners.items() if owner == name))
+            key = f"{name}-host"
+            found.append(Component(key, name, label, te, reserved, slots, life, machine))
+    return found
+
+
+def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float] | None:
+    """Return a host's label, TE, RR and ToR; None where its accelerators' figures hold it."""
+    accelerators = [device for device in devices if device.te and not device.te.includes_host]
+    label, cpu = "host (CPU, memory, board, case)", _of_class(devices, "cpu")
+    if not accelerators:
+        own = not any(device.te for device in devices)
+        return (label, _seen_host(devices), _part_of_limits(cpu), 1.0) if own else None
+    reserved = sum(device.record.share for device in accelerators)
+    slots = _slots(accelerators, reserved)
+    te = _host_of(accelerators, slots, devices)
+    if te is None:
+        return None
+    if not all(shows_host(device.part) for device in accelerators):
+        label = f"host, the share of {reserved:g} of {slots:g} accelerators"
+    return label, te, reserved, slots
+
+
+def _slots(accelerators: Sequence[_Device], reserved: float) -> float:
+    """Accelerators in the host: as many as the driver lists, and as a server is sold with."""
+    in_host = max(device.record.units_total or 0.0 for device in accelerators)
+    boards = any(device.part and device.part.host_class == "server" for device in accelerators)
+    return max(in_host, reserved, server_accelerators() if boards else 1.0)
+
+
+def _host_of(
+    accelerators: Sequence[_Device], slots: float, devices: Sequence[_Device]
+) -> Embodied | None:
+    """TE of the host of accelerators, by what is seen of it where that tells its size."""
+    parts = sorted((device.part for device in accelerators), key=shows_host)
+    shares = (host_share_te(part, slots) for part in parts)
+    usual = next((share for share in shares if share), None)
+    if usual is None or not shows_host(parts[0]):
+        return usual
+    server = not any(part and part.host_class == "workstation" for part in parts)
+    cpu, size = _seen_size(devices)
+    return seen_host_te(usual, size, cpu, server=server)
+
+
+def _part_of_limits(cpu: _Device | None) -> float:
+    """The job's part of what its limits left it, which others used at the same time (0 to 1].
+
+    The host's size is that of the limits (`units`); a share below theirs was divided further.
+    """
+    if cpu is None or not cpu.record.units or not cpu.record.units_total:
+        return 1.0
+    return min(1.0, round(cpu.record.share * cpu.record.units_total / cpu.record.units, 6))
+
+
+def _seen_host(devices: Sequence[_Device]) -> Embodied:
+    cpu, size = _seen_size(devices)
+    return host_te(cpu, size.threads, size.memory_gib)
+
+
+def _seen_size(devices: Sequence[_Device]) -> tuple[Cpu | None, Size]:
+    cpu, ram = _of_class(devices, "cpu"), _of_class(devices, "ram")
+    memory_gib = gib_from_bytes(ram.record.memory_b) if ram and ram.record.memory_b else None
+    known = cpu.row if cpu and isinstance(cpu.row, Cpu) else None
+    return known, Size(cpu.record.units if cpu else None, memory_gib)
+
+
+def _of_class(devices: Sequence[_Device], device_class: str) -> _Device | None:
+    return next((d for d in devices if d.record.device_class == device_class), None)
