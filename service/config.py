@@ -147,7 +147,8 @@ class ServiceConfig:
     `lifetime_years` is the declared life EL of the hardware [years], None for the catalog's;
     `overlay` the file of the user's own catalog entries.
     `zone` is the organisation's time zone, for edges of days and months.
-    `keep_intervals` is how long after its end a job keeps its intervals, None for good.
+    `keep_intervals` is how long after its end a job keeps its intervals, None for good;
+    `keep_audit` how long an entry of the audit log is kept.
     `backup_dir` is where the daily backups go, of which the newest `backup_keep` stay; None for no
     backups.
     """
@@ -165,6 +166,7 @@ class ServiceConfig:
     lifetime_years: float | None = None
     overlay: Path | None = None
     keep_intervals: timedelta | None = None
+    keep_audit: timedelta | None = None
     zone: tzinfo = UTC
     backup_dir: Path | None = None
     backup_keep: int = 7
@@ -205,6 +207,7 @@ def from_environment(
         overlay=overlay_file(settings, base),
         zone=_zone(env),
         keep_intervals=_days(env, "GRAMWATT_RETENTION_DAYS"),
+        keep_audit=_days(env, "GRAMWATT_AUDIT_RETENTION_DAYS"),
         backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
         backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
         log=_log_form(env),

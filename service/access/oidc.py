@@ -27,6 +27,7 @@ LEEWAY_S = 60
 """How far the provider's clock may be off [s]."""
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 SCOPE = "openid profile email"
+NAME_LENGTH_MAX = 200
 
 
 def require_packages() -> None:
@@ -153,10 +154,24 @@ def _claims(
 
 
 def _caller(oidc: OidcConfig, claims: Mapping[str, Any], address: str) -> Caller:
-    name = str(claims.get("email") or claims.get("preferred_username") or claims["sub"])
+    name = _name(oidc, claims)
     groups = claims.get(oidc.groups_claim)
     mine = {str(group) for group in groups} if isinstance(groups, list) else set()
     for scope, allowed in ((ADMIN, oidc.admin_groups), (READ, oidc.read_groups)):
         if mine & set(allowed):
-            return Caller(name[:200], address, scope)
+            return Caller(name, address, scope)
     raise LoginError("you are in no group that may sign in here")
+
+
+def _name(oidc: OidcConfig, claims: Mapping[str, Any]) -> str:
+    """Return who signs in: the verified email, else subject and host of the issuer.
+
+    Other claims may be chosen by the person, or be given to another one later (OpenID Connect
+    Core 1.0, section 5.7). Raises LoginError for a name that no log can show as it is.
+    """
+    email = claims.get("email")
+    verified = claims.get("email_verified") is True and isinstance(email, str) and "@" in email
+    name = str(email) if verified else f"{claims['sub']}@{urlsplit(oidc.issuer).netloc}"
+    if not name.isprintable() or len(name) > NAME_LENGTH_MAX:
+        raise LoginError("the provider's name of you has signs that cannot be shown, or too many")
+    return name

@@ -63,6 +63,11 @@ def advice_beside(
     return _of_job(service, document)
 
 
+def advice_basis(service: Service) -> str:
+    """Return a text that changes with what advice beside a job is made of, but for other jobs."""
+    return f"{service.catalog.version} {device_rows(service)!r}"
+
+
 def _of_job(service: Service, document: JobDoc) -> JobAdviceDoc:
     rows, devices = calibration_rows(service), device_rows(service)
     found = for_job(document, service.catalog, rows, devices, _repeats(service, document))

@@ -7,8 +7,10 @@ does) or, in a browser, the cookie of a session. A route that declares nothing a
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
 from enum import Enum
 from http import HTTPStatus
+from threading import Lock
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, g, request
@@ -35,6 +37,8 @@ BURST_S = 10.0
 """How many seconds' worth of requests may come at once."""
 SENDERS = 10.0
 """How many times more often records may be sent than anything else asked."""
+ANONYMOUS_EVERY = timedelta(hours=1)
+PATH_LOGGED_MAX = 500
 EXPORTS = frozenset({"application/pdf", "text/csv"})
 """Answers that are files to keep; the audit log has who took them."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -93,15 +97,18 @@ def install(app: Flask) -> None:
     limits = Buckets(config.requests_per_s, BURST_S * config.requests_per_s)
     of_senders = Buckets(SENDERS * limits.per_s, SENDERS * limits.burst)
     logged = Buckets(per_s=1.0, burst=100.0)
+    anonymous = _AnonymousRefusals()
 
     def check() -> None:
         try:
             access = _check()
         except Problem as problem:
+            more: str | None = ""
             if problem.code == "unauthorised":
                 _spend(limits, f"address {request.remote_addr}")
-            if not logged.take("refused"):
-                _log_refusal(problem)
+                more = anonymous.add(whole_service().now())
+            if more is not None and not logged.take("refused"):
+                _log_refusal(problem, more)
             raise
         if access is Access.LOGIN:
             _spend(limits, f"address {request.remote_addr}")
@@ -119,9 +126,30 @@ def _spend(limits: Buckets, name: str) -> None:
         raise Problem("too-many-requests", text, retry_after_s=retry_s)
 
 
-def _log_refusal(problem: Problem) -> None:
+class _AnonymousRefusals:
+    """Counts refusals without a valid key: one an hour is an entry of the log, with the count of
+    those since the entry before. Who has no key could otherwise fill the log.
+    """
+
+    def __init__(self) -> None:
+        self._logged_at: datetime | None = None
+        self._unlogged = 0
+        self._lock = Lock()
+
+    def add(self, now: datetime) -> str | None:
+        """Count a refusal; return what its entry says of those before it, None for no entry."""
+        with self._lock:
+            since = self._logged_at
+            if since is not None and timedelta() <= now - since < ANONYMOUS_EVERY:
+                self._unlogged += 1
+                return None
+            self._logged_at, count, self._unlogged = now, self._unlogged, 0
+        return f"; {count} more without a key since {since:%Y-%m-%d %H:%M} UTC" if count else ""
+
+
+def _log_refusal(problem: Problem, more: str) -> None:
     caller = g.get("caller") or Caller("nobody", request.remote_addr or "local")
-    subject = f"{request.method} {request.path}: {problem.status}"
+    subject = f"{request.method} {request.path[:PATH_LOGGED_MAX]}: {problem.status}{more}"
     audit.log(whole_service().for_caller(caller), "refused", subject)
 
 
@@ -199,6 +227,17 @@ def _caller_or_known() -> Caller:
     if len(known) < _KNOWN_MOST:
         known[shown] = found
     return found
+
+
+def has_valid_key() -> bool:
+    """Return True where the request shows a key or session that holds; False while none can be
+    looked up.
+    """
+    try:
+        _caller()
+    except (Problem, *UNAVAILABLE):
+        return False
+    return True
 
 
 def _caller() -> Caller:

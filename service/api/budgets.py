@@ -13,12 +13,12 @@ from gramwatt.service.budgets.budgets import (
     THRESHOLDS,
     BudgetRow,
     BudgetsAnswer,
+    CheckAnswer,
     NewBudget,
-    StandingAnswer,
     budgets_page,
+    check,
     remove_budget,
     set_budget,
-    standing,
 )
 from gramwatt.service.months.report import MONTH
 from gramwatt.service.notifications.outbox import OutboxAnswer, outbox_page
@@ -77,9 +77,9 @@ def list_budgets(query: BudgetsQuery) -> BudgetsAnswer:
 
 
 @routes.get("/v1/budgets/check", access=Access.INGEST)
-def check_budget(query: CheckedQuery) -> StandingAnswer:
-    """How the budget of a project stands this month: what a job asks before it starts."""
-    return standing(service(), query.project)
+def check_budget(query: CheckedQuery) -> CheckAnswer:
+    """Return the status of a project's budget this month: what a job asks before it starts."""
+    return check(service(), query.project)
 
 
 @routes.post("/v1/budgets", "forbidden", access=Access.ADMIN)

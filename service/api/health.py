@@ -6,9 +6,10 @@ from typing import TypedDict
 
 from flask import Response, current_app
 
-from gramwatt.service.api.access import Access
+from gramwatt.service.api.access import Access, has_valid_key, whole_service
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import service
+from gramwatt.service.common.errors import NotReadyError
 from gramwatt.service.metrics import EXTENSION, Metrics
 from gramwatt.service.operation.status import require_ready, store_measures
 from gramwatt.service.tasks.runs import task_measures
@@ -30,10 +31,18 @@ def alive() -> StatusAnswer:
     return {"status": "ok"}
 
 
-@routes.get("/readyz", "not-ready", access=Access.READ)
+@routes.get("/readyz", "not-ready", access=Access.OPEN)
 def ready() -> StatusAnswer:
-    """Whether the database can be reached and has this release's tables."""
-    require_ready(service())
+    """Say that the database can be reached and has this release's tables.
+
+    Probes have no key, so it needs none; the reason for a 503 is told to a valid key only.
+    """
+    try:
+        require_ready(whole_service())
+    except NotReadyError:
+        if has_valid_key():
+            raise
+        raise NotReadyError("not ready; a key is told why") from None
     return {"status": "ok"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.base.document import JobDoc, MonthDoc
-from gramwatt.service.advice.suggest import advice_beside
+from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
 from gramwatt.service.api.routing import Routes
@@ -116,30 +115,23 @@ def job_response(
     job_id: str, revision: int | None, form: JobFormat | Page, *, full: bool = False
 ) -> Response:
     """The report of a job in one format, short or full, with its ETag."""
-    if form == "json":
-        return _job_json(job_id, revision)
+    basis = "" if form == "json" else advice_basis(service())
+
+    def tag(version: str) -> str:
+        return tag_of(MEDIA[form], version, basis, full and form != "json")
+
+    if request.if_none_match:  # neither document nor advice is read for a reader who has them
+        known = tag(document_version(service(), job_id, revision))
+        if reader_has(known):
+            return with_etag(known, MEDIA[form], bytes)
     stored = job_document(service(), job_id, revision)
-    document = stored.document
-    advice = advice_beside(service(), document, [form])
-    tag = tag_of(MEDIA[form], stored.version, json.dumps(advice), full)
 
     def render() -> bytes:
+        document = stored.document
+        advice = advice_beside(service(), document, [form])
         return rendering.render_job(document, form, advice, full=full)
 
-    return with_etag(tag, MEDIA[form], render)
-
-
-def _job_json(job_id: str, revision: int | None) -> Response:
-    """The document of a job; it is not read for a reader who has it."""
-    if request.if_none_match:
-        tag = tag_of(MEDIA["json"], document_version(service(), job_id, revision))
-        if reader_has(tag):
-            return with_etag(tag, MEDIA["json"], bytes)
-    stored = job_document(service(), job_id, revision)
-    tag = tag_of(MEDIA["json"], stored.version)
-    return with_etag(
-        tag, MEDIA["json"], lambda: rendering.render_job(stored.document, "json", None)
-    )
+    return with_etag(tag(stored.version), MEDIA[form], render)
 
 
 def month_response(

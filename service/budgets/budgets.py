@@ -85,6 +85,21 @@ class StandingAnswer(TypedDict):
     budget: BudgetRow | None
 
 
+class CheckedBudget(TypedDict):
+    """As much of a budget as a job needs that asks whether it may start."""
+
+    project: str
+    for_month: str
+    limit_kg: float
+    status: BudgetStatus
+
+
+class CheckAnswer(TypedDict):
+    """The budget that holds for a project this month; null where none does."""
+
+    budget: CheckedBudget | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBudget:
     """A budget to set: kgCO2e per month, in one month or in every one."""
@@ -183,6 +198,21 @@ def standing(service: Service, project: str, month: str | None = None) -> Standi
     month = month or service.month_now()
     budget = budget_of(service, project, month)
     return {"budget": None if budget is None else budget_row(service, budget, month)}
+
+
+def check(service: Service, project: str) -> CheckAnswer:
+    """Return as much of `standing` as a job may know: keys of training nodes get around."""
+    row = standing(service, project)["budget"]
+    if row is None:
+        return {"budget": None}
+    return {
+        "budget": {
+            "project": row["project"],
+            "for_month": row["for_month"],
+            "limit_kg": row["limit_kg"],
+            "status": row["status"],
+        }
+    }
 
 
 def budget_of(service: Service, project: str, month: str) -> Budget | None:

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time, readable
-from gramwatt.service.common.errors import CorrectionError, OpenedOtherwiseError, UnknownJobError
+from gramwatt.service.common.errors import CorrectionError, OpenedOtherwiseError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import check_place
-from gramwatt.service.jobs.documents import JobSummary, find_job
+from gramwatt.service.jobs.documents import JobSummary, find_job, find_known_job
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.models import Statement, Writer
 
@@ -66,11 +66,10 @@ def _checked(line: Mapping[str, Any]) -> JobRecord:
 
 def _opening_lines(service: Service, job_id: str) -> dict[tuple[str, str, int], JobRecord]:
     """The job's lines that say what runs, by node, writer and number; none for an unknown job."""
-    try:
-        with service.store.read() as session:
-            job = find_job(session, job_id)
-            wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
-            records = list(readable(session.scalars(wanted.where(Writer.job == job.id))))
-    except UnknownJobError:
-        return {}
+    with service.store.read() as session:
+        job = find_known_job(session, job_id)
+        if job is None:
+            return {}
+        wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
+        records = list(readable(session.scalars(wanted.where(Writer.job == job.id))))
     return {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}

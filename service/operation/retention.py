@@ -1,4 +1,4 @@
-"""Delete the intervals of jobs that were scored for good long ago; what was made of them stays."""
+"""Delete what is kept longer than the settings say: intervals of scored jobs, the audit log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,43 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.service.access import audit
 from gramwatt.service.container import Service
+from gramwatt.service.store.access import AuditEntry, audit_unlocked
 from gramwatt.service.store.models import Count, Device, Interval, Job, Writer
-from gramwatt.service.store.timestamps import span_us
+from gramwatt.service.store.timestamps import span_us, text_from_us
 
 RETENTION_S = 60.0
 """How long one run deletes at most [s]; the next goes on."""
+
+
+def delete_old_audit(service: Service) -> int:
+    """Delete entries of the audit log that are older than they are kept; return how many.
+
+    The deletion leaves an entry of its own, in the same transaction.
+    """
+    kept = service.config.keep_audit
+    if kept is None:
+        return 0
+    before_us = service.now_us() - span_us(kept)
+    return service.store.transact(partial(_delete_audit, service, before_us), large=True)
+
+
+def _delete_audit(service: Service, before_us: int, session: Session) -> int:
+    old = AuditEntry.at_us < before_us
+    number = session.scalar(sa.select(sa.func.count()).where(old)) or 0
+    if number:
+        with audit_unlocked(session.connection()):
+            session.execute(sa.delete(AuditEntry).where(old))
+        subject = f"{number} entries before {text_from_us(before_us)}"
+        audit.record(session, service, "audit-deleted", subject, "retention")
+    return number
+
+
+def delete_old(service: Service) -> None:
+    """Delete intervals and entries of the audit log that are older than they are kept."""
+    delete_old_intervals(service)
+    delete_old_audit(service)
 
 
 def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int:

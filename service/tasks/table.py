@@ -20,7 +20,7 @@ from gramwatt.service.notifications.outbox import deliver
 from gramwatt.service.operation.backfill import rescore_due
 from gramwatt.service.operation.backups import back_up
 from gramwatt.service.operation.factors import rescore_on_new_factors
-from gramwatt.service.operation.retention import delete_old_intervals
+from gramwatt.service.operation.retention import delete_old
 from gramwatt.service.operation.upkeep import close_silent, refresh_running, score_pending
 
 
@@ -91,8 +91,9 @@ TASKS: Mapping[str, Task] = {
     ),
     "retention": Task(
         timedelta(hours=1),
-        delete_old_intervals,
-        "delete intervals older than GRAMWATT_RETENTION_DAYS, if that is set",
+        delete_old,
+        "delete intervals older than GRAMWATT_RETENTION_DAYS and entries of the audit log older "
+        "than GRAMWATT_AUDIT_RETENTION_DAYS, if those are set",
     ),
     "backup": Task(
         timedelta(days=1), back_up, "write a backup to GRAMWATT_BACKUP_DIR, if that is set"

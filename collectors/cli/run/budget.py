@@ -55,6 +55,9 @@ def _row(config: Config) -> dict[str, Any] | None:
 def _text(row: dict[str, Any]) -> str:
     from gramwatt.sci.base import formatting
 
+    if "spent_kg" not in row:  # a server tells a key of a job no more than the status
+        limit = f"{formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
+        return f"project {row['project']!r} has a budget of {limit}: {row['status']}"
     spent = formatting.text(formatting.grams(row["spent_kg"]))
     share = f", {row['spent_share']:.0%}" if row["spent_share"] is not None else ""
     limit = f"of {formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"

@@ -53,8 +53,11 @@ def test_clients_that_drip_do_not_keep_others_waiting(tmp_path):
 
 
 @pytest.fixture
-def through_proxy(light, monkeypatch):
-    """Asks as a proxy at an address does for a client; gives the address that was logged."""
+def through_proxy(light, clock):
+    """Asks as a proxy at an address does for a client; gives the address that was logged.
+
+    An hour after the last time, as one refusal without a key is logged an hour.
+    """
     settings = from_environment({"GRAMWATT_TRUSTED_PROXIES": "10.0.0.7 fd00::/8"})
     config = light.config.__class__(
         database_url=light.config.database_url,
@@ -66,6 +69,7 @@ def through_proxy(light, monkeypatch):
     client = create_app(service=Service(config, light.store)).test_client()
 
     def ask(proxy, **headers):
+        clock.turn(hours=1)
         shown = {name.replace("_", "-"): text for name, text in headers.items()}
         answer = client.get(
             "/v1/jobs", headers={"Authorization": "", **shown}, environ_base={"REMOTE_ADDR": proxy}

@@ -1,14 +1,18 @@
 """Keys: what each scope may do, whose jobs each key sees, and what is refused without one."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.api.access import declared
 from gramwatt.service.app import create_app
+from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.operation.retention import delete_old_audit
 from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.models import Base
 from gramwatt.service.store.restriction import restricted_tables
@@ -40,7 +44,7 @@ def test_every_rule_declares_who_may_call_it(client):
     found = {rule.endpoint for rule in app.url_map.iter_rules()}
     assert found - declared(app).keys() == set()
     free = {name for name, access in declared(app).items() if not access.scopes}
-    assert free == {"service.alive", "page.login", "page.callback"}
+    assert free == {"service.alive", "service.ready", "page.login", "page.callback"}
 
 
 def test_a_rule_that_declares_nothing_answers_nobody(light):
@@ -49,12 +53,12 @@ def test_a_rule_that_declares_nothing_answers_nobody(light):
     assert code(app.test_client().get("/forgotten")) == (403, "forbidden")
 
 
-def test_nothing_but_healthz_answers_without_a_key(client):
+def test_nothing_but_health_and_readiness_answers_without_a_key(client):
     for rule in client.application.url_map.iter_rules():
         address = rule.rule.replace("<job_id>", "job-1").replace("<month>", "2026-05")
         for method in sorted(rule.methods):
             answer = client.open(address, method=method, headers=NO_KEY)
-            if address == "/healthz":
+            if address in ("/healthz", "/readyz"):
                 assert answer.status_code == 200
             else:
                 assert answer.status_code == 401, (method, address)
@@ -330,3 +334,45 @@ def test_an_entry_of_the_audit_log_stays(service, statement):
     create_key(service, "ci", "read")
     with pytest.raises(sa.exc.DBAPIError, match="append-only"), service.store.write() as session:
         session.execute(sa.text(statement))
+
+
+def refusals(client):
+    entries = client.get("/v1/audit?limit=200").json["entries"]
+    return [entry["subject"] for entry in entries if entry["action"] == "refused"][::-1]
+
+
+def test_refusals_without_a_key_are_counted_and_logged_once_an_hour(client, light, clock):
+    for address in ("/v1/jobs", "/v1/keys", "/v1/jobs/x"):
+        assert client.get(address, headers=NO_KEY).status_code == 401
+    assert refusals(client) == ["GET /v1/jobs: 401"]
+    clock.turn(minutes=61)
+    assert client.get("/v1/keys", headers=NO_KEY).status_code == 401
+    later = "GET /v1/keys: 401; 2 more without a key since 2026-06-02 12:00 UTC"
+    assert refusals(client) == ["GET /v1/jobs: 401", later]
+    reader = with_key(light, "reader", "read")
+    for _ in range(2):  # whose key it is has an entry each time
+        assert client.get("/v1/keys", headers=reader).status_code == 403
+    assert refusals(client)[2:] == ["GET /v1/keys: 403"] * 2
+    counted = [
+        float(line.rsplit(" ", 1)[1])
+        for line in client.get("/metrics").text.splitlines()
+        if line.startswith("gramwatt_http_requests_total") and 'status="401"' in line
+    ]
+    assert sum(counted) == 4
+
+
+def test_old_entries_of_the_audit_log_are_deleted_and_that_is_an_entry(service, clock):
+    create_key(service, "old", "read")
+    clock.turn(days=40)
+    create_key(service, "new", "read")
+    clock.turn(days=51)
+    kept_90_days = Service(replace(service.config, keep_audit=timedelta(days=90)), service.store)
+    assert (delete_old_audit(service), delete_old_audit(kept_90_days)) == (0, 1)
+    assert delete_old_audit(kept_90_days) == 0
+    entries = audit_page(service, 10, None)["entries"]
+    assert [(e["actor"], e["action"], e["subject"]) for e in entries] == [
+        ("retention", "audit-deleted", "1 entries before 2026-06-03T12:00:00.000000Z"),
+        ("gramwatt", "key-created", "new (read)"),
+    ]
+    with pytest.raises(sa.exc.DBAPIError, match="append-only"), service.store.write() as session:
+        session.execute(sa.text("DELETE FROM audit"))

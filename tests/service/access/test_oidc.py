@@ -45,6 +45,7 @@ class Provider(http.server.ThreadingHTTPServer):
         assert form["redirect_uri"] == asked["redirect_uri"]
         now = int(self.clock().timestamp())
         claims = {"iss": self.issuer, "aud": "grams", "sub": "u1", "email": "ada@example.org"}
+        claims |= {"email_verified": True}
         claims |= {"iat": now, "exp": now + 300, "nonce": asked["nonce"], "groups": ["staff"]}
         claims = {name: value for name, value in (claims | self.claims).items() if value != ""}
         return jwt.encode({"alg": "RS256", "kid": "k1"}, claims, self.key)
@@ -191,3 +192,30 @@ def test_a_provider_is_asked_over_tls():
     ):
         with pytest.raises(ConfigError, match="GRAMWATT_OIDC"):
             from_environment(env)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"email": "boss@example.org", "email_verified": False},
+        {"email": "boss@example.org", "email_verified": ""},
+        {"email": "boss@example.org", "email_verified": "true"},
+        {"email": "server"},
+        {"email": "", "preferred_username": "server"},
+    ],
+    ids=str,
+)
+def test_who_has_no_verified_email_is_named_by_subject_and_issuer(browsers, provider, claims):
+    browser, provider.claims = browsers(), claims
+    assert sign_in(browser, provider).status_code == 200
+    assert browser.get("/v1/keys", headers=NO_KEY).status_code == 403
+    admin, provider.claims = browsers(), {"groups": ["ops"]}
+    assert sign_in(admin, provider).status_code == 200
+    refused = admin.get("/v1/audit", headers=NO_KEY).json["entries"][0]
+    assert refused["actor"] == f"u1@127.0.0.1:{provider.server_port}"
+
+
+@pytest.mark.parametrize("email", ["ada\n@example.org", "\x1b[1mada@example.org", "a" * 200 + "@b"])
+def test_a_name_that_cannot_be_shown_is_refused(browsers, provider, email):
+    browser, provider.claims = browsers(), {"email": email}
+    assert sign_in(browser, provider).status_code == 401

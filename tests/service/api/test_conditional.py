@@ -63,15 +63,18 @@ def test_a_job_that_changes_has_another_tag_everywhere(client, service):
     assert old.status_code == 304  # the first revision is the document that was there before
 
 
-def test_a_known_report_is_not_read_from_the_store(client, service):
-    tag = client.get("/v1/jobs/job-1/report").headers["ETag"]
+@pytest.mark.parametrize("form", ["", ".json", ".html", ".pdf"])
+def test_a_known_report_is_not_read_from_the_store(client, service, form):
+    """Nor is what the suggestions beside it are made of: documents of other jobs."""
+    address = f"/v1/jobs/job-1/report{form}"
+    tag = client.get(address).headers["ETag"]
     asked = []
 
     def note(_connection, _cursor, statement, *_):
         asked.append(statement)
 
     sa.event.listen(service.store.engine, "before_cursor_execute", note)
-    answer = client.get("/v1/jobs/job-1/report", headers={"If-None-Match": tag})
+    answer = client.get(address, headers={"If-None-Match": tag})
     assert answer.status_code == 304
     assert asked
     assert not any("scores.doc" in statement for statement in asked)

@@ -1,5 +1,6 @@
 """The HTTP layer and the routes: what is refused and how, pages, ETags, guards."""
 
+import difflib
 from dataclasses import replace
 from datetime import timedelta
 
@@ -323,6 +324,11 @@ def test_not_ready_until_the_tables_are_there(tmp_path, clock):
     with service.store.migrating() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'older'")
     assert problem(client.get("/readyz")) == (503, "not-ready")
+    assert "gramwatt db upgrade" in client.get("/readyz").json["detail"]
+    for headers in ({"Authorization": ""}, {"Authorization": "Bearer gw_00000000_x"}):
+        told = client.get("/readyz", headers=headers)
+        assert problem(told) == (503, "not-ready")
+        assert told.json["detail"] == "not ready; a key is told why"
     assert client.get("/healthz").json == {"status": "ok"}
     service.store.close()
 
@@ -353,3 +359,26 @@ def test_an_unknown_kind_of_the_catalog_is_not_found(client):
     answer = client.get("/v1/catalog/foo")
     assert (answer.status_code, answer.get_json()["code"]) == (404, "unknown-name")
     assert "hardware, cpus, instances, regions, intensity" in answer.get_json()["detail"]
+
+
+def test_an_unknown_id_is_answered_without_comparing_it_with_a_thousand(client, light):
+    """The newest fifty are compared; difflib takes up to 0.05 ms for each."""
+    for number in range(60):
+        ingest(light, f"run-{number:03}-alpha", lines(journal(f"run-{number:03}-alpha")[:1]))
+    compared = []
+    real = difflib.SequenceMatcher.set_seq1
+
+    def counting(matcher, name):
+        compared.append(name)
+        real(matcher, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(difflib.SequenceMatcher, "set_seq1", counting)
+        answer = client.get("/v1/jobs/run-059-alfa")
+        assert answer.json["close"][0] == "run-059-alpha"
+        assert client.get("/v1/jobs/run-00").json["close"][0].startswith("run-00")
+        assert len(compared) <= 2 * (1 + 50)  # each matcher begins with no name
+        compared.clear()
+        opened = client.put("/v1/jobs/run-100-alpha", json={"node": "n", "writer": "w"})
+        assert opened.status_code in (200, 201)
+        assert compared == []

@@ -612,3 +612,17 @@ def test_a_key_of_a_project_sees_and_sets_its_budgets_only(client, light):
     gone = client.delete("/v1/budgets?project=vision", **own)
     assert (gone.status_code, gone.json["code"]) == (403, "forbidden")
     assert client.post("/v1/budgets", json={**body, "project": "speech"}, **own).status_code == 200
+
+
+def test_a_key_that_sends_records_learns_the_status_of_a_budget_only(client, light):
+    set_budget(client, 10, email="lead@example.org", webhook="https://hooks.example.org/x")
+    key = create_key(light, "node", "ingest", ["vision"])["key"]
+    shown = {"headers": {"Authorization": f"Bearer {key}"}}
+    assert client.get("/v1/budgets/check?project=vision", **shown).json == {
+        "budget": {
+            "project": "vision",
+            "for_month": "2026-06",
+            "limit_kg": 10.0,
+            "status": "within",
+        }
+    }
