@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import h_from_s
 from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import CountRecord, readable
+from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, readable
 from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 
@@ -139,11 +139,20 @@ def _work(counts: Sequence[CountRecord], now: datetime) -> tuple[str | None, flo
 
 
 def _utilisation(job: MergedJob, newest: datetime) -> float | None:
-    """Mean utilisation of the accelerators over their newest intervals; None without one."""
-    last = [d.intervals[-1] for d in job.devices if d.intervals]
-    used = [
-        one.utilisation_mean
-        for one in last
-        if one.utilisation_mean is not None and newest - one.end <= RECENT
-    ]
-    return math.fsum(used) / len(used) if used else None
+    """Return the mean utilisation (0 to 1) of the devices over their newest intervals."""
+    last = [(d.record.device_class, d.intervals[-1]) for d in job.devices if d.intervals]
+    return mean_utilisation(
+        (name, one.utilisation_mean) for name, one in last if newest - one.end <= RECENT
+    )
+
+
+def mean_utilisation(used: Iterable[tuple[str, float | None]]) -> float | None:
+    """Return the mean of the accelerators' utilisations (0 to 1); of the processors' without any.
+
+    `used` are device classes and utilisations. A GPU at 98 % beside a processor at 4 % is in full
+    use, and their mean would say nothing of either. None where none is known.
+    """
+    known = [(name, share) for name, share in used if share is not None]
+    of_accelerators = [share for name, share in known if name in ACCELERATORS]
+    shares = of_accelerators or [share for _, share in known]
+    return math.fsum(shares) / len(shares) if shares else None

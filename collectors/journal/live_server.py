@@ -10,10 +10,17 @@ from urllib.parse import quote
 import requests
 
 from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.journal.live import RECENT, LiveJob, ServerError, carbon_now, power_now
+from gramwatt.collectors.journal.live import (
+    RECENT,
+    LiveJob,
+    ServerError,
+    carbon_now,
+    mean_utilisation,
+    power_now,
+)
 from gramwatt.collectors.journal.uploader import new_session
 from gramwatt.sci.base.document import JobDoc, SeriesPoint
-from gramwatt.sci.journal.records import ACCELERATORS, parse_time
+from gramwatt.sci.journal.records import parse_time
 
 JOBS_MOST = 50
 """Running jobs that are shown, the newest: each is a request."""
@@ -74,7 +81,7 @@ def _live_job(document: JobDoc, now: datetime) -> LiveJob:
         carbon_now(document, power_w),
         row["unit"] if rate is not None else None,
         rate,
-        _utilisation(newest),
+        mean_utilisation((name, point["utilisation"]) for name, point in newest.items()),
         document["conformance"] != "not-sci",
     )
 
@@ -82,13 +89,3 @@ def _live_job(document: JobDoc, now: datetime) -> LiveJob:
 def _watts(point: SeriesPoint) -> float:
     seconds = (parse_time(point["end"]) - parse_time(point["start"])).total_seconds()
     return point["energy_j"] / seconds if seconds > 0 else 0.0
-
-
-def _utilisation(newest: dict[str, SeriesPoint]) -> float | None:
-    """Mean utilisation of the accelerators over their newest step; None without one."""
-    used = [
-        point["utilisation"]
-        for name, point in newest.items()
-        if name in ACCELERATORS and point["utilisation"] is not None
-    ]
-    return fsum(used) / len(used) if used else None

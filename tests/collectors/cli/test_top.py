@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -15,21 +16,29 @@ import pytest
 
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal.live import live_jobs
+from gramwatt.collectors.journal.live import live_jobs, mean_utilisation
 from tests.documents import scored
-from tests.journals import START, journal, lines
+from tests.journals import START, Writer, journal, lines
 
 NODE = node_id(False)
 LONG = '<b>=A1 "name"\u202e ' * 30
 
 
+def processor(job_id, utilisation, energy_j=0.0):
+    """Three minutes of the processor of a running job, in full use where that is 1."""
+    meter = Writer("w2", NODE, job_id, t0=START)
+    yield meter.device(f"{NODE}-cpu", device_class="cpu", name="Test CPU", units=8.0)
+    yield meter.interval(0, 180, energy_j, f"{NODE}-cpu", utilisation_mean=utilisation)
+
+
 @contextmanager
-def running(home, job_id, power_w, **about):
+def running(home, job_id, power_w, more=(), **about):
     """A spool folder whose meter lives: 3 minutes at a constant power, and 10 images a minute."""
     folder = home / "spool" / job_id / NODE
     folder.mkdir(parents=True)
     path = folder / "w1.jsonl"
     records = journal(job_id, node=NODE, power_w=power_w, end_state=None, pue=1.5, **about)
+    records += more
     path.write_bytes(b"\n".join(lines(records)) + b"\n")
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -63,6 +72,19 @@ def test_work_that_stopped_is_none_a_second(home):
     with running(home, "job-1", 600.0):
         (job,) = live_jobs(home, resolve(), START + timedelta(minutes=20))
     assert (job.unit, job.units_per_s) == ("image", 0.0)
+
+
+def test_use_is_that_of_the_accelerators_and_not_the_mean_with_the_processor(home):
+    with running(home, "job-1", 600.0, processor("job-1", 0.04)):
+        (job,) = live_jobs(home, resolve(), START + timedelta(minutes=3))
+    assert job.utilisation == 0.5
+
+
+def test_use_of_a_job_without_accelerators_is_the_processors():
+    assert mean_utilisation([("cpu", 0.04), ("ram", None)]) == 0.04
+    assert mean_utilisation([("gpu", 0.98), ("cpu", 0.04), ("gpu", 0.5)]) == pytest.approx(0.74)
+    assert mean_utilisation([("gpu", None), ("cpu", 0.04)]) == 0.04
+    assert mean_utilisation([("ram", None)]) is None
 
 
 def top(*arguments, width="80"):
@@ -101,6 +123,12 @@ def test_without_a_running_job_it_says_how_to_start_one(home):
 
 @pytest.mark.parametrize("typed", [b"q", b"\x03"])
 def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed):
+    def begin():
+        # Whoever runs the tests may ignore SIGINT, as a shell does for what it starts in the
+        # background, and children inherit that: Python would then not hear of Ctrl-C.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "gramwatt", "top", "--interval", "1"]
     with running(home, "job-1", 600.0):
@@ -110,7 +138,7 @@ def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed)
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=begin,
         )
         os.close(theirs)
         shown = b""
