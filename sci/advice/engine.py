@@ -19,7 +19,7 @@ from gramwatt.sci.advice.actions.slices import compare_slice
 from gramwatt.sci.advice.actions.swap import compare
 from gramwatt.sci.advice.actions.tuning import batching, mixed_precision, quantise
 from gramwatt.sci.advice.actions.warnings import warnings
-from gramwatt.sci.advice.constraints.availability import in_house, rented_only
+from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.calibration import OwnRow
@@ -152,7 +152,7 @@ def _is_present(work: Work, part: Hardware) -> bool:
 
 def _is_option(work: Work, part: Hardware) -> bool:
     """Legacy parts only when they are named; parts that cannot be bought only for who rents."""
-    if part.status.startswith("legacy") or in_house(part):
+    if part.market == "legacy" or part.availability == "internal":
         return False
     return work.part is None or work.rented or not rented_only(part)
 

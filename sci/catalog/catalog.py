@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
-from gramwatt.sci.base.csv_data import rows
+from gramwatt.sci.base.csv_data import read_as, rows
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.name_index import NameIndex, close_names, cpu_name
 from gramwatt.sci.base.quantity import Quantity
@@ -27,9 +27,8 @@ from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
 from gramwatt.sci.catalog.regions import Region, close_regions
 from gramwatt.sci.catalog.services import (
-    Meaning,
+    Resolution,
     Service,
-    parse_service,
     service_index,
     service_key,
 )
@@ -62,7 +61,7 @@ class Catalog:
         self._cpus = {cpu.id: cpu for cpu in read_cpus()}
         self._instances = {found.id: found for found in read_instances(overlay)}
         self._regions = {region.id: region for region in read_regions(overlay)}
-        self._services = service_index(map(parse_service, rows("services.csv")))
+        self._services = service_index(read_as(Service, row) for row in rows("services.csv"))
         self._zones = Zones(overlay.zones if overlay else None)
         self._literal_names = literal_names(overlay)
         self._hardware_names = _name_index(
@@ -79,7 +78,7 @@ class Catalog:
 
     @staticmethod
     def with_overlay(text: str) -> Catalog:
-        """The packaged catalog with the entries of a TOML text; raises OverlayError."""
+        """Return the packaged catalog with the entries of a TOML text; raises OverlayError."""
         try:
             return Catalog(parse_overlay(text))
         except OverlayError:
@@ -88,7 +87,7 @@ class Catalog:
             raise OverlayError(f"the overlay cannot be used: {error}") from None
 
     def hardware(self, name: str) -> Hardware:
-        """An accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""
+        """Return an accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""
         try:
             return self._hardware[self._part(name)]
         except LookupFailed as error:
@@ -98,17 +97,17 @@ class Catalog:
             if members:  # "A2" is a card, and a family of instances
                 found = [self._instances[one] for one in members]
                 error.reason = self._of_instances(name, found).reason
-            meant = None if ambiguous else self.meaning(name)
+            meant = None if ambiguous else self.resolution(name)
             if meant is None:
                 raise
             raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
 
     def cpu(self, name: str) -> Cpu:
-        """A CPU by id, name or alias; raises AmbiguousName or LookupFailed."""
+        """Return a CPU by id, name or alias; raises AmbiguousName or LookupFailed."""
         return self._cpus[self._cpu_names.find(name)]
 
     def instance(self, name: str) -> Instance:
-        """A cloud instance by id or name; raises AmbiguousName for a family, or LookupFailed."""
+        """Return an instance by id or name; raises AmbiguousName for a family, or LookupFailed."""
         try:
             return self._instances[self._instance_names.find(name)]
         except AmbiguousName:
@@ -117,13 +116,13 @@ class Catalog:
             found = tpu_slice(name)
             if found is not None:
                 return found
-            meant = self.meaning(name)
+            meant = self.resolution(name)
             if meant is None:
                 raise
             raise LookupFailed("instance", name, meant.instances, meant.reason) from None
 
-    def meaning(self, name: str) -> Meaning | None:
-        """What a name stands for: instances, a service, or hardware; None for an unknown name."""
+    def resolution(self, name: str) -> Resolution | None:
+        """Return what a name stands for: instances, a service or hardware; None if unknown."""
         members = self._instance_names.matches(name)
         if members:
             return self._of_instances(name, [self._instances[one] for one in members])
@@ -140,48 +139,48 @@ class Catalog:
         except LookupFailed:
             return None
         held = tuple(found.id for found in self._instances.values() if found.hardware in meant)
-        return Meaning(
+        return Resolution(
             tuple(meant), held, f"{name} is hardware, not an instance: {', '.join(meant)}"
         )
 
     def _part(self, name: str) -> str:
-        """The id of a part; names in cloud metadata match only literally, in any case."""
+        """Return the id of a part; names in cloud metadata match only literally, in any case."""
         return self._literal_names.get(name.strip().lower()) or self._hardware_names.find(name)
 
-    def _of_instances(self, name: str, members: Sequence[Instance]) -> Meaning:
+    def _of_instances(self, name: str, members: Sequence[Instance]) -> Resolution:
         boards = tuple(dict.fromkeys(one.hardware for one in members))
         what = "a cloud instance" if len(members) == 1 else "a family of cloud instances"
         reason = f"{name} is {what} with {', '.join(boards)}: ask for it as instance"
-        return Meaning(boards, tuple(one.id for one in members), reason)
+        return Resolution(boards, tuple(one.id for one in members), reason)
 
-    def _of_service(self, service: Service) -> Meaning:
+    def _of_service(self, service: Service) -> Resolution:
         held = [i for i in self._instances.values() if service.runs_on(i.provider, i.family)]
         boards = dict.fromkeys((*service.hardware, *(found.hardware for found in held)))
-        return Meaning(tuple(boards), tuple(found.id for found in held), service.reason)
+        return Resolution(tuple(boards), tuple(found.id for found in held), service.reason)
 
     def host_of(self, instance: Instance) -> Instance | None:
-        """The instance that is the whole machine of another; None where it is not known."""
+        """Return the instance that is the whole machine of another; None if unknown."""
         return self._instances.get(instance.host or "")
 
     def cpu_of(self, instance: Instance) -> Cpu | None:
-        """The CPU of an instance; None where the catalog does not have it."""
+        """Return the CPU of an instance; None where the catalog does not have it."""
         return self._cpus.get(instance.cpu or "")
 
     def lifetime(self, part: str | None = None) -> Quantity:
-        """EL of a part [years]: the overlay's value for it or its default, else 4 (3 to 6)."""
+        """Return EL of a part [years]: the overlay's for it or its default, else 4 (3 to 6)."""
         declared = self.overlay.lifetimes if self.overlay else {}
         found = declared.get(part or "", declared.get("default"))
         return found or lifetime_years()
 
     def region(self, name: str) -> Region:
-        """A cloud region by "provider:region", in any case; raises LookupFailed."""
+        """Return a cloud region by "provider:region", in any case; raises LookupFailed."""
         found = self._regions.get(name.strip().lower())
         if found is None:
             raise LookupFailed("region", name, close_regions(name, self._regions))
         return found
 
     def zone(self, key: str) -> ZoneIntensity:
-        """Annual intensity of a zone: ISO 3166 alpha-2 or alpha-3, or an Electricity Maps key.
+        """Return the annual intensity of a zone, an ISO 3166 code or an Electricity Maps key.
 
         A zone's own row wins over its country's, and the newest value over older ones. Raises
         LookupFailed for a key that is none of these.
@@ -189,27 +188,27 @@ class Catalog:
         return self._zones.zone(key)
 
     def world(self) -> ZoneIntensity:
-        """The world mean [gCO2e/kWh], which is used for an unknown zone."""
+        """Return the world mean [gCO2e/kWh], which is used for an unknown zone."""
         return self._zones.world
 
     def all_hardware(self) -> Sequence[Hardware]:
-        """Every accelerator, in the order of the data file."""
+        """Return every accelerator, in the order of the data file."""
         return tuple(self._hardware.values())
 
     def all_cpus(self) -> Sequence[Cpu]:
-        """Every CPU, in the order of the data file."""
+        """Return every CPU, in the order of the data file."""
         return tuple(self._cpus.values())
 
     def all_instances(self) -> Sequence[Instance]:
-        """Every cloud instance, in the order of the data file."""
+        """Return every cloud instance, in the order of the data file."""
         return tuple(self._instances.values())
 
     def all_regions(self) -> Sequence[Region]:
-        """Every cloud region, in the order of the data file."""
+        """Return every cloud region, in the order of the data file."""
         return tuple(self._regions.values())
 
     def all_zones(self) -> Sequence[ZoneIntensity]:
-        """The newest value of every country and zone, by key."""
+        """Return the newest value of every country and zone, by key."""
         return self._zones.newest()
 
     def _check(self, overlay: Overlay) -> None:
@@ -234,7 +233,7 @@ class Catalog:
 
 @cache
 def load_catalog() -> Catalog:
-    """The packaged catalog, built once per process."""
+    """Return the packaged catalog, built once per process."""
     return Catalog()
 
 
@@ -244,14 +243,14 @@ def _name_index(
     simplify: Callable[[str], str] = str,
     shared: Iterable[tuple[str, str]] = (),
 ) -> NameIndex:
-    """Parts by id, name and alias, and by the architecture that several share."""
+    """Index parts by id, name and alias, and by the architecture that several share."""
     names = [(name, part.id) for part in parts for name in (part.id, part.name, *part.aliases)]
     architectures = [(part.architecture, part.id) for part in parts]
     return NameIndex(what, names, architectures, simplify, shared)
 
 
 def _pairs(names: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """(alias, id) pairs."""
+    """Return (alias, id) pairs."""
     return [(alias, row_id) for row_id, called in names.items() for alias in called]
 
 

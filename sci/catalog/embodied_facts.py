@@ -1,4 +1,4 @@
-"""What is known about the making of a part: declared by the user, published, or input of the model.
+"""What is known of the embodied carbon of a part: declared, published, or input of the model.
 
 Facts only; `sci.embodied` makes the embodied carbon TE of them.
 """
@@ -6,13 +6,12 @@ Facts only; `sci.embodied` makes the embodied carbon TE of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
-from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.csv_data import Row, read_as
 
 Tier = Literal["A", "B", "C", "D"]
 """A: first-party study; B: independent study; C: model with known inputs; D: with assumed ones."""
-_TIERS: dict[str, Tier] = {"A": "A", "B": "B", "C": "C", "D": "D"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +68,14 @@ class ModelInputs:
 
     @property
     def assumed(self) -> bool:
-        """Whether an input of the model is assumed, not published."""
+        """Tell whether an input of the model is assumed, not published."""
         own = (self.die_area_mm2, self.process_nm, self.power_w, self.memory_gb, self.high_factor)
         return self.model == "wafer" or any(figure is not None for figure in own)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbodiedFacts:
-    """All that is known about the making of a part; what stands first counts."""
+    """All that is known about the embodied carbon of a part; what stands first counts."""
 
     declared: DeclaredTe | None
     study: Study | None
@@ -84,7 +83,7 @@ class EmbodiedFacts:
 
 
 def parse_declared(row: Row) -> DeclaredTe | None:
-    """TE declared in a line of hardware.csv by an overlay, None where there is none."""
+    """Return TE declared in a line of hardware.csv by an overlay, None where there is none."""
     cells = row.given
     if "embodied_kg" not in cells:
         return None
@@ -93,42 +92,20 @@ def parse_declared(row: Row) -> DeclaredTe | None:
         kg=float(cells["embodied_kg"]),
         low_kg=float(low) if low else None,
         high_kg=float(high) if high else None,
-        tier=_TIERS[cells.get("embodied_tier", "C")],
+        tier=cast(Tier, cells.get("embodied_tier", "C")),
         includes_host=cells.get("embodied_includes_host") == "1",
     )
 
 
 def parse_study(row: Row) -> Study:
-    """A study from its line in embodied_studies.csv."""
-    return Study(
-        item=row.text("item"),
-        kg=row.known("kg_co2e"),
-        devices=row.known("devices"),
-        low_kg=row.known("low_kg"),
-        high_kg=row.known("high_kg"),
-        tier=_TIERS[row.text("tier")],
-        boundary=row.text("boundary"),
-        includes_host=row.text("includes_host") == "1",
-        source=row.text("source"),
-    )
+    """Parse a line of embodied_studies.csv."""
+    return read_as(Study, row, kg=row.known("kg_co2e"))
 
 
 def parse_inputs(row: Row) -> ModelInputs:
-    """Inputs of the model from their line in embodied_inputs.csv."""
-    extra = row.optional("extra_die_area_mm2")
-    return ModelInputs(
-        model=row.text("model"),
-        die_area_mm2=row.number("die_area_mm2"),
-        die_count=row.number("die_count"),
-        process_nm=row.number("process_nm"),
-        power_w=row.number("power_w"),
-        memory_gb=row.number("memory_gb"),
-        extra_dies=_extra_dies(row) if extra else None,
-        high_factor=row.number("high_factor"),
-    )
-
-
-def _extra_dies(row: Row) -> Dies:
-    return Dies(
-        row.known("extra_die_area_mm2"), row.known("extra_die_count"), row.known("extra_process_nm")
-    )
+    """Parse a line of embodied_inputs.csv."""
+    extra = None
+    if row.text("extra_die_area_mm2"):
+        names = ("die_area_mm2", "die_count", "process_nm")
+        extra = Dies(*(row.known(f"extra_{name}") for name in names))
+    return read_as(ModelInputs, row, extra_dies=extra)

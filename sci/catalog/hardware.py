@@ -6,11 +6,10 @@ Figures of accelerators are per device as the driver lists it: a board that it l
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.csv_data import Row, read_as
 from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts
@@ -22,14 +21,27 @@ HostClass = Literal["server", "card", "cloud", "workstation", "module", "compute
 cloud builds for itself; `workstation`: a card for a desk; `module`: a part with its own processor
 and memory; `computer`: a part of a computer's own chip; `edge`: a stick or module of a small one.
 """
-_FORMS: tuple[tuple[str, HostClass], ...] = (
-    (r"\bsoc\b", "computer"),
-    (r"\busb\b|\bsom\b", "edge"),
-    (r"sxm|oam|hgx|superchip|rack|15u", "server"),
-    (r"^pcie", "card"),
-    (r"board|ec2|internal", "cloud"),
+CARDS: tuple[HostClass, ...] = ("card", "workstation")
+"""What goes into any host with a slot."""
+Market = Literal["current", "out-of-production", "legacy", "other"]
+"""`out-of-production` is current in fleets and no longer sold new; `other` is not said, or a
+variant for export."""
+Availability = Literal["sold", "rented", "internal"]
+"""How the part is had: `rented` from clouds only, `internal` by its vendor only."""
+Isa = Literal["x86-64", "arm64"]
+IdlePstate = Literal["P0", "P8"]
+Use = Literal["training", "inference", "edge", "graphics", "consumer", "workstation"]
+PER_BOARD = (
+    "die_area_mm2",
+    "die_count",
+    "tdp_w",
+    "memory_gb",
+    "memory_bandwidth_gbs",
+    "interconnect_gbs",
 )
-"""Words of form factors, with the class of host; the first that is found counts."""
+"""Figures of the board, which are divided among its devices."""
+NOT_SHOWN = ("host_class", "host_cpu", "mig_slices", "idle_pstate", "market", "availability")
+"""Columns for the program that say what a text for people says too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,10 @@ class Hardware:
     """One accelerator, per device as the driver lists it; None where not known.
 
     Power [W], memory [GB as marketed, which is GiB on the device], rates [GB/s], die area [mm2].
-    `tdp_w` is a limit, not a mean; a driver may report another limit at run time.
+    `tdp_w` is a limit, not a mean; a driver may report another limit at run time. `host_cpu` is the
+    processor that belongs to the part, `mig_slices` into how many it can be divided, `idle_pstate`
+    the one power state of the idle figures. `form_factor`, `idle_state` and `status` are texts for
+    people.
     """
 
     id: str
@@ -77,21 +92,27 @@ class Hardware:
     architecture: str
     release_year: int | None
     form_factor: str
+    host_class: HostClass
+    host_cpu: str | None
     process_nm: float | None
     die_area_mm2: float | None
     die_count: float | None
     devices_per_board: int
+    mig_slices: int | None
     tdp_w: float | None
     idle_w: Quantity | None
     idle_state: str | None
+    idle_pstate: IdlePstate | None
     peak: Peak
     memory_gb: float | None
     memory_type: str | None
     memory_bandwidth_gbs: float | None
     interconnect_gbs: float | None
     software: tuple[str, ...]
-    intended_use: tuple[str, ...]
+    intended_use: tuple[Use, ...]
     status: str
+    market: Market
+    availability: Availability
     embodied_facts: EmbodiedFacts
     sources: FigureSources
     notes: str | None
@@ -100,22 +121,12 @@ class Hardware:
 
     @property
     def cited(self) -> str:
-        """The id as cited in the source of a figure, with the overlay's source where it has one."""
+        """Return the id as cited in a figure's source, with the overlay's source if it has one."""
         return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
-    @property
-    def host_class(self) -> HostClass:
-        """What the part usually stands in, by its form factor and use; a card where not said."""
-        form = self.form_factor.lower()
-        found: HostClass = next((one for words, one in _FORMS if re.search(words, form)), "card")
-        if self.device_class == "module" and found not in ("computer", "edge"):
-            return "module"
-        desk = {"consumer", "workstation"} & set(self.intended_use)
-        return "workstation" if found == "card" and desk else found
-
     def to_doc(self) -> dict[str, Any]:
-        """This part as JSON-ready data, without its embodied carbon."""
-        doc = plain(self, skip=("embodied_facts", "sources", "peak", "device_class"))
+        """Return this part as JSON-ready data, without its embodied carbon."""
+        doc = plain(self, skip=("embodied_facts", "sources", "peak", "device_class", *NOT_SHOWN))
         doc["class"] = self.device_class
         doc["idle_w"] = doc.pop("idle_w")
         doc["peak_dense_tflops"] = plain(self.peak, skip=("int8_tops", "other"))
@@ -134,6 +145,7 @@ class Cpu:
     name: str
     aliases: tuple[str, ...]
     architecture: str
+    isa: Isa
     release_year: int | None
     cores: int
     threads: int
@@ -145,60 +157,24 @@ class Cpu:
     notes: str | None
 
     def to_doc(self) -> dict[str, Any]:
-        """This CPU as JSON-ready data, without its embodied carbon."""
-        return plain(self)
+        """Return this CPU as JSON-ready data, without its embodied carbon."""
+        return plain(self, skip=("isa",))
 
 
 def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedFacts) -> Hardware:
     """Parse a line of hardware.csv; figures of its board are divided among the board's devices."""
-    return Hardware(
-        id=row.text("id"),
-        vendor=row.text("vendor"),
-        name=row.text("name"),
+    return read_as(
+        Hardware,
+        row,
+        **{name: _per_device(row, name) for name in PER_BOARD},
         device_class=row.text("class"),
         aliases=aliases,
-        architecture=row.text("architecture"),
-        release_year=row.integer("release_year"),
-        form_factor=row.text("form_factor"),
-        process_nm=row.number("process_nm"),
-        die_area_mm2=_per_device(row, "die_area_mm2"),
-        die_count=_per_device(row, "die_count"),
         devices_per_board=_devices_per_board(row),
-        tdp_w=_per_device(row, "tdp_w"),
         idle_w=_idle(row),
-        idle_state=row.optional("idle_state"),
         peak=_peak(row),
-        memory_gb=_per_device(row, "memory_gb"),
-        memory_type=row.optional("memory_type"),
-        memory_bandwidth_gbs=_per_device(row, "memory_bandwidth_gbs"),
-        interconnect_gbs=_per_device(row, "interconnect_gbs"),
-        software=row.listing("software"),
-        intended_use=row.listing("intended_use"),
-        status=row.text("status"),
         embodied_facts=embodied_facts,
         sources=_sources(row),
-        notes=row.optional("notes"),
         overlay=row.overlay,
-    )
-
-
-def parse_cpu(row: Row, aliases: tuple[str, ...]) -> Cpu:
-    """Parse a line of cpus.csv."""
-    return Cpu(
-        id=row.text("id"),
-        vendor=row.text("vendor"),
-        name=row.text("name"),
-        aliases=aliases,
-        architecture=row.text("architecture"),
-        release_year=row.integer("release_year"),
-        cores=int(row.known("cores")),
-        threads=int(row.known("threads")),
-        tdp_w=row.number("tdp_w"),
-        process_nm=row.number("process_nm"),
-        die_area_mm2=row.number("die_area_mm2"),
-        seen_in=row.optional("seen_in"),
-        sources=row.listing("sources"),
-        notes=row.optional("notes"),
     )
 
 

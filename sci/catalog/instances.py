@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.csv_data import Row, read_as
 from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, all_words
@@ -119,27 +119,8 @@ def parse_instance(row: Row) -> Instance:
     """Parse a line of instances.csv."""
     dollars = row.number("price_usd_per_hour")
     where = (row.text("price_region"), row.text("price_date"), row.text("price_source"))
-    return Instance(
-        id=row.text("id"),
-        provider=row.text("provider"),
-        name=row.text("name"),
-        family=row.text("family"),
-        hardware=row.text("hardware"),
-        count=row.integer("count"),
-        count_low=row.integer("count_low"),
-        count_high=row.integer("count_high"),
-        share=row.known("share"),
-        host=row.optional("host"),
-        vcpu=row.number("vcpu"),
-        host_memory_gib=row.number("host_memory_gib"),
-        host_cpu=row.optional("host_cpu"),
-        cpu=row.optional("cpu"),
-        price=None if dollars is None else Price(dollars, *where),
-        price_note=row.optional("price_note"),
-        sources=row.listing("sources"),
-        notes=row.optional("notes"),
-        overlay=row.overlay,
-    )
+    price = None if dollars is None else Price(dollars, *where)
+    return read_as(Instance, row, price=price, overlay=row.overlay)
 
 
 def tpu_slice(name: str) -> Instance | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, rows
+from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, read_as, rows
 from gramwatt.sci.catalog.embodied_facts import (
     EmbodiedFacts,
     ModelInputs,
@@ -16,7 +16,7 @@ from gramwatt.sci.catalog.embodied_facts import (
     parse_inputs,
     parse_study,
 )
-from gramwatt.sci.catalog.hardware import Cpu, Hardware, parse_cpu, parse_hardware
+from gramwatt.sci.catalog.hardware import Cpu, Hardware, parse_hardware
 from gramwatt.sci.catalog.instances import Instance, parse_instance
 from gramwatt.sci.catalog.overlay import Cells, Overlay, OverlayError
 from gramwatt.sci.catalog.regions import Region, parse_region
@@ -36,11 +36,13 @@ _SOURCE_COLUMNS = {
 _NEW_HARDWARE = {
     **dict.fromkeys(("vendor", "form_factor", "architecture", "status"), "not said"),
     "devices_per_board": "1",
+    "market": "other",
+    "availability": "sold",
 }
 
 
 def read_hardware(overlay: Overlay | None) -> Iterable[Hardware]:
-    """Accelerators, the overlay's among them; raises OverlayError for an incomplete one."""
+    """Yield accelerators, the overlay's among them; raises OverlayError for an incomplete one."""
     names = aliases("hardware")
     studies = {
         row.text("hardware"): parse_study(row)
@@ -50,7 +52,7 @@ def read_hardware(overlay: Overlay | None) -> Iterable[Hardware]:
     inputs = {row.text("id"): parse_inputs(row) for row in rows("embodied_inputs.csv")}
     entries = overlay.hardware if overlay else {}
     own = {key: _hardware_cells(key, cells) for key, cells in entries.items()}
-    for row in _merged("hardware", own, lambda _key: _NEW_HARDWARE):
+    for row in _merged("hardware", own, lambda key: _new_hardware(own[key])):
         key = row.text("id")
         made = inputs.get(key, ModelInputs())
         facts = EmbodiedFacts(parse_declared(row), studies.get(key), made)
@@ -58,14 +60,14 @@ def read_hardware(overlay: Overlay | None) -> Iterable[Hardware]:
 
 
 def read_cpus() -> Iterable[Cpu]:
-    """CPUs."""
+    """Yield CPUs."""
     names = aliases("cpu")
     for row in rows("cpus.csv"):
-        yield parse_cpu(row, names.get(row.text("id"), ()))
+        yield read_as(Cpu, row, aliases=names.get(row.text("id"), ()))
 
 
 def read_instances(overlay: Overlay | None) -> Iterable[Instance]:
-    """Cloud instances, the overlay's among them; a new machine is its own host."""
+    """Return cloud instances, the overlay's among them; a new machine is its own host."""
     entries = overlay.instances if overlay else {}
     own = {key: {**cells, "sources": _cited("instances", key)} for key, cells in entries.items()}
     for key, cells in own.items():
@@ -76,7 +78,7 @@ def read_instances(overlay: Overlay | None) -> Iterable[Instance]:
 
 
 def read_regions(overlay: Overlay | None) -> Iterable[Region]:
-    """Cloud regions, the overlay's among them, with the PUE published or declared for them."""
+    """Yield cloud regions, the overlay's among them, with their published or declared PUE."""
     highest: dict[str, float] = {}
     for row in rows("regions.csv"):
         if row.text("pue_basis") == "annual":
@@ -100,7 +102,7 @@ def read_regions(overlay: Overlay | None) -> Iterable[Region]:
 
 
 def aliases(kind: str) -> dict[str, tuple[str, ...]]:
-    """Aliases of one kind by the id they stand for."""
+    """Return aliases of one kind by the id they stand for."""
     found: dict[str, tuple[str, ...]] = {}
     for row in rows("aliases.csv"):
         if row.text("what") == kind:
@@ -109,7 +111,7 @@ def aliases(kind: str) -> dict[str, tuple[str, ...]]:
 
 
 def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
-    """Ids by names that count letter by letter, in any case: of cloud metadata, and the overlay's.
+    """Return ids by names that count letter by letter: of cloud metadata, and the overlay's.
 
     Raises OverlayError for an alias that the overlay gives to two parts.
     """
@@ -123,7 +125,7 @@ def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
 
 
 def _cited(kind: str, key: str) -> str:
-    """What stands for an entry of the overlay where a packaged row names keys of sources.csv."""
+    """Return what an entry of the overlay has in place of keys of sources.csv."""
     return f"overlay {kind} {key}"
 
 
@@ -137,6 +139,13 @@ def _hardware_cells(key: str, cells: Cells) -> dict[str, str]:
         for end in ("idle_low_w", "idle_high_w"):
             found.setdefault(end, cells["idle_w"])
     return found
+
+
+def _new_hardware(cells: Cells) -> dict[str, str]:
+    desk = {"consumer", "workstation"} & set(cells.get("intended_use", "").split(LIST_SEPARATOR))
+    card = "workstation" if desk else "card"
+    host_class = "module" if cells.get("class") == "module" else card
+    return {**_NEW_HARDWARE, "host_class": host_class}
 
 
 def _new_instance(key: str) -> dict[str, str]:
@@ -160,7 +169,7 @@ def _check_id(kind: str, key: str) -> None:
 
 
 def _packaged(kind: str) -> Sequence[Row]:
-    """The rows of a data file, then those under a share-alike licence, in a folder apart."""
+    """Return the rows of a data file, then those under a share-alike licence, in a folder apart."""
     apart = rows(f"cc-by-sa/{kind}.csv") if kind in SHARE_ALIKE else ()
     return (*rows(f"{kind}.csv"), *apart)
 
@@ -171,7 +180,7 @@ def _merged(
     defaults: Callable[[str], Cells],
     id_of: Callable[[Row], str] = lambda row: row.text("id"),
 ) -> Iterable[Row]:
-    """Rows of a data file with the entries over them; new ones, complete, stand at the end."""
+    """Return rows of a file with the entries over them; new ones, complete, stand at the end."""
     left, packaged = dict(entries), _packaged(kind)
     found = [row.with_cells(left.pop(id_of(row), {})) for row in packaged]
     for key, cells in left.items():
@@ -179,5 +188,6 @@ def _merged(
         if missing:
             text = f"[{kind}.{key}] is new and needs {', '.join(missing)}"
             raise OverlayError(f"the overlay cannot be used: {text}")
-        found.append(Row({**packaged[0].blank(), "id": key, **defaults(key), **cells}))
+        whole = {**packaged[0].blank(), "id": key, **defaults(key), **cells}
+        found.append(Row(whole, f"[{kind}.{key}]"))
     return found

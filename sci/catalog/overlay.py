@@ -19,19 +19,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from gramwatt.sci.base.csv_data import LIST_SEPARATOR
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.name_index import close_names
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.embodied_facts import Tier
+from gramwatt.sci.catalog.hardware import Availability, HostClass, IdlePstate, Market
 from gramwatt.sci.catalog.regions import PUE_SPREAD
 from gramwatt.sci.grid.spread import OTHER, USUAL_HOURS, spread_over
 from gramwatt.sci.grid.zones import UNIT, ZoneIntensity
 
 Cells = Mapping[str, str]
 CLASSES = ("gpu", "accelerator", "module")
-TIERS = ("A", "B", "C", "D")
 _MARKET = re.compile(
     r"(?i:market-based|guarantees? of origin|energy certificates?|\boffsets?\b|carbon credits?)"
     r"|\b(?:PPA|REC|EAC|GO)s?\b"
@@ -118,7 +119,7 @@ _RANGE = {"low": _positive, "high": _positive}
 FIELDS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
     "hardware": {
         **dict.fromkeys(("vendor", "name", "architecture", "form_factor", "status"), _text),
-        **dict.fromkeys(("memory_type", "idle_state", "notes"), _text),
+        **dict.fromkeys(("memory_type", "idle_state", "host_cpu", "notes"), _text),
         **dict.fromkeys(("release_year", "die_count", "devices_per_board"), _whole),
         **dict.fromkeys(("process_nm", "die_area_mm2"), _positive),
         **dict.fromkeys(("tdp_w", "idle_w", "idle_low_w", "idle_high_w"), _positive),
@@ -127,8 +128,13 @@ FIELDS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
         **dict.fromkeys(("memory_gb", "memory_bandwidth_gbs", "interconnect_gbs"), _positive),
         **dict.fromkeys(("embodied_kg", "embodied_low_kg", "embodied_high_kg"), _positive),
         **dict.fromkeys(("software", "intended_use", "aliases"), _list),
+        "mig_slices": _whole,
         "class": _one_of(CLASSES),
-        "embodied_tier": _one_of(TIERS),
+        "host_class": _one_of(get_args(HostClass)),
+        "market": _one_of(get_args(Market)),
+        "availability": _one_of(get_args(Availability)),
+        "idle_pstate": _one_of(get_args(IdlePstate)),
+        "embodied_tier": _one_of(get_args(Tier)),
         "embodied_includes_host": _flag,
     },
     "instances": {
@@ -219,7 +225,7 @@ def _cells(kind: str, where: str, entry: Mapping[str, Any], problems: list[str])
 
 
 def _unordered(cells: Cells) -> Iterable[str]:
-    """Problems of an entry whose figures break low <= value <= high, or whose PUE is below 1."""
+    """Yield what is wrong where figures break low <= value <= high, or PUE is below 1."""
     triples = [("idle_low_w", "idle_w", "idle_high_w"), ("count_low", "count_low", "count_high")]
     triples.append(("embodied_low_kg", "embodied_kg", "embodied_high_kg"))
     triples += [("low", name, "high") for name in ("g_per_kwh", "value", "years")]
@@ -232,7 +238,7 @@ def _unordered(cells: Cells) -> Iterable[str]:
 
 
 def _ranged(cells: Cells, name: str, unit: str, usual: tuple[float, float]) -> Quantity:
-    """A figure of an entry with its declared range, else with `usual` ends as multiples of it."""
+    """Return a figure with its declared range, else with `usual` ends as multiples of it."""
     value = float(cells[name])
     low = float(cells["low"]) if "low" in cells else min(value, value * usual[0])
     high = float(cells["high"]) if "high" in cells else max(value, value * usual[1])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gramwatt.sci.base.csv_data import Row
+from gramwatt.sci.base.csv_data import Row, read_as
 from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.quantity import Quantity
@@ -41,7 +41,7 @@ class Region:
     notes: str | None
 
     def to_doc(self) -> dict[str, Any]:
-        """This region as JSON-ready data."""
+        """Return this region as JSON-ready data."""
         return plain(self)
 
 
@@ -49,25 +49,18 @@ def parse_region(row: Row, highest: dict[str, float]) -> Region:
     """Parse a line of regions.csv; `highest` has the highest measured annual PUE by provider."""
     provider, name = row.text("provider"), row.text("region")
     keys = (row.text("zone_source"), row.text("pue_source"))
-    return Region(
+    return read_as(
+        Region,
+        row,
         id=f"{provider}:{name}",
-        provider=provider,
         name=name,
-        place=row.optional("place"),
-        country=row.text("country"),
-        zone=row.text("zone"),
-        zone_other=row.optional("zone_other"),
-        watttime_region=row.optional("watttime_region"),
         pue=_pue(row, highest.get(provider, 1.0)),
-        pue_year=row.integer("pue_year"),
-        pue_basis=row.optional("pue_basis"),
         sources=tuple(dict.fromkeys(key for key in keys if key)),
-        notes=row.optional("notes"),
     )
 
 
 def _pue(row: Row, highest: float) -> Quantity | None:
-    """PUE -+ 0.05; the range of a design value reaches the provider's highest measured PUE."""
+    """Return PUE -+ 0.05; that of a design value reaches the provider's highest measured."""
     value = row.number("pue")
     if value is None:
         return None
@@ -82,7 +75,7 @@ def _pue(row: Row, highest: float) -> Quantity | None:
 
 
 def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
-    """Ids of regions with a similar name, best first, of the provider in it or else of all.
+    """Return ids of regions with a similar name, best first, of the provider in it or else of all.
 
     Names and ids are compared, also without the letter of an availability zone ("us-east1-a"); then
     places ("Frankfurt").

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gramwatt.sci.base.csv_data import Row
 from gramwatt.sci.base.name_index import all_words
 
 
@@ -28,33 +27,21 @@ class Service:
     reason: str
 
     def runs_on(self, provider: str, family: str) -> bool:
-        """Whether it runs on the instances of a family of a provider."""
+        """Tell whether it runs on the instances of a family of a provider."""
         return provider in self.providers or family in self.families
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """The hardware and instances that a name stands for (ids), and a sentence for the user."""
+class Resolution:
+    """What a name stands for: hardware and instances (ids), and a sentence for the user."""
 
     hardware: tuple[str, ...]
     instances: tuple[str, ...]
     reason: str
 
 
-def parse_service(row: Row) -> Service:
-    """Parse a line of services.csv."""
-    return Service(
-        name=row.text("name"),
-        names=row.listing("names"),
-        hardware=row.listing("hardware"),
-        providers=row.listing("providers"),
-        families=row.listing("families"),
-        reason=row.text("reason"),
-    )
-
-
 def service_index(services: Iterable[Service]) -> Mapping[str, Service]:
-    """Services by the key of each name; raises ValueError for a name of two services."""
+    """Return services by the key of each name; raises ValueError for a name of two services."""
     found: dict[str, Service] = {}
     for service in services:
         for name in dict.fromkeys((service.name, *service.names)):
@@ -64,5 +51,5 @@ def service_index(services: Iterable[Service]) -> Mapping[str, Service]:
 
 
 def service_key(name: str) -> str:
-    """The key of a name: its words without case, spaces and punctuation."""
+    """Return the key of a name: its words without case, spaces and punctuation."""
     return "".join(all_words(name))

@@ -10,7 +10,7 @@ from gramwatt.sci.advice.work import Work, te_g
 from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
-from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.hardware import CARDS, Hardware
 from gramwatt.sci.embodied.accelerators import accelerator_te
 
 
@@ -81,12 +81,8 @@ def _against(work: Work, target: Hardware, hours: Quantity) -> str:
 
 
 def _in_place(work: Work, target: Hardware) -> bool:
-    return work.part is not None and _is_card(work.part) and _is_card(target)
-
-
-def _is_card(part: Hardware) -> bool:
-    """Whether it is a card that goes into any host with a slot."""
-    return part.form_factor.startswith("PCIe")
+    """Tell whether both are cards, which go into any host with a slot."""
+    return work.part is not None and {work.part.host_class, target.host_class} <= set(CARDS)
 
 
 def _payback_h(made: Quantity, saving: Quantity) -> Quantity | None:

@@ -53,7 +53,7 @@ def _over_provisioned(work: Work, part: Hardware) -> Notice | None:
         for other in work.catalog.all_hardware()
         if other.tdp_w and other.tdp_w <= MUCH_SMALLER * part.tdp_w
         if (other.vendor, other.device_class) == (part.vendor, part.device_class)
-        if "current" in other.status
+        if other.market in ("current", "out-of-production")
         if (other.memory_gb or 0) >= 1.1 * peak
         if work.rented or not rented_only(other)
         if not refusals(work.request, other, work.offered)
@@ -87,7 +87,7 @@ def _outdated(work: Work, part: Hardware) -> Notice | None:
     Counterexample (Zeus trace, NCF, batch 1024): a V100 takes 733 J an epoch, a newer A40 1700 J.
     """
     small = work.classified.name in ("small", "recsys", None)
-    if not part.status.startswith("legacy") or small or part.device_class != "gpu":
+    if part.market != "legacy" or small or part.device_class != "gpu":
         return None
     text = (
         f"{part.id} is of {part.release_year}. Newer GPUs often do more per joule; the verdicts "

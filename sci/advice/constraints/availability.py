@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.instances import Instance
 
-CLOUD_ONLY = ("Google", "AWS", "Microsoft", "Meta")
-"""Vendors whose data-centre parts cannot be bought."""
-ONE_CLOUD = "AWS only"
-"""What the catalog's form factor says of parts that another vendor makes for one cloud."""
-IN_HOUSE = "internal"
-"""What it says of parts that their vendor keeps for its own services."""
-
-
-def in_house(part: Hardware) -> bool:
-    """Whether only its vendor can run anything on it."""
-    return IN_HOUSE in part.form_factor
-
 
 def rented_only(part: Hardware) -> bool:
-    """Whether the part cannot be bought at all."""
-    own = part.vendor in CLOUD_ONLY and "edge" not in part.intended_use
-    return own or ONE_CLOUD in part.form_factor
+    """Tell whether the part cannot be bought at all."""
+    return part.availability != "sold"
 
 
 def discontinued(part: Hardware) -> bool:
-    """Whether the catalog knows that it is no longer sold new."""
-    return part.status.startswith("legacy") or "out of production" in part.status
+    """Tell whether the catalog knows that it is no longer sold new."""
+    return part.market in ("legacy", "out-of-production")
 
 
 def offered_parts(catalog: Catalog, provider: str | None) -> frozenset[str] | None:
@@ -44,12 +30,14 @@ def availability_notes(catalog: Catalog, part: Hardware, *, provider_known: bool
     """
     instances = _instances(catalog, part=part)
     notes = [_rented(instances, provider_known=provider_known)] if rented_only(part) else []
-    hosts = {_host(catalog, instance) for instance in instances}
-    arm = [host for host in hosts if host and "Arm" in host]
-    if arm and len(arm) == len(hosts):
-        notes.append(f"its host is {arm[0]}: the software must be built for Arm")
-    elif "Grace" in part.form_factor:
-        notes.append("its host processor is NVIDIA Grace: the software must be built for Arm")
+    hosts = [catalog.cpu_of(instance) for instance in instances]
+    if hosts and all(host and host.isa == "arm64" for host in hosts):
+        text = f"{instances[0].host_cpu} ({hosts[0].architecture if hosts[0] else ''})"
+        notes.append(f"its host is {text}: the software must be built for Arm")
+    elif part.host_cpu and (own := catalog.cpu(part.host_cpu)).isa == "arm64":
+        notes.append(
+            f"its host processor is {own.vendor} {own.name}: the software must be built for Arm"
+        )
     return notes
 
 
@@ -82,8 +70,7 @@ def _price(instances: list[Instance]) -> str | None:
         return None
     dollars, name, price = min(prices, key=lambda item: item[0])
     return (
-        f"money, apart from carbon: {dollars:.2f} USD/h a device on demand ({name}, "
-        f"{price.region}, {price.date})"
+        f"list price: {dollars:.2f} USD/h a device on demand ({name}, {price.region}, {price.date})"
     )
 
 
@@ -117,12 +104,3 @@ def _rented(instances: list[Instance], *, provider_known: bool) -> str:
         f"{text}. The figures take the present grid zone; name provider and region for those of "
         "its data centre"
     )
-
-
-def _host(catalog: Catalog, instance: Instance) -> str | None:
-    """Processor of the host with its architecture; None where not known."""
-    try:
-        architecture = catalog.cpu(instance.cpu).architecture if instance.cpu else ""
-    except LookupFailed:
-        architecture = ""
-    return f"{instance.host_cpu} ({architecture})" if architecture else instance.host_cpu

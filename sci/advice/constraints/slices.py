@@ -18,9 +18,8 @@ EIGHTHS: Mapping[int, float] = {1: 1 / 8, 2: 2 / 8, 3: 4 / 8, 4: 4 / 8, 7: 1.0}
 """Share of the memory by sevenths of the processors."""
 QUARTERS: Mapping[int, float] = {1: 1 / 4, 2: 2 / 4, 4: 1.0}
 """The same on an A30, by quarters."""
-BOARDS = ("nvidia-a100-", "nvidia-h100-", "nvidia-h200-", "nvidia-b200")
-"""Parts of seven slices."""
-BOARD_OF_FOUR = "nvidia-a30"
+SHARES: Mapping[int | None, Mapping[int, float]] = {7: EIGHTHS, 4: QUARTERS}
+"""Shares of the memory by the number of slices of a board."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +45,12 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 def slices_of(part: Hardware) -> list[Slice]:
     """The slices of a board, the smallest first; none of a part that cannot be sliced."""
-    quarters = part.id == BOARD_OF_FOUR
-    if not part.memory_gb or not (quarters or part.id.startswith(BOARDS)):
+    whole, memory = part.mig_slices, part.memory_gb
+    if not memory or not whole:
         return []
-    shares, whole = (QUARTERS, 4) if quarters else (EIGHTHS, 7)
     return [
-        Slice(
-            part, f"{count}g.{part.memory_gb * share:.0f}gb", count / whole, part.memory_gb * share
-        )
-        for count, share in shares.items()
+        Slice(part, f"{count}g.{memory * share:.0f}gb", count / whole, memory * share)
+        for count, share in SHARES[whole].items()
     ]
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gramwatt.sci.advice.constraints.availability import in_house, rented_only
+from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.catalog.catalog import Hardware
 
-_ANY = ("CUDA", "ROCm")
+_ROCM = ("ROCm", "ROCm (limited)", "ROCm (old releases)")
+_ANY = ("CUDA", *_ROCM)
+_PYTORCH = (
+    "PyTorch",
+    "PyTorch (native)",
+    "PyTorch (internal)",
+    "PyTorch/XLA",
+    "PyTorch HPU",
+    "PyTorch MPS",
+)
 FRAMEWORKS: Mapping[str, tuple[str, ...]] = {
-    "pytorch": (*_ANY, "PyTorch", "Neuron"),
-    "jax": (*_ANY, "JAX"),
-    "tensorflow": (*_ANY, "TensorFlow", "Neuron", "JAX"),
-    "vllm": (*_ANY, "Neuron", "PyTorch/XLA", "HPU"),
+    "pytorch": (*_ANY, *_PYTORCH, "Neuron"),
+    "jax": (*_ANY, "XLA/JAX"),
+    "tensorflow": (*_ANY, "TensorFlow", "Neuron", "XLA/JAX"),
+    "vllm": (*_ANY, "Neuron", "PyTorch/XLA", "PyTorch HPU"),
     "llama.cpp": (*_ANY, "MLX"),
     "tensorrt": ("CUDA",),
     "tensorrt-llm": ("CUDA",),
@@ -22,14 +31,18 @@ FRAMEWORKS: Mapping[str, tuple[str, ...]] = {
     "neuron": ("Neuron",),
     "tflite": ("TFLite",),
 }
-"""Software stacks, as the catalog names them, that run a framework (vendors' documentation)."""
+"""Software stacks, as the catalog's column `software` names them, that run a framework (vendors'
+documentation)."""
 
 PORTING: Mapping[str, str] = {
-    "XLA": "supported through PyTorch/XLA with porting effort",
+    **dict.fromkeys(
+        ("XLA/JAX", "PyTorch/XLA"), "supported through PyTorch/XLA with porting effort"
+    ),
     "Neuron": "needs the Neuron SDK and ahead-of-time compilation",
-    "ROCm": "runs on ROCm; check each custom CUDA kernel",
-    "HPU": "needs the Gaudi software's PyTorch bridge",
+    **dict.fromkeys(_ROCM, "runs on ROCm; check each custom CUDA kernel"),
+    "PyTorch HPU": "needs the Gaudi software's PyTorch bridge",
 }
+"""What moving to a part with that software takes; the first that it has counts."""
 LARGE_PARAMETERS = 1e9
 """Models from this size on are not trained whole on a laptop's chip: a choice, not measured."""
 
@@ -53,17 +66,15 @@ def refusals(request: SuggestRequest, part: Hardware, offered: frozenset[str] | 
 def porting_notes(request: SuggestRequest, part: Hardware) -> list[str]:
     """What moving the job's framework there takes, where it is possible."""
     name = (request.framework or "").lower()
-    software = " ".join(part.software)
-    if name not in FRAMEWORKS or "CUDA" in software:
+    if name not in FRAMEWORKS or "CUDA" in part.software:
         return []
-    hints = [text for key, text in PORTING.items() if key in software]
+    hints = [text for stack, text in PORTING.items() if stack in part.software]
     return [f"{request.framework} on {part.id}: {hint}" for hint in hints[:1]]
 
 
 def _framework(request: SuggestRequest, part: Hardware) -> str | None:
     wanted = FRAMEWORKS.get((request.framework or "").lower())
-    software = " ".join(part.software)
-    if wanted is None or any(stack in software for stack in wanted):
+    if wanted is None or set(wanted) & set(part.software):
         return None
     return (
         f"{request.framework} does not run on {part.id} (its software: {'; '.join(part.software)})"
@@ -107,7 +118,7 @@ def _constraint(request: SuggestRequest, part: Hardware) -> str | None:
 
 
 def _in_house(part: Hardware) -> str | None:
-    if not in_house(part):
+    if part.availability != "internal":
         return None
     return f"{part.id} is neither sold nor rented out ({part.form_factor})"
 

@@ -15,6 +15,13 @@ from typing import cast
 from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.base.csv_data import Row, data_text, parse
 
+FREE_PRECISION = (
+    "mlperf-inference",
+    "mlperf-inference-earlier",
+    "mlperf-systems",
+    "mlperf-training",
+)
+"""Sources in which each part chooses its precision (MLPerf)."""
 Group = tuple[str, ...]
 """What rows have in common that may be compared: all but the hardware."""
 
@@ -47,9 +54,8 @@ class Measurement:
 
     @property
     def group(self) -> Group:
-        """Rows of one group ran the same work. MLPerf lets each part choose its precision."""
-        free = self.source.startswith("mlperf")
-        precision = "" if free else self.precision
+        """Return what rows that ran the same work have in common."""
+        precision = "" if self.source in FREE_PRECISION else self.precision
         return (self.source, self.round, self.workload, self.point, precision)
 
 

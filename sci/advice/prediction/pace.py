@@ -36,7 +36,7 @@ HELD_IDLE = {
     "P0": Quantity(1.25, 1.0, 1.7, "1", "derived", "A100 50 to 66 W, H100 70 to 120 W at most"),
 }
 """Idle power with a process on the device over the catalog's, which is without one, by the state in
-which that was read (idle_state of hardware.csv)."""
+which that was read (idle_pstate of hardware.csv)."""
 HELD_UNKNOWN = Quantity(1.6, 1.0, 3.0, "1", "estimated", "idle power with a process on the device")
 IDLE_SHARE = Quantity(
     0.1, 0.04, 0.16, "1", "derived", "idle over rated power of the catalog's GPUs, where none is"
@@ -161,8 +161,7 @@ def same_rate(
 
 def _held(part: Hardware) -> Quantity:
     """Idle power with a process over idle power without [1]."""
-    state = part.idle_state or ""
-    return next((held for name, held in HELD_IDLE.items() if state.startswith(name)), HELD_UNKNOWN)
+    return HELD_IDLE.get(part.idle_pstate or "", HELD_UNKNOWN)
 
 
 def _use(power: float, busy: float | None, now: Hardware) -> Quantity:

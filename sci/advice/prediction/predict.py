@@ -28,7 +28,7 @@ from gramwatt.sci.advice.prediction.specs import RATES, Specs, specs_of
 from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
 from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.catalog import Hardware, load_catalog
 
 STACKS: Mapping[str, str] = {
     "pytorch": "pytorch",
@@ -348,9 +348,9 @@ def _rates() -> frozenset[tuple[str, str]]:
 @cache
 def _vendors() -> Mapping[str, frozenset[str]]:
     """Vendors with measured parts, by class."""
-    names = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "google": "Google"}
+    vendor_of = load_catalog().hardware
     return {
-        name: frozenset(names[part.split("-")[0]] for part in parts)
+        name: frozenset(vendor_of(part).vendor for part in parts)
         for name, parts in _families().items()
     }
 

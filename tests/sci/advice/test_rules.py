@@ -131,7 +131,7 @@ def _() -> None:
         "bert_large_squad", "nvidia-a100-pcie-80", **LAMBDA
     )
     said = judged("nvidia-l4", **TRAINED, provider="gcp")
-    assert any("money, apart from carbon" in reason for reason in said["reasons"])
+    assert any("list price" in reason for reason in said["reasons"])
 
 
 @rule(7)

@@ -87,3 +87,9 @@ def test_a_slice_may_be_asked_for_without_present_hardware():
     [reason] = said[LARGER]["reasons"]
     assert "within 1 x 40 GiB" in reason  # and no device hours: there is no estimate of slices
     assert any("device hours" in reason for reason in said[T4]["reasons"])
+
+
+def test_work_in_fp64_on_a_slice_has_no_time():
+    asked = {**OFFLINE, "precision": "fp64"}
+    said = judged(SMALL, hardware=T4, **asked)
+    assert (said["verdict"], said["time_ratio"]) == ("unknown", None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gramwatt.sci.advice.prediction import predict
 from gramwatt.sci.advice.prediction.measurements import measurements, title
 from gramwatt.sci.advice.prediction.specs import Specs, specs_of
 from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
@@ -79,3 +81,20 @@ def test_measurements_hold_what_their_columns_say():
         assert row.use in ("time", "power", "none")
     ids = [row.id for row in measurements()]
     assert len(ids) == len(set(ids)) == 1056 + 265 + 98
+
+
+def test_measurements_may_be_of_any_vendor_of_the_catalog(monkeypatch):
+    """A measured part is told by the catalog, whose vendor then has a row of its own."""
+    rows = measurements()
+    first = next(one for one in rows if (one.use, one.workload_class) == ("time", "training"))
+    own = [replace(first, hardware="apple-m1-max", family=name) for name in ("one", "two")]
+    asked = {"hardware": H100, "kind": "training", "precision": "fp32", "framework": "pytorch"}
+    assert judged("apple-m1-max", **asked)["time_ratio"] is None
+    kept = (predict._families, predict._vendors)
+    for one in kept:
+        one.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(predict, "measurements", lambda: (*rows, *own))
+        assert judged("apple-m1-max", **asked)["time_ratio"] is not None
+    for one in kept:
+        one.cache_clear()

@@ -7,7 +7,10 @@ import json
 
 import pytest
 
+from gramwatt.sci.base.csv_data import data_text, parse
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts, ModelInputs
+from gramwatt.sci.catalog.hardware import parse_hardware
 from gramwatt.sci.embodied.accelerators import accelerator_te
 from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
 
@@ -256,3 +259,11 @@ def test_documents_are_json_with_the_class_under_its_own_name(catalog: Catalog) 
     docs += [row.to_doc() for row in catalog.all_regions()]
     docs += [row.to_doc() for row in catalog.all_zones()]
     assert len(json.loads(json.dumps(docs))) == 26 + 165 + 171
+
+
+def test_a_cell_that_does_not_fit_is_refused_with_file_line_and_column() -> None:
+    text = data_text("hardware.csv").replace(",current,rented,", ",current,leased,", 1)
+    row = next(row for row in parse(text, "hardware.csv") if row.text("availability") == "leased")
+    said = r"hardware.csv line \d+: availability: 'leased' is none of sold, rented, internal"
+    with pytest.raises(ValueError, match=said):
+        parse_hardware(row, (), EmbodiedFacts(None, None, ModelInputs()))

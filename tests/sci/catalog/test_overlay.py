@@ -227,3 +227,17 @@ def test_the_packaged_catalog_is_not_touched(catalog: Catalog) -> None:
     assert catalog.overlay is not None
     assert load_catalog().overlay is None
     assert load_catalog().hardware("nvidia-l4").tdp_w == 72
+
+
+def test_what_a_new_part_stands_in_and_how_it_is_had_can_be_said() -> None:
+    said = 'host_class = "card"'
+    own = load_catalog().with_overlay(EXAMPLE.replace(said, 'host_class = "server"'))
+    part = own.hardware("acme-x1")
+    assert (part.host_class, part.market, part.availability) == ("server", "other", "sold")
+    own = load_catalog().with_overlay(EXAMPLE.replace(said, 'market = "legacy"'))
+    part = own.hardware("acme-x1")
+    assert (part.host_class, part.market) == ("card", "legacy")
+    with pytest.raises(
+        OverlayError, match=r"\[hardware.acme-x1\] host_class must be one of server"
+    ):
+        load_catalog().with_overlay(EXAMPLE.replace(said, 'host_class = "box"'))

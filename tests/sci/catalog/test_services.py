@@ -233,7 +233,7 @@ def test_families(
     everyone = {one.id for one in catalog.all_instances() if one.family in families}
     assert {member.id for member in members} == everyone
     assert set(parts) <= {member.hardware for member in members}
-    meant = catalog.meaning(name)
+    meant = catalog.resolution(name)
     assert meant is not None
     assert "family of cloud instances" in meant.reason
 
@@ -242,7 +242,7 @@ def test_families(
 def test_services_answer_with_what_they_run_on(
     catalog: Catalog, name: str, thing: str, reason: str
 ) -> None:
-    meant = catalog.meaning(name)
+    meant = catalog.resolution(name)
     assert meant is not None
     assert thing in (*meant.instances, *meant.hardware)
     assert reason in meant.reason
