@@ -33,8 +33,8 @@ from gramwatt.sci.base.quantity import (
     Kind,
     Quantity,
     QuantityDoc,
+    kind_of_sum,
     of_uncertainty,
-    prevailing,
     total,
     total_known,
     weakest,
@@ -68,7 +68,7 @@ class Pending:
         found = total(energy(joules, kind, "intervals so far") for kind, joules in by_kind.items())
         if found is None:
             return None
-        return found.sourced(found.source, prevailing(by_kind)).scaled(1 / J_PER_KWH, "kWh")
+        return found.sourced(found.source, kind_of_sum(by_kind)).scaled(1 / J_PER_KWH, "kWh")
 
 
 def previous_month(month: str) -> str:
@@ -154,7 +154,7 @@ class Part:
         )
         if found is None or not kinds:
             return found
-        kind = prevailing(kinds) if term == "energy_kwh" else weakest(kinds)
+        kind = kind_of_sum(kinds) if term == "energy_kwh" else weakest(kinds)
         return found.sourced(whole.source, kind)
 
 

@@ -40,11 +40,8 @@ _DEEPEST = 0.05
 """A range down to zero has no logarithm; it is taken to end at a twentieth of the value."""
 NARROW = 0.1
 """Parts narrower than this are as good as normal: their effects on a sum only add up."""
-SMALL = 0.02
-"""Parts with effects on a sum below this do less than a thousandth to each other's."""
 NEGLIGIBLE = 1e-12
 """Shares of a sum below this do not change its range."""
-MOST_FOLDS = 12
 _STORED_MOST = 16
 _STORED_FROM = 0.01
 """What is stored of an uncertainty: so many inputs, and none below this share of the largest."""
@@ -76,7 +73,7 @@ class Effect(NamedTuple):
     high: float
 
     def cumulants(self) -> Cumulants:
-        """Cumulants of the change, a split normal variable."""
+        """Return the cumulants of the change, a split normal variable."""
         below, above = max(-self.low, -self.high, 0.0), max(self.low, self.high, 0.0)
         down, up = below / END, above / END
         gap, product = up - down, up * down
@@ -95,19 +92,24 @@ class Cumulants(NamedTuple):
     third: float
 
     def plus(self, other: Cumulants) -> Cumulants:
-        """Cumulants of the sum of two independent variables."""
+        """Return the cumulants of the sum of two independent variables."""
         return Cumulants(*map(add, self, other))
 
     def signed(self, sign: float) -> Cumulants:
-        """Cumulants of the variable times 1 or -1."""
+        """Return the cumulants of the variable times 1 or -1."""
         return Cumulants(sign * self.mean, self.variance, sign * self.third)
 
     def times(self, factor: float) -> Cumulants:
-        """These cumulants, each times a factor."""
+        """Return these cumulants, each times a factor."""
         return Cumulants(self.mean * factor, self.variance * factor, self.third * factor)
 
+    @property
+    def width(self) -> float:
+        """Return how far the logarithm usually lies from that of the value."""
+        return math.sqrt(max(self.variance, 0.0)) + abs(self.mean)
+
     def ends(self) -> Effect:
-        """Both ends of the range of a split normal logarithm with these cumulants."""
+        """Return both ends of the range of a split normal logarithm with these cumulants."""
         split = _Split.of(self)
         if not split.below + split.above:
             return Effect(0.0, 0.0)
@@ -118,7 +120,7 @@ class Cumulants(NamedTuple):
         return Effect(min(low, 0.0), max(high, 0.0))
 
 
-_NONE = Cumulants(0.0, 0.0, 0.0)
+NONE = Cumulants(0.0, 0.0, 0.0)
 
 
 class _Split(NamedTuple):
@@ -130,7 +132,7 @@ class _Split(NamedTuple):
 
     @classmethod
     def of(cls, cumulants: Cumulants) -> _Split:
-        """The distribution with these cumulants, or with the most skew there is."""
+        """Return the distribution with these cumulants, or with the most skew there is."""
         deviation = math.sqrt(max(cumulants.variance, 0.0))
         if deviation < 1e-12:
             return cls(cumulants.mean, 0.0, 0.0)
@@ -145,7 +147,7 @@ class _Split(NamedTuple):
         return cls(mode, (both - gap) / 2 * deviation, (both + gap) / 2 * deviation)
 
     def share_below(self, x: float) -> float:
-        """Probability of a value below x."""
+        """Return the probability of a value below x."""
         lower = self.below / (self.below + self.above)
         if x < self.mode:
             return 2 * lower * _NORMAL.cdf((x - self.mode) / self.below) if self.below else 0.0
@@ -153,7 +155,7 @@ class _Split(NamedTuple):
         return lower + (1 - lower) * (2 * _NORMAL.cdf(z) - 1)
 
     def quantile(self, share: float) -> float:
-        """The value below which `share` lies, in (0, 1)."""
+        """Return the value below which `share` lies, in (0, 1)."""
         lower = self.below / (self.below + self.above)
         if share < lower:
             return self.mode + self.below * _NORMAL.inv_cdf(share / (2 * lower))
@@ -161,7 +163,7 @@ class _Split(NamedTuple):
         return self.mode + self.above * _NORMAL.inv_cdf(rest)
 
     def nodes(self) -> list[tuple[float, float]]:
-        """Values and weights that integrate over the distribution."""
+        """Return values and weights that integrate over the distribution."""
         if not self.below + self.above:
             return [(self.mode, 1.0)]
         found = [(self.mode - self.below * z, self.below * w) for z, w in SIMPSON]
@@ -172,53 +174,53 @@ class _Split(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """The relative uncertainty of a figure: the effect of each input, and of their interplay.
+    """The relative uncertainty of a figure: the effect of each input on its logarithm.
 
-    `interplay` are cumulants that sums of uncertain parts add to those of the single effects.
+    `nonlinear` are cumulants that sums of uncertain parts add to those of the single effects.
     """
 
     effects: Mapping[str, Effect]
-    interplay: Cumulants = _NONE
+    nonlinear: Cumulants = NONE
 
     @classmethod
     def of_input(cls, name: str, value: float, low: float, high: float) -> Uncertainty:
-        """That of an input of this name with value > 0 and low <= value <= high."""
+        """Return that of an input of this name with value > 0 and low <= value <= high."""
         if low == high:
             return EXACT
         down = math.log(max(low / value, _DEEPEST))
         return cls({name: Effect(down, math.log(high / value))})
 
     def times(self, other: Uncertainty, sign: float = 1.0) -> Uncertainty:
-        """That of a product; of a quotient for sign -1, in which what both share cancels.
+        """Return that of a product; of a quotient for sign -1, in which what both share cancels.
 
-        The interplays of a quotient's sides that share inputs cancel for the most part, and by how
-        much is not known: they are left out. Their difference would often exceed the effects.
+        The nonlinear parts of a quotient's sides that share inputs cancel for the most part, and by
+        how much is not known: they are left out. Their difference would often exceed the effects.
         """
         if not other.effects:
             return self
         alike = sign < 0 and not self.effects.keys().isdisjoint(other.effects)
-        interplay = _NONE if alike else self.interplay.plus(other.interplay.signed(sign))
+        nonlinear = NONE if alike else self.nonlinear.plus(other.nonlinear.signed(sign))
         effects = dict(self.effects)
         for name, (low, high) in other.effects.items():
             mine = effects.pop(name, Effect(0.0, 0.0))
             joint = Effect(mine.low + sign * low, mine.high + sign * high)
             if max(map(abs, joint)) > 1e-12:
                 effects[name] = joint
-        return Uncertainty(effects, interplay)
+        return Uncertainty(effects, nonlinear)
 
     def renamed(self, name: str) -> Uncertainty:
-        """The same of an input of another name; a computed figure counts as one input."""
+        """Return the same of an input of this name; a computed figure counts as one input."""
         return Uncertainty({name: self.ends()}) if self.effects else self
 
     def without(self, names: Iterable[str]) -> Uncertainty:
-        """The same with the inputs of these names known exactly."""
+        """Return the same with the inputs of these names known exactly."""
         left = dict(self.effects)
         for name in names:
             left.pop(name, None)
-        return Uncertainty(left, self.interplay)
+        return Uncertainty(left, self.nonlinear)
 
     def fitted(self, ends: Effect) -> Uncertainty:
-        """The same inputs, with effects that are greater or smaller by as much as `ends` asks for.
+        """Return the same inputs with effects as much greater or smaller as `ends` asks for.
 
         What an input does below the value follows the low end, what it does above it the high one.
         Where that makes the whole more or less skewed, both ends move: so it is done again.
@@ -230,17 +232,17 @@ class Uncertainty:
         return fitted
 
     def _stretched(self, below: float, above: float) -> Uncertainty:
-        """The same with what is below the value, and above it, so many times as great."""
+        """Return the same with what is below the value, and above it, so many times as great."""
         effects = {
             name: Effect(*(change * (below if change < 0 else above) for change in effect))
             for name, effect in self.effects.items()
         }
-        mean, variance, third = self.interplay
+        mean, variance, third = self.nonlinear
         both = (below + above) / 2
         return Uncertainty(effects, Cumulants(mean * both, variance * both**2, third * both**3))
 
     def condensed(self, rest: str) -> Uncertainty:
-        """The same with the small inputs as one of the name `rest`, so that it can be stored."""
+        """Return the same with the small inputs as one of the name `rest`, to be stored."""
         sizes = {name: max(map(abs, effect)) for name, effect in self.effects.items()}
         least = max(sizes.values(), default=0.0) * _STORED_FROM
         kept = sorted((n for n in sizes if sizes[n] >= least), key=lambda n: (-sizes[n], n))
@@ -249,34 +251,34 @@ class Uncertainty:
         if small:
             low = math.sqrt(math.fsum(effect.low**2 for effect in small))
             effects[rest] = Effect(-low, math.sqrt(math.fsum(effect.high**2 for effect in small)))
-        return Uncertainty(effects, self.interplay)
+        return Uncertainty(effects, self.nonlinear)
 
     def to_doc(self) -> UncertaintyDoc:
-        """The effects of all inputs, and their interplay, as JSON-ready data."""
+        """Return the effects of all inputs, and what sums add to them, as JSON-ready data."""
         rounded = {name: [round(end, 6) for end in ends] for name, ends in self.effects.items()}
-        return {"inputs": rounded, "interplay": [round(part, 9) for part in self.interplay]}
+        return {"inputs": rounded, "interplay": [round(part, 9) for part in self.nonlinear]}
 
     @classmethod
     def from_doc(cls, doc: UncertaintyDoc) -> Uncertainty:
-        """What `to_doc` wrote."""
+        """Return what `to_doc` wrote."""
         effects = {name: Effect(*ends) for name, ends in doc["inputs"].items()}
         return cls(effects, Cumulants(*doc["interplay"]))
 
     def ends(self) -> Effect:
-        """Logarithms of low/value and high/value of the range.
+        """Return the logarithms of low/value and high/value of the range.
 
         What the range leaves out, two tenths, is divided as the distribution is divided by the
         value: a range then always holds the value, and that of a single input is its own.
         """
-        if len(self.effects) == 1 and self.interplay == _NONE:
+        if len(self.effects) == 1 and self.nonlinear == NONE:
             (effect,) = self.effects.values()
             return Effect(min(*effect, 0.0), max(*effect, 0.0))
         return self.cumulants().ends()
 
     def cumulants(self) -> Cumulants:
-        """Those of the figure's logarithm, relative to its value."""
+        """Return those of the figure's logarithm, relative to its value."""
         return reduce(
-            Cumulants.plus, (effect.cumulants() for effect in self.effects.values()), self.interplay
+            Cumulants.plus, (effect.cumulants() for effect in self.effects.values()), self.nonlinear
         )
 
 
@@ -284,7 +286,7 @@ EXACT = Uncertainty({})
 
 
 def of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Uncertainty:
-    """The uncertainty of a sum of parts, each with its share of the sum (they add up to 1).
+    """Return the uncertainty of a sum of parts, each with its share (they add up to 1).
 
     Inputs of every part act as factors of the sum. Parts that share another input form a group, in
     which single effects add; the groups are independent of each other.
@@ -295,18 +297,32 @@ def of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Uncertainty:
     effects = _effects(parts)
     common = set.intersection(*(set(part.effects) for _, part in parts))
     groups = [_group(members, common) for members in _grouped(parts, common)]
-    return Uncertainty(effects, _interplay(groups, effects))
+    return Uncertainty(effects, _nonlinear(groups, effects))
+
+
+def change_of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Effect:
+    """Return how far a sum of positive and negative parts may lie below and above its value."""
+    scale = math.fsum(abs(value) for value, _ in parts)
+    changes = _changes([(value / scale, part) for value, part in parts])
+    low, high = Uncertainty({name: Effect(*ends) for name, ends in changes.items()}).ends()
+    return Effect(scale * low, scale * high)
+
+
+def _changes(parts: Sequence[tuple[float, Uncertainty]]) -> dict[str, list[float]]:
+    """Return by how much the sum of parts changes with each input at its low and high end."""
+    changes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for value, part in parts:
+        for name, effect in part.effects.items():
+            change = changes[name]
+            change[0] += value * math.expm1(effect.low)
+            change[1] += value * math.expm1(effect.high)
+    return changes
 
 
 def _effects(parts: Sequence[tuple[float, Uncertainty]]) -> dict[str, Effect]:
-    """The effect of each input on the sum of parts, relative to the shares' sum."""
+    """Return the effect of each input on the sum of parts, relative to the shares' sum."""
     whole = math.fsum(share for share, _ in parts)
-    changes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for share, part in parts:
-        for name, effect in part.effects.items():
-            change = changes[name]
-            change[0] += share / whole * math.expm1(effect.low)
-            change[1] += share / whole * math.expm1(effect.high)
+    changes = _changes([(share / whole, part) for share, part in parts])
     return {
         name: Effect(math.log1p(low), math.log1p(high)) for name, (low, high) in changes.items()
     }
@@ -315,7 +331,7 @@ def _effects(parts: Sequence[tuple[float, Uncertainty]]) -> dict[str, Effect]:
 def _grouped(
     parts: Sequence[tuple[float, Uncertainty]], common: Collection[str]
 ) -> list[list[tuple[float, Uncertainty]]]:
-    """Parts by the inputs that they share, without those common to all."""
+    """Return parts by the inputs that they share, without those common to all."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -336,54 +352,32 @@ def _grouped(
 def _group(
     parts: Sequence[tuple[float, Uncertainty]], common: Collection[str]
 ) -> tuple[float, Uncertainty]:
-    """Parts that share inputs as one, with its share, and without the inputs common to all."""
+    """Return parts that share inputs as one with its share, without the inputs common to all."""
     whole = math.fsum(share for share, _ in parts)
-    interplay = reduce(
-        Cumulants.plus, (part.interplay.times(share / whole) for share, part in parts), _NONE
+    nonlinear = reduce(
+        Cumulants.plus, (part.nonlinear.times(share / whole) for share, part in parts), NONE
     )
-    return whole, Uncertainty(_effects(parts), interplay).without(common)
+    return whole, Uncertainty(_effects(parts), nonlinear).without(common)
 
 
-def _interplay(
+def _nonlinear(
     groups: Sequence[tuple[float, Uncertainty]], effects: Mapping[str, Effect]
 ) -> Cumulants:
-    """What independent groups add to the single effects of their inputs on the sum."""
-    wide = [row for row in groups if _width(row[1]) > NARROW]
-    wide.sort(key=lambda row: (-row[0] * _width(row[1]), min(row[1].effects, default="")))
-    large = [row for row in wide if row[0] * _width(row[1]) > SMALL][:MOST_FOLDS]
+    """Return what independent groups add to the single effects of their inputs on the sum."""
+    wide = [(share, group, group.cumulants()) for share, group in groups]
+    wide = [row for row in wide if row[2].width > NARROW]
     if not wide:
-        return _NONE
-    rows = [(share, group.cumulants()) for share, group in large]
-    if len(wide) > len(large):
-        rows.append(_many(wide[len(large) :]))
-    whole, summed = max(1 - math.fsum(share for share, _ in rows), 0.0), _NONE
-    for share, cumulants in rows:
+        return NONE
+    whole, summed = max(1 - math.fsum(share for share, _, _ in wide), 0.0), NONE
+    for share, _, cumulants in sorted(wide, key=lambda row: (-row[0] * row[2].width, row[2])):
         summed = _added(whole, summed, share, cumulants)
         whole += share
-    single = (effects[name].cumulants() for _, group in wide for name in group.effects)
-    return summed.plus(reduce(Cumulants.plus, single, _NONE).times(-1.0))
-
-
-def _many(groups: Sequence[tuple[float, Uncertainty]]) -> tuple[float, Cumulants]:
-    """Many small independent groups as one, with its share: their sum is as good as normal."""
-    whole = math.fsum(share for share, _ in groups)
-    mean = variance = 0.0
-    for share, group in groups:
-        nodes = [(math.exp(x), weight) for x, weight in _Split.of(group.cumulants()).nodes()]
-        first = math.fsum(weight * x for x, weight in nodes)
-        mean += share / whole * first
-        variance += (share / whole) ** 2 * math.fsum(w * (x - first) ** 2 for x, w in nodes)
-    relative = variance / mean**2
-    return whole, Cumulants(math.log(mean) - relative / 2, relative, 0.0)
-
-
-def _width(part: Uncertainty) -> float:
-    cumulants = part.cumulants()
-    return math.sqrt(max(cumulants.variance, 0.0)) + abs(cumulants.mean)
+    single = (effects[name].cumulants() for _, group, _ in wide for name in group.effects)
+    return summed.plus(reduce(Cumulants.plus, single, NONE).times(-1.0))
 
 
 def _added(share: float, one: Cumulants, other_share: float, other: Cumulants) -> Cumulants:
-    """Cumulants of the logarithm of a sum of two independent parts, relative to its value."""
+    """Return cumulants of the logarithm of the sum of two independent parts over its value."""
     whole = share + other_share
     left = [(share / whole * math.exp(x), weight) for x, weight in _Split.of(one).nodes()]
     right = [(other_share / whole * math.exp(x), weight) for x, weight in _Split.of(other).nodes()]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.propagation import Uncertainty, UncertaintyDoc, of_sum
+from gramwatt.sci.base.propagation import Uncertainty, UncertaintyDoc, change_of_sum, of_sum
 
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
@@ -43,20 +43,20 @@ class QuantityDoc(TypedDict):
 
 
 def is_estimate(figure: QuantityDoc | None) -> bool:
-    """Whether a figure is known, and estimated."""
+    """Return whether a figure is known, and estimated."""
     return figure is not None and figure["kind"] in ESTIMATES
 
 
 def weakest(kinds: Iterable[Kind]) -> Kind:
-    """The least certain of the given kinds; raises QuantityError when none is given."""
+    """Return the least certain of the given kinds; raises QuantityError when none is given."""
     found = list(kinds)
     if not found:
         raise QuantityError("no kind to choose from")
     return max(found, key=_RANK.__getitem__)
 
 
-def prevailing(amounts: Mapping[Kind, float]) -> Kind:
-    """The weakest kind that at least nine tenths of a sum reach; `amounts` are its parts by kind.
+def kind_of_sum(amounts: Mapping[Kind, float]) -> Kind:
+    """Return the weakest kind that nine tenths of a sum reach; `amounts` are its parts by kind.
 
     A sum of 96 % measured and 4 % estimated energy is "measured": the estimated first second of a
     long job does not hide that the rest was measured. The shares are published beside the sum.
@@ -71,7 +71,7 @@ def prevailing(amounts: Mapping[Kind, float]) -> Kind:
 
 
 def join_sources(sources: Iterable[str]) -> str:
-    """Each distinct source once, in order of first appearance, separated by '; '."""
+    """Return each distinct source once, in order of first appearance, separated by '; '."""
     seen: dict[str, None] = {}
     for source in dict.fromkeys(sources):
         seen.update(dict.fromkeys(part for part in source.split("; ") if part))
@@ -107,12 +107,12 @@ class Quantity:
 
     @classmethod
     def exact(cls, value: float, unit: str, kind: Kind, source: str) -> Quantity:
-        """A figure without a range, such as a count or a declared value."""
+        """Return a figure without a range, such as a count or a declared value."""
         return cls(value, value, value, unit, kind, source)
 
     @classmethod
     def around(cls, value: float, spread: float, unit: str, kind: Kind, source: str) -> Quantity:
-        """A figure with the range value x (1 -+ spread), which never crosses zero."""
+        """Return a figure with the range value x (1 -+ spread), which never crosses zero."""
         if spread < 0:
             raise QuantityError(f"a spread cannot be negative: {spread}")
         ends = (value * (1 - min(spread, 1.0)), value * (1 + spread))
@@ -123,12 +123,27 @@ class Quantity:
         assert summed is not None  # there are two
         return summed
 
+    def __sub__(self, other: Quantity) -> Quantity:
+        """Return this figure less another, in which the errors that both share cancel.
+
+        It may be zero or below, so its own inputs are not kept. Raises QuantityError for figures
+        in two units.
+        """
+        if self.unit != other.unit:
+            raise QuantityError(f"cannot subtract {other.unit} from {self.unit}")
+        ends = [self.low - other.high, self.high - other.low]
+        value = self.value - other.value
+        if self.relative and other.relative:
+            parts = ((self.value, self.uncertainty), (-other.value, other.uncertainty))
+            ends = [value + change for change in change_of_sum(parts)]
+        return self._spanning(other, value, ends, self.unit)
+
     def named(self, name: str) -> Quantity:
-        """This figure as an input of its own name: only figures of that name share its error."""
+        """Return this figure as one input: only figures of that name share its error."""
         return replace(self, _derived=self.uncertainty.renamed(name))
 
-    def knowing(self, names: Collection[str]) -> Quantity:
-        """This figure with the inputs of these names known exactly."""
+    def with_exact(self, names: Collection[str]) -> Quantity:
+        """Return this figure with the inputs of these names known exactly."""
         if not names or not self.relative:
             return self
         left = self.uncertainty.without(names)
@@ -136,30 +151,30 @@ class Quantity:
 
     @property
     def computed(self) -> bool:
-        """Whether it was computed from others, whose errors it has; else it is an input."""
+        """Return whether it was computed from others, whose errors it has; else it is an input."""
         return self._derived is not None
 
     @property
     def uncertainty(self) -> Uncertainty:
-        """The relative uncertainty of a figure above zero, by its inputs."""
+        """Return the relative uncertainty of a figure above zero, by its inputs."""
         if self._derived is not None:
             return self._derived
         return Uncertainty.of_input(self.source, self.value, self.low, self.high)
 
     def ranged(self, low: float, high: float) -> Quantity:
-        """This value with another range, given as multiples of it."""
+        """Return this value with another range, given as multiples of it."""
         ends = (min(low, 1.0) * self.value, max(high, 1.0) * self.value)
         return Quantity(self.value, *ends, self.unit, self.kind, self.source)
 
     def scaled(self, factor: float, unit: str | None = None) -> Quantity:
-        """This figure times an exact number, in `unit` (default: unchanged)."""
+        """Return this figure times an exact number, in `unit` (default: unchanged)."""
         ends = (self.low * factor, self.high * factor)
         value, unit = self.value * factor, unit or self.unit
         derived = self._uncertainty_or_none() if factor > 0 else None
         return Quantity(value, min(ends), max(ends), unit, self.kind, self.source, derived)
 
     def times(self, other: Quantity, unit: str) -> Quantity:
-        """This figure times another, in `unit`."""
+        """Return this figure times another, in `unit`."""
         if self.relative and other.relative:
             derived = self.uncertainty.times(other.uncertainty)
             return self._combined(other, self.value * other.value, derived, unit)
@@ -167,7 +182,7 @@ class Quantity:
         return self._spanning(other, self.value * other.value, ends, unit)
 
     def over(self, other: Quantity, unit: str) -> Quantity:
-        """This figure over another, in `unit`; raises QuantityError if its range holds zero."""
+        """Return this figure over another, in `unit`; raises QuantityError if that may be zero."""
         if other.low <= 0 <= other.high:
             raise QuantityError(f"division by a range that holds zero: {other.low} to {other.high}")
         if self.relative and other.relative:
@@ -177,14 +192,14 @@ class Quantity:
         return self._spanning(other, self.value / other.value, ends, unit)
 
     def sourced(self, source: str, kind: Kind | None = None) -> Quantity:
-        """This figure with another source text, and with another kind where one is given."""
+        """Return this figure with another source text, and with another kind where one is given."""
         derived = self._uncertainty_or_none()
         return Quantity(
             self.value, self.low, self.high, self.unit, kind or self.kind, source, derived
         )
 
     def to_doc(self) -> QuantityDoc:
-        """This figure as JSON-ready data."""
+        """Return this figure as JSON-ready data."""
         return {
             "value": self.value,
             "low": self.low,
@@ -196,7 +211,7 @@ class Quantity:
 
     @classmethod
     def from_doc(cls, doc: QuantityDoc, known: UncertaintyDoc | None = None) -> Quantity:
-        """The figure in a document of `to_doc`, with its uncertainty by inputs where it is `known`.
+        """Return the figure of a document of `to_doc`, with its uncertainty where `known`.
 
         Raises QuantityError for an impossible one.
         """
@@ -206,7 +221,7 @@ class Quantity:
 
     @property
     def relative(self) -> bool:
-        """Whether its uncertainty is one of its logarithm."""
+        """Return whether its uncertainty is one of its logarithm."""
         return self.value > 0 and self.low >= 0 and self.high <= WIDEST * self.value
 
     def _uncertainty_or_none(self) -> Uncertainty | None:
@@ -217,7 +232,7 @@ class Quantity:
         return of_uncertainty(value, derived, unit, kind, source)
 
     def _spanning(self, other: Quantity, value: float, ends: list[float], unit: str) -> Quantity:
-        """Every combination of the ends: for figures that may be zero or below."""
+        """Return every combination of the ends: for figures that may be zero or below."""
         kind, source = weakest((self.kind, other.kind)), join_sources((self.source, other.source))
         return Quantity(value, min(*ends, value), max(*ends, value), unit, kind, source)
 
@@ -225,13 +240,13 @@ class Quantity:
 def of_uncertainty(
     value: float, uncertainty: Uncertainty, unit: str, kind: Kind, source: str
 ) -> Quantity:
-    """A figure above zero with the range of an uncertainty."""
+    """Return a figure above zero with the range of an uncertainty."""
     low, high = (value * math.exp(end) for end in uncertainty.ends())
     return Quantity(value, min(low, value), max(high, value), unit, kind, source, uncertainty)
 
 
 def total(parts: Iterable[Quantity]) -> Quantity | None:
-    """The sum of figures in one unit; None for no figures, because unknown is not zero.
+    """Return the sum of figures in one unit; None for none, because unknown is not zero.
 
     Raises QuantityError for figures in several units.
     """
@@ -252,12 +267,12 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
 
 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:
-    """The sum of those figures of documents that are known; None where none is."""
+    """Return the sum of those figures of documents that are known; None where none is."""
     return total(Quantity.from_doc(figure) for figure in figures if figure is not None)
 
 
 def is_change(low: float, high: float) -> bool:
-    """Whether the range [low, high] of a ratio leaves out 1 by more than rounding.
+    """Return whether the range [low, high] of a ratio leaves out 1 by more than rounding.
 
     Documents keep the effects of inputs to six digits, so a smaller difference is none.
     """

@@ -86,4 +86,4 @@ def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity
     names = [set(figure.uncertainty.effects) for figure in (before, after)]
     shared = set.intersection(*({name.split(OWN)[0] for name in own} for own in names))
     hours = {n for own in names for n in own if OWN in n and n.split(OWN)[0] in shared}
-    return before.knowing(hours), after.knowing(hours)
+    return before.with_exact(hours), after.with_exact(hours)

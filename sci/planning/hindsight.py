@@ -226,7 +226,7 @@ def waited(came: Came, parts: Sequence[Part], waiting: Waiting, operational: Qua
 def _emitted(operational: Quantity, came: Came, new: Quantity, then: Quantity) -> Quantity:
     """What was emitted at the intensity `then`, at a new one: the old one's error is in none."""
     exact = Quantity.exact(then.value, then.unit, then.kind, then.source)
-    return operational.knowing(came.inputs).times(_ratio(new, exact), operational.unit)
+    return operational.with_exact(came.inputs).times(_ratio(new, exact), operational.unit)
 
 
 def _ratio(new: Quantity, present: Quantity) -> Quantity:

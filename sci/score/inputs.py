@@ -177,7 +177,7 @@ def _point_doc(point: IntensityPoint) -> dict[str, Any]:
     if point.quality not in ANNUAL and figure.relative and figure.uncertainty != _own(figure):
         known = figure.uncertainty
         effects = {name: list(effect) for name, effect in known.effects.items()}
-        found["uncertainty"] = {"inputs": effects, "interplay": list(known.interplay)}
+        found["uncertainty"] = {"inputs": effects, "interplay": list(known.nonlinear)}
     return found
 
 

@@ -24,7 +24,7 @@ from gramwatt.sci.base.quantity import (
     Kind,
     Quantity,
     join_sources,
-    prevailing,
+    kind_of_sum,
     total,
 )
 from gramwatt.sci.base.uncertainty import Sensors
@@ -380,4 +380,4 @@ def _energy_j(
     by_kind: dict[Kind, float] = defaultdict(float)
     for (_, kind), joules in sums.items():
         by_kind[kind] += joules
-    return figure.sourced(figure.source, prevailing(by_kind))
+    return figure.sourced(figure.source, kind_of_sum(by_kind))

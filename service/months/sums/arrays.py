@@ -16,8 +16,8 @@ from gramwatt.service.months.sums.part import (
     EFFECT,
     FIGURE,
     HEAD,
-    INTERPLAY,
     NAMES,
+    NONLINEAR,
     QUALITY,
     PartRow,
     name_number,
@@ -26,7 +26,7 @@ from gramwatt.service.months.sums.part import (
 
 _TABLES = (
     ("figures", FIGURE, 4),
-    ("interplay", INTERPLAY, 0),
+    ("nonlinear", NONLINEAR, 0),
     ("effects", EFFECT, 1),
     ("counts", COUNT, 2),
     ("quality", QUALITY, 1),
@@ -210,7 +210,7 @@ def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
             continue
         jobs = len(who.keys)
         read = _tables(who.add(portion, texts), jobs, uncertain, names)
-        uncertain += len(read["interplay"])
+        uncertain += len(read["nonlinear"])
         names += len(read["names"])
         for name, rows in read.items():
             buffers[name] += rows.tobytes()
@@ -243,24 +243,24 @@ def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> di
             keys[:, -1] += first[job].astype(np.int32)
         found[name], found[f"{name} of"] = rows[:, integers:].copy(), keys
         at = at + sizes[:, number] * width
-    del found["interplay of"]
+    del found["nonlinear of"]
     of = found.pop("effects of")[:, -1] - uncertain
     inputs = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
-    own = np.bincount(of, minlength=len(found["interplay"]))
-    found["mark"] = _marks(of, inputs[:, 0], found["effects"], found["interplay"])
+    own = np.bincount(of, minlength=len(found["nonlinear"]))
+    found["mark"] = _marks(of, inputs[:, 0], found["effects"], found["nonlinear"])
     kept, place = _distinct(found["mark"])
     found["figures of"][:, -1] = place[found["figures of"][:, -1] - uncertain] + uncertain
     at = spans((np.cumsum(own) - own)[kept], own[kept])
     found["effects"], inputs = found["effects"][at], inputs[at]
-    found["mark"], found["interplay"] = found["mark"][kept], found["interplay"][kept]
+    found["mark"], found["nonlinear"] = found["mark"][kept], found["nonlinear"][kept]
     found["sizes"] = own[kept].astype(np.int32)
     _, met, place = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
     found["names"], found["names of"] = inputs[met], (place + names).astype(np.int32)
     return found
 
 
-def _marks(of: Ints, names: Ints, effects: Floats, interplay: Floats) -> Ints:
-    """A number for each uncertainty, out of its names, effects and interplay.
+def _marks(of: Ints, names: Ints, effects: Floats, nonlinear: Floats) -> Ints:
+    """A number for each uncertainty, out of its names and effects.
 
     `of` are the uncertainties that the entries belong to. Others have other numbers, but for one
     pair in 10^19, as of names.
@@ -268,9 +268,9 @@ def _marks(of: Ints, names: Ints, effects: Floats, interplay: Floats) -> Ints:
     entry = names.view(np.uint64).copy()
     for column in effects.T:
         entry = _mixed(entry, column)
-    found = np.zeros(len(interplay), dtype=np.uint64)
+    found = np.zeros(len(nonlinear), dtype=np.uint64)
     np.add.at(found, of, entry)
-    for column in interplay.T:
+    for column in nonlinear.T:
         found = _mixed(found, column)
     return found.view(np.int64)
 
@@ -325,7 +325,7 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
             names=number.astype(np.int32)[tables.pop("names of")[at]],
             low=effects[at, 0],
             high=effects[at, 1],
-            interplay=tables["interplay"][kept],
+            nonlinear=tables["nonlinear"][kept],
         ),
         names=Names(names, bases),
         counts=_numbered(tables, "counts", rank, texts, trait),

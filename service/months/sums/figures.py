@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 from gramwatt.sci.base.propagation import (
     END,
     HALF_MEAN,
-    MOST_FOLDS,
     MOST_SKEW,
     NARROW,
     NEGLIGIBLE,
     SIMPSON,
-    SMALL,
     Cumulants,
     Effect,
 )
@@ -39,7 +37,7 @@ class Uncertainties:
     """Relative uncertainties by inputs: those of number n have `sizes[n]` entries from `firsts[n]`.
 
     An entry is the number of an input's name and the change of the figure's logarithm with that
-    input at its low and at its high end. `interplay` has three cumulants for each.
+    input at its low and at its high end. `nonlinear` has three cumulants for each.
     """
 
     firsts: Ints
@@ -47,7 +45,7 @@ class Uncertainties:
     names: Ints
     low: Floats
     high: Floats
-    interplay: Floats
+    nonlinear: Floats
 
     def entries(self, numbers: Ints) -> tuple[Ints, Ints]:
         """For each entry of the uncertainties of these numbers: its place in them, its row."""
@@ -111,14 +109,14 @@ def _ends(known: Uncertainties, number: Any) -> Effect:
     """The ends of the range of one."""
     first, size = known.firsts[number], known.sizes[number]
     low, high = known.low[first : first + size], known.high[first : first + size]
-    return ends(low, high, known.interplay[number])
+    return ends(low, high, known.nonlinear[number])
 
 
-def ends(low: Floats, high: Floats, interplay: Floats) -> Effect:
-    """The ends of the range that effects and their interplay make, as `Uncertainty.ends`."""
-    if len(low) == 1 and not interplay.any():
+def ends(low: Floats, high: Floats, nonlinear: Floats) -> Effect:
+    """The ends of the range of effects and what sums add to them, as `Uncertainty.ends`."""
+    if len(low) == 1 and not nonlinear.any():
         return Effect(min(low[0], high[0], 0.0), max(low[0], high[0], 0.0))
-    mean, variance, third = interplay + _cumulants(low, high).sum(axis=0)
+    mean, variance, third = nonlinear + _cumulants(low, high).sum(axis=0)
     return Cumulants(float(mean), float(variance), float(third)).ends()
 
 
@@ -156,18 +154,18 @@ def _of_sum(
     mine = in_group >= 0
     weights = by(group, share, groups)
     inner = [np.log1p(ends[mine] / weights[in_group[mine]]) for ends in change]
-    interplay = known.interplay[uncertain]
-    cumulants = _by3(group, interplay * share[:, None], groups) / weights[:, None]
+    nonlinear = known.nonlinear[uncertain]
+    cumulants = _by3(group, nonlinear * share[:, None], groups) / weights[:, None]
     cumulants = cumulants + _by3(in_group[mine], _cumulants(*inner), groups)
     at = np.zeros(groups, dtype=np.int64)
     at[group] = cell
 
     wide = _width(cumulants) > NARROW
     single = mine & wide[in_group] if groups else mine
-    joint = _interplay(at, weights, cumulants, cells)
+    joint = _nonlinear(at, weights, cumulants, cells)
     joint -= _by3(of_cell[single], effects[single], cells)
     alone = parts[cell] == 1
-    joint[cell[alone]] = interplay[alone]
+    joint[cell[alone]] = nonlinear[alone]
     sizes = np.bincount(of_cell, minlength=cells)
     return Uncertainties(np.cumsum(sizes) - sizes, sizes, keys % stride, low, high, joint)
 
@@ -177,12 +175,12 @@ def _of_one(cell: Ints, uncertain: Ints, known: Uncertainties, cells: int) -> Un
     number = np.full(cells, -1)
     number[cell] = uncertain
     filled = number >= 0
-    sizes, interplay = np.zeros(cells, np.int64), np.zeros((cells, 3))
+    sizes, nonlinear = np.zeros(cells, np.int64), np.zeros((cells, 3))
     sizes[filled] = known.sizes[number[filled]]
-    interplay[filled] = known.interplay[number[filled]]
+    nonlinear[filled] = known.nonlinear[number[filled]]
     _, row = known.entries(number[filled])
     effects = (known.names[row], known.low[row], known.high[row])
-    return Uncertainties(np.cumsum(sizes) - sizes, sizes, *effects, interplay)
+    return Uncertainties(np.cumsum(sizes) - sizes, sizes, *effects, nonlinear)
 
 
 def _pair(known: Uncertainties) -> tuple[Floats, Floats]:
@@ -226,49 +224,20 @@ def _groups(cell: Ints, lone: NDArray[np.bool_], part: Ints, place: Ints, names:
     return numbered(label, len(cell))[1]
 
 
-def _interplay(at: Ints, share: Floats, cumulants: Floats, cells: int) -> Floats:
-    """Cumulants of the logarithm of each cell's sum of wide groups, `at` their cells; else 0."""
+def _nonlinear(at: Ints, share: Floats, cumulants: Floats, cells: int) -> Floats:
+    """Return cumulants of each cell's sum of wide groups, `at` their cells; else 0."""
     width = _width(cumulants)
-    size = share * width
     rows = np.flatnonzero(width > NARROW)
-    rows = rows[np.lexsort((-size[rows], at[rows]))]
+    rows = rows[np.lexsort((-(share * width)[rows], at[rows]))]
     rank = np.arange(len(rows)) - np.searchsorted(at[rows], at[rows])
-    large = (rank < MOST_FOLDS) & (size[rows] > SMALL)
-    ranks, small = range(int(rank[large].max(initial=-1)) + 1), rows[~large]
-    folds = [_fold(at, share, cumulants, rows[large & (rank == n)]) for n in ranks]
-    if len(small):
-        folds.append(_many(at[small], share[small], cumulants[small], cells))
-    left = np.ones(cells)
-    for cell, part, _ in folds:
-        left[cell] -= part
-    left = np.maximum(left, 0.0)
+    left = np.maximum(1 - by(at[rows], share[rows], cells), 0.0)
     summed = np.zeros((cells, 3))
-    for cell, part, own in folds:
-        summed[cell] = _added(left[cell], summed[cell], part, own)
-        left[cell] += part
+    for n in range(int(rank.max(initial=-1)) + 1):
+        row = rows[rank == n]
+        cell = at[row]
+        summed[cell] = _added(left[cell], summed[cell], share[row], cumulants[row])
+        left[cell] += share[row]
     return summed
-
-
-_Fold = tuple[Ints, Floats, Floats]
-"""Cells, and of each the share and the cumulants of one group in it."""
-
-
-def _fold(at: Ints, share: Floats, cumulants: Floats, rows: Ints) -> _Fold:
-    return at[rows], share[rows], cumulants[rows]
-
-
-def _many(at: Ints, share: Floats, cumulants: Floats, cells: int) -> _Fold:
-    """Many small independent groups of each cell as one: their sum is as good as normal."""
-    logs, weights = _nodes(cumulants)
-    x = np.exp(logs)
-    first = (weights * x).sum(axis=1)
-    spread = (weights * (x - first[:, None]) ** 2).sum(axis=1)
-    whole = by(at, share, cells)
-    cell = np.flatnonzero(np.bincount(at, minlength=cells))
-    mean = by(at, share / whole[at] * first, cells)[cell]
-    relative = by(at, (share / whole[at]) ** 2 * spread, cells)[cell] / mean**2
-    zero = np.zeros(len(cell))
-    return cell, whole[cell], np.column_stack((np.log(mean) - relative / 2, relative, zero))
 
 
 def _added(share: Floats, one: Floats, other_share: Floats, other: Floats) -> Floats:

@@ -7,7 +7,7 @@
   is known, that total [gCO2e], and the job's days in the month as bits of a number;
 - figures: day of the month (0: the whole month; below 0: the month's only day), term, label,
   uncertainty, value, low, high;
-- interplay: three cumulants of each uncertainty;
+- nonlinear: three cumulants of each uncertainty;
 - effects: uncertainty, low, high; counts: day, unit, amount;
 - quality: key, share, of the quality of its data and of its divisions (`analysis/divisions.py`);
 - for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
@@ -42,7 +42,7 @@ from gramwatt.service.store.documents import to_text
 MOST = 1e100
 """Figures and counts beyond this are no job's: the sum of many would not be finite."""
 BLOCKS = ("energy", "intensity", "embodied")
-HEAD, FIGURE, INTERPLAY, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
+HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
 """Numbers in the head, and in a row of each table, in their order."""
 
 
@@ -118,7 +118,7 @@ class _Writer:
         self._units = _Numbered({row["unit"]: n for n, row in enumerate(job["sci"])})
         self._uncertain: dict[Any, int] = {}
         self._figures: list[float] = []
-        self._interplay: list[float] = []
+        self._nonlinear: list[float] = []
         self._effects: list[float] = []
         self._names = array("q")
 
@@ -144,14 +144,14 @@ class _Writer:
         whole = self._job["total_g"]
         sizes = (
             len(self._figures) // FIGURE,
-            len(self._interplay) // INTERPLAY,
+            len(self._nonlinear) // NONLINEAR,
             len(self._effects) // EFFECT,
             len(counts) // COUNT,
             len(quality) // QUALITY,
         )
         days = sum(1 << int(day["day"][8:]) for day in part.days)
         head = (*sizes, part.ended, whole is not None, whole["value"] if whole else 0.0, days)
-        tables = (head, self._figures, self._interplay, self._effects, counts, quality)
+        tables = (head, self._figures, self._nonlinear, self._effects, counts, quality)
         numbers = array("d", [float(number) for table in tables for number in table])
         _require_finite([*head, *self._figures, *counts, *quality])
         return StoredPart(pack_texts(self._texts()), numbers.tobytes() + self._names.tobytes())
@@ -168,10 +168,10 @@ class _Writer:
     def _uncertainty(self, figure: Quantity) -> int:
         """The number of the figure's uncertainty, written at first sight; -1 for none."""
         known = figure.uncertainty if figure.relative else Uncertainty({})
-        key = tuple(known.effects.items()), known.interplay
+        key = tuple(known.effects.items()), known.nonlinear
         if key not in self._uncertain:
             number = self._uncertain[key] = len(self._uncertain)
-            self._interplay += known.interplay
+            self._nonlinear += known.nonlinear
             for name, effect in known.effects.items():
                 self._effects += [number, *effect]
                 self._names.extend((name_number(name), name_number(name.split(OWN)[0])))

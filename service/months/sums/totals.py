@@ -161,27 +161,27 @@ def change(after: Sums, before: Sums) -> Quantity | None:
         return above.over(below, "1")
     inputs = [_inputs(sums) for sums in (after, before)]
     shared = np.intersect1d(inputs[0].bases, inputs[1].bases)
-    low, high, interplay = _quotient(*(one.without_hours(shared) for one in inputs))
+    low, high, nonlinear = _quotient(*(one.without_hours(shared) for one in inputs))
     kind, source = _joined([after.labels[0], before.labels[0]])
-    value, both = above.value / below.value, ends(low, high, interplay)
+    value, both = above.value / below.value, ends(low, high, nonlinear)
     edges = (value * math.exp(both.low), value * math.exp(both.high))
     return Quantity(value, min(edges[0], value), max(edges[1], value), "1", kind, source)
 
 
 class _Inputs(NamedTuple):
-    """What moves one figure: names, their beginnings, effects, and the effects' interplay."""
+    """What moves one figure: names, their beginnings, effects, and what sums add to them."""
 
     names: Ints
     bases: Ints
     low: Floats
     high: Floats
-    interplay: Floats
+    nonlinear: Floats
 
     def without_hours(self, shared: Ints) -> _Inputs:
         """The same without the hours of grids whose annual value is among `shared`."""
         kept = ~((self.names != self.bases) & np.isin(self.bases, shared))
         columns = (self.names[kept], self.bases[kept], self.low[kept], self.high[kept])
-        return _Inputs(*columns, self.interplay)
+        return _Inputs(*columns, self.nonlinear)
 
 
 def _inputs(sums: Sums) -> _Inputs:
@@ -189,13 +189,13 @@ def _inputs(sums: Sums) -> _Inputs:
     rows = slice(uncertain.firsts[0], uncertain.firsts[0] + uncertain.sizes[0])
     place = uncertain.names[rows]
     columns = names.names[place], names.bases[place], uncertain.low[rows], uncertain.high[rows]
-    return _Inputs(*columns, uncertain.interplay[0])
+    return _Inputs(*columns, uncertain.nonlinear[0])
 
 
 def _quotient(above: _Inputs, below: _Inputs) -> tuple[Floats, Floats, Floats]:
-    """Effects on one figure over another, and their interplay (`Uncertainty.times`, sign -1)."""
+    """Effects on one figure over another, and what sums add (`Uncertainty.times`, sign -1)."""
     if not len(below.names):
-        return above.low, above.high, above.interplay
+        return above.low, above.high, above.nonlinear
     names, place = np.unique(np.concatenate((above.names, below.names)), return_inverse=True)
     low, high = (
         by(place, np.concatenate((one, -other)), len(names))
@@ -205,7 +205,7 @@ def _quotient(above: _Inputs, below: _Inputs) -> tuple[Floats, Floats, Floats]:
     if len(names) < len(place):
         return low[kept], high[kept], np.zeros(3)
     signs = np.array([-1.0, 1.0, -1.0])
-    return low[kept], high[kept], above.interplay + signs * below.interplay
+    return low[kept], high[kept], above.nonlinear + signs * below.nonlinear
 
 
 def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums:
@@ -232,7 +232,7 @@ def _with_plain(sums: Sums) -> Sums:
     firsts[plain], sizes[plain] = len(own.names) + np.arange(len(plain)), 1
     columns = (own.names, own.low, own.high)
     number, below, above = (np.append(c, added[:, n]) for n, c in enumerate(columns))
-    whole = Uncertainties(firsts, sizes, number.astype(np.int64), below, above, own.interplay)
+    whole = Uncertainties(firsts, sizes, number.astype(np.int64), below, above, own.nonlinear)
     return replace(sums, uncertain=whole)
 
 
@@ -243,7 +243,7 @@ def _stacked(both: Sequence[tuple[Figures, Uncertainties]]) -> tuple[Figures, Un
     numbers = (one.uncertain, other.uncertain + len(known.sizes))
     value, low, high = map(np.concatenate, pairs)
     figures = Figures(value, low, high, np.concatenate(numbers))
-    fields = ("sizes", "names", "low", "high", "interplay")
+    fields = ("sizes", "names", "low", "high", "nonlinear")
     joined = {n: np.concatenate((getattr(known, n), getattr(more, n))) for n in fields}
     firsts = np.concatenate((known.firsts, more.firsts + len(known.names)))
     return figures, Uncertainties(firsts=firsts, **joined)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.quantity import KINDS, Quantity, join_sources, prevailing, total, weakest
+from gramwatt.sci.base.quantity import KINDS, Quantity, join_sources, kind_of_sum, total, weakest
 
 FIGURES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 
@@ -119,11 +119,11 @@ def test_the_weakest_kind_and_each_source_once():
 
 
 def test_a_sum_is_called_by_the_kind_that_nine_tenths_of_it_reach():
-    assert prevailing({"measured": 96, "estimated": 4}) == "measured"
-    assert prevailing({"measured": 85, "integrated": 8, "estimated": 7}) == "integrated"
-    assert prevailing({"measured": 85, "estimated": 15}) == "estimated"
+    assert kind_of_sum({"measured": 96, "estimated": 4}) == "measured"
+    assert kind_of_sum({"measured": 85, "integrated": 8, "estimated": 7}) == "integrated"
+    assert kind_of_sum({"measured": 85, "estimated": 15}) == "estimated"
     with pytest.raises(QuantityError):
-        prevailing({})
+        kind_of_sum({})
 
 
 @given(quantities())

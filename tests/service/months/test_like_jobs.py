@@ -59,7 +59,7 @@ def test_a_sum_of_like_and_unlike_figures_has_the_range_that_one_by_one_addition
         names=np.array([name for of in effects for name in of]),
         low=np.array([low for of in effects for low, _ in of.values()]),
         high=np.array([high for of in effects for _, high in of.values()]),
-        interplay=np.zeros((3, 3)),
+        nonlinear=np.zeros((3, 3)),
     )
     figures = Figures(values, 0.9 * values, 1.1 * values, np.array(kinds))
     found, _ = total(np.zeros(5, dtype=np.int64), figures, known, 1)
