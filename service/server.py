@@ -24,7 +24,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.connections import SETTINGS, keep_deadlines, uploads_in_turn
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.local_spool import take_in
+from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.rendering.reports import end_child, render_in_child
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
@@ -79,7 +79,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     stop = Stop(service.stopping)
     stop.wake(server.pull_trigger)
     render_in_child()
-    take_in(service)
+    ingest_local_spool(service)
     heartbeat, scheduler = Heartbeat(service), Scheduler(service)
     heartbeat.start()
     worker.start()

@@ -26,7 +26,6 @@ ARROWS = {
         "gramwatt.collectors.journal.spool",
         "gramwatt.collectors.journal.recovery",
         "gramwatt.collectors.cli.options",
-        "gramwatt.collectors.cli.times",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
         "gramwatt.collectors.common.device_rows",
@@ -34,6 +33,7 @@ ARROWS = {
         "gramwatt.collectors.common.identity",
         "gramwatt.collectors.common.progress",
         "gramwatt.collectors.common.server_key",
+        "gramwatt.collectors.common.times",
     ),
 }
 """What each package may import of ours; the service takes in spools, private as they are, and

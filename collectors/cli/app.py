@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.cli.run.command import add_run
-from gramwatt.collectors.cli.sync import add_sync
+from gramwatt.collectors.cli.sync import sync
 from gramwatt.collectors.cli.top import top
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gramwatt.collectors.journal.sync import Store
+    from gramwatt.collectors.common.local_store import LocalStore
 
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),
@@ -43,17 +43,18 @@ class InOrder(TyperGroup):
         return [*(name for name in ORDER if name in found), *(set(found) - set(ORDER))]
 
 
-def build_app(store: Callable[[], Store | None]) -> typer.Typer:
-    """The typer app of the command. `store` opens the local store; it returns None without one."""
+def build_app(store: Callable[[], LocalStore | None]) -> typer.Typer:
+    """Return the typer app of the command. `store` gives the local store, None without one."""
     app = typer.Typer(
         name="gramwatt",
         cls=InOrder,
         no_args_is_help=True,
         add_completion=False,
         help="Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs.",
+        context_settings={"obj": store},
     )
     add_run(app)
-    add_sync(app, store)
+    app.command()(sync)
     app.command(name="config")(show_config)
     app.command()(doctor)
     app.command()(top)

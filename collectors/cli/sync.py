@@ -12,88 +12,87 @@ from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.cli.summary_file import write_summary
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.files import whole_file, why
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.common.progress import busy, each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    from gramwatt.collectors.common.local_store import JobStore
     from gramwatt.collectors.journal.spool import SpoolFolder
-    from gramwatt.collectors.journal.sync import Store
 
 BEHIND_NICE = 10
 """Scoring behind a job gives way to the next job."""
 LOG_LIMIT_B = 1_000_000
 
 
-def add_sync(app: typer.Typer, store: Callable[[], Store | None]) -> None:
-    """Add the `sync` command; `store` opens the local store, None without one."""
+def sync(
+    context: typer.Context,
+    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
+    summary_json: Annotated[
+        str | None, typer.Option(help="With --job: its document to this file, - for stdout.")
+    ] = None,
+    behind: Annotated[bool, typer.Option("--behind", hidden=True)] = False,
+) -> None:
+    """Close the jobs whose meter died, then send or score all spooled journals."""
+    # `run` starts this while it blocks the signals that it passes on to its command.
+    if text := refused():
+        print_message(text)
+        raise typer.Exit(1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    from gramwatt.collectors.journal.sync import sync as synchronise
+    from gramwatt.sci.base.errors import GramwattError
 
-    @app.command()
-    def sync(
-        job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
-        quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
-        summary_json: Annotated[
-            str | None, typer.Option(help="With --job: its document to this file, - for stdout.")
-        ] = None,
-        behind: Annotated[bool, typer.Option("--behind", hidden=True)] = False,
-    ) -> None:
-        """Close the jobs whose meter died, then send or score all spooled journals."""
-        # `run` starts this while it blocks the signals that it passes on to its command.
-        if text := refused():
-            print_message(text)
-            raise typer.Exit(1)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        from gramwatt.collectors.journal.sync import sync as synchronise
-        from gramwatt.sci.base.errors import GramwattError
-
-        config = resolve()
-        if behind:
-            _score_behind(config, store())
-            return
-        try:
-            chosen_store = None if config.server else store()
-            if quiet:
-                done = synchronise(config, chosen_store, job, summary_json is not None)
-            else:
-                watched = chosen_store and _watched(chosen_store)
-                done = synchronise(config, watched, job, summary_json is not None, _sending)
-        except OSError as error:
-            print_message(f"{error}; set GRAMWATT_HOME to a folder that can be written")
-            raise typer.Exit(1) from None
-        except GramwattError as error:  # such as a broken overlay or a store that cannot be used
-            print_message(error.message)
-            raise typer.Exit(1) from None
-        written = True
-        if summary_json and done.document is not None:
-            written = _emit(summary_json, json.dumps(done.document), f"gramwatt job {job}")
-        for text in [*([] if quiet else done.remarks), *done.problems]:
-            print_message(text)
-        if not quiet:
-            _report_sync(done, config)
-        raise typer.Exit(1 if done.problems or not written else 0)
+    config = resolve()
+    store = None if config.server and not behind else context.obj()
+    if behind:
+        _score_behind(config, store)
+        return
+    try:
+        if quiet:
+            done = synchronise(config, store, job, summary_json is not None)
+        else:
+            watched = store and _Watched(store)
+            done = synchronise(config, watched, job, summary_json is not None, _sending)
+    except OSError as error:
+        print_message(f"{error}; set GRAMWATT_HOME to a folder that can be written")
+        raise typer.Exit(1) from None
+    except GramwattError as error:  # such as a broken overlay or a store that cannot be used
+        print_message(f"{error.message}; journals stay spooled")
+        raise typer.Exit(1) from None
+    written = True
+    if summary_json and done.document is not None:
+        written = _emit(summary_json, json.dumps(done.document), f"gramwatt job {job}")
+    for text in [*([] if quiet else done.remarks), *done.problems]:
+        print_message(text)
+    if not quiet:
+        _report_sync(done, config)
+    raise typer.Exit(1 if done.problems or not written else 0)
 
 
-def _watched(store: Store) -> Store:
-    """The store with a sign on the terminal while it takes journals in."""
+class _Watched:
+    """The store with a sign on the terminal while it ingests journals."""
 
-    def take_in(home: Path, job_id: str | None) -> list[str]:
-        with busy("taking in journals"):
-            return store.take_in(home, job_id)
+    def __init__(self, store: JobStore) -> None:
+        self._store = store
+        self.document = store.document
 
-    return type(store)(take_in, store.document)
+    def ingest(self, home: Path, job_id: str | None = None) -> list[str]:
+        with busy("ingesting journals"):
+            return self._store.ingest(home, job_id)
 
 
 def _sending(folders: list[SpoolFolder]) -> Iterable[SpoolFolder]:
     return each(folders, "sending")
 
 
-def _score_behind(config: Config, store: Store | None) -> None:
+def _score_behind(config: Config, store: JobStore | None) -> None:
     """Score what is spooled, for the meter of a job that has ended; messages go to a file."""
     from gramwatt.collectors.journal.spool import usable_home
     from gramwatt.collectors.journal.sync import score_behind
@@ -106,7 +105,7 @@ def _score_behind(config: Config, store: Store | None) -> None:
             try:
                 score_behind(config, store)
             except GramwattError as error:
-                print_message(error.message)
+                print_message(f"{error.message}; journals stay spooled")
 
 
 def _log_to(path: Path) -> None:
@@ -138,3 +137,14 @@ def _report_sync(done: Any, config: Config) -> None:
             f"{waiting} {'job stays' if waiting == 1 else 'jobs stay'} spooled in {config.home}; "
             f"set GRAMWATT_SERVER, or keep them here with `{install_command('service')}`"
         )
+
+
+def write_summary(path: Path, text: str, elsewhere: str) -> bool:
+    """Write a file in one step, so that no reader finds half of it; says why where it cannot."""
+    try:
+        with whole_file(path) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        print_message(f"cannot write {path}: {why(error)}; see `{elsewhere}`")
+        return False
+    return True

@@ -5,11 +5,17 @@ only.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
+from zlib import crc32
 
+from gramwatt.collectors.common.identity import node_id
+
+PRINTED = "printed"
+"""Folder of a home with what this machine has told its user today."""
 TRIED_B = 65536
 """How much room a file needs to be promised that it can be written [bytes]."""
 
@@ -107,3 +113,24 @@ def text_of(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
     except OSError:
         return None
+
+
+def first_notice_today(home: Path, text: str) -> bool:
+    """Tell whether `text` is printed for the first time today (UTC) on this machine; note it.
+
+    True also where the home takes no note: a warning twice is better than none.
+    """
+    day = time.strftime("%Y%m%d", time.gmtime())
+    told = home / PRINTED / node_id()
+    note = told / f"{day}-{crc32(text.encode('utf-8', 'replace')):08x}"
+    try:
+        folder(told)
+        for old in told.iterdir():
+            if not old.name.startswith(day):
+                old.unlink(missing_ok=True)
+        os.close(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True

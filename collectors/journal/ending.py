@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gramwatt.collectors.client.messages import unwritten_text
 from gramwatt.collectors.common.config import Config, plain_address
+from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.installation import has_service, install_command
-from gramwatt.collectors.common.once import first_today
 from gramwatt.collectors.journal import spool
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ def _remedies(ended: Ended, document: JobDoc) -> list[str]:
     codes = {notice["code"] for notice in document["notices"]}
     if "zone-unknown" in codes and not (config.zone or config.region):
         here = f"; `gramwatt job {ended.job_id} --set zone=DE` corrects this job"
-        if first_today(home, ZONE_HINT):
+        if first_notice_today(home, ZONE_HINT):
             found.append(ZONE_HINT + (here if has_service() and not config.server else ""))
     if not (config.server or has_service()):
         waits = f"journals wait in {spool.spool_root(home)}"
         how = f"set GRAMWATT_SERVER, or score them here after `{install_command('service')}`"
-        found += [f"{waits}: {how}"] if first_today(home, waits) else []
+        found += [f"{waits}: {how}"] if first_notice_today(home, waits) else []
     return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, plain_address
+from gramwatt.collectors.common.local_store import JobStore
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.sci.base.errors import RecordError
@@ -28,21 +29,7 @@ GRACE_S = 1.0
 """How old the journal of a job is before it leaves the spool behind it [s]: its line is made from
 it. A younger one belongs to a job whose own scoring waits in line."""
 
-TakeIn = Callable[[Path, str | None], list[str]]
-Document = Callable[[Path, str], dict[str, Any] | None]
 Each = Callable[[list[spool.SpoolFolder]], Iterable[spool.SpoolFolder]]
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """What the command needs of the local store; gramwatt.__main__ gives it when it is installed.
-
-    `take_in(home, job_id)` scores closed spools and returns the scored job ids; `document(home,
-    job_id)` returns one job's document, None when it is not stored.
-    """
-
-    take_in: TakeIn
-    document: Document
 
 
 @dataclass(slots=True)
@@ -59,12 +46,12 @@ class SyncResult:
     waiting: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    document: dict[str, Any] | None = None
+    document: Mapping[str, Any] | None = None
 
 
 def sync(
     config: Config,
-    store: Store | None,
+    store: JobStore | None,
     job_id: str | None = None,
     summary: bool = True,
     each: Each = iter,
@@ -87,7 +74,7 @@ def sync(
     if config.server is not None or (job_id and addressed):
         return done
     if store is not None:
-        done.scored = store.take_in(home, job_id)
+        done.scored = store.ingest(home, job_id)
         local = (folder for folder in chosen if folder.server() is None)
         done.running = sorted({folder.job_id for folder in local if folder.is_live()})
         done.document = store.document(home, job_id) if job_id else None
@@ -107,7 +94,7 @@ def _unstored(folders: list[spool.SpoolFolder], config: Config) -> dict[str, Any
     return None if document is None else dict(document)
 
 
-def score_behind(config: Config, store: Store) -> None:
+def score_behind(config: Config, store: JobStore) -> None:
     """Score the closed spools of this machine behind a job that has ended.
 
     One process does it at a time, and a second waits: it finds what ended meanwhile, so that any
@@ -126,7 +113,7 @@ def score_behind(config: Config, store: Store) -> None:
             close_dead(folder)
     ended = [f.job_id for f in spool.folders(home) if time.time() - f.changed_at() >= GRACE_S]
     for job_id in dict.fromkeys(ended):
-        store.take_in(home, job_id)
+        store.ingest(home, job_id)
     os.close(at_work)
 
 

@@ -17,7 +17,7 @@ from gramwatt.collectors.common import files, identity
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.common.once import first_today
+from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.gpu.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import Schedule, moment
@@ -237,7 +237,7 @@ class NodeMeter:
         found, self.unreported = self.unreported, []
         if self.start_line.get("verbose"):
             return found
-        return [text for text in found if is_advice(text) and first_today(self.home, text)]
+        return [text for text in found if is_advice(text) and first_notice_today(self.home, text)]
 
     def _time_ns(self, command: dict[str, Any]) -> int:
         """The time of a client's line on the timeline, now where it has none [ns]."""

@@ -112,10 +112,10 @@ def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
 @contextmanager
 def current_service() -> Iterator[Service]:
     """The service with up-to-date tables, and this machine's journals as far as they go."""
-    from gramwatt.service.jobs.intake.local_spool import take_in
+    from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 
     with upgraded_service() as service:
-        take_in(service, fresh=True)
+        ingest_local_spool(service, fresh=True)
         yield service
 
 

@@ -67,7 +67,7 @@ def plan(
     Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
     """
     from gramwatt.collectors.cli.options import read_document, refuse, refuse_error, with_flags
-    from gramwatt.collectors.cli.times import moment
+    from gramwatt.collectors.common.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.request import parse_plan_request
     from gramwatt.service.jobs.advice import plan as planned
@@ -151,7 +151,7 @@ def intensity(
 
     Example: gramwatt intensity DE --to 12h
     """
-    from gramwatt.collectors.cli.times import moment
+    from gramwatt.collectors.common.times import moment
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.base.request_fields import Moment
     from gramwatt.service.intensity.accuracy import compare_forecasts

@@ -13,7 +13,7 @@ from gramwatt.service.budgets.alerts import check_budgets
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.forecasts import issue_forecasts
 from gramwatt.service.intensity.refresh import refresh_intensity
-from gramwatt.service.jobs.intake.local_spool import take_in
+from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.months.periodic import make_missing_reports, sum_present_month
 from gramwatt.service.notifications.delivery import announce
 from gramwatt.service.notifications.outbox import deliver
@@ -49,7 +49,9 @@ def _monthly_reports(service: Service) -> None:
 
 TASKS: Mapping[str, Task] = {
     "ingest-spool": Task(
-        timedelta(seconds=5), take_in, "take in this machine's journals, of running jobs too"
+        timedelta(seconds=5),
+        ingest_local_spool,
+        "take in this machine's journals, of running jobs too",
     ),
     "close-silent": Task(
         timedelta(minutes=1), close_silent, "close jobs that fell silent as lost, and score them"

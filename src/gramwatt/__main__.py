@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gramwatt.collectors.journal.sync import Store
+    from gramwatt.collectors.common.local_store import LocalStore
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
@@ -73,16 +73,14 @@ def _run() -> None:
     app()
 
 
-def open_store() -> Store | None:
-    """The embedded store; None where the service extra is not installed."""
+def open_store() -> LocalStore | None:
+    """Return the embedded store; None where the service extra is not installed."""
     from gramwatt.collectors.common.installation import has_service
 
     if not has_service():
         return None
-    from gramwatt.collectors.journal.sync import Store
-
-    local = importlib.import_module("gramwatt.service.jobs.intake.local_spool")
-    return Store(take_in=local.ingest_home, document=local.document)
+    store: LocalStore = importlib.import_module("gramwatt.service.local_store")
+    return store
 
 
 def _add_engine_commands(app: Any) -> None:

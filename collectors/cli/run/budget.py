@@ -6,21 +6,20 @@ A budget that is not known in time never keeps a command from running, unless `-
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
-from gramwatt.collectors.cli.run.timing.queries import NoAnswer, ask_server, ask_store
+from gramwatt.collectors.cli.run.questions import NoAnswer, Questions
 from gramwatt.collectors.client.messages import print_message
-from gramwatt.collectors.common.config import Config
 
 SERVER_LIMIT_S, STORE_LIMIT_S = 1.0, 10.0
-"""How long the answer of a server may take, and that of the store [s]: the process that opens it
-takes 1.3 s of processor time, and several times as long beside busy neighbours."""
+"""How long the answer of a server may take, and that of the store [s]: opening it takes 0.5 s of
+processor time, and several times as long beside busy neighbours."""
 
 
-def allows(config: Config, *, strict: bool) -> bool:
-    """Whether the command may start: not when the budget is spent. Prints what is to be known."""
+def allows(questions: Questions, *, strict: bool) -> bool:
+    """Tell whether the command may start: not when the budget is spent. Prints what is known."""
+    config = questions.config
     try:
-        row = _row(config)
+        row = questions.budget(SERVER_LIMIT_S if config.server else STORE_LIMIT_S)["budget"]
         if row is None:
             raise NoAnswer(f"no budget is set (`gramwatt budget set {config.project} KG` sets one)")
         status, text = str(row["status"]), _text(row)
@@ -38,18 +37,6 @@ def allows(config: Config, *, strict: bool) -> bool:
     start = "the command is not started (--strict)" if strict else "the command starts"
     print_message(f"budget of project {config.project!r} is not known: {reason}; {start}")
     return not strict
-
-
-def _row(config: Config) -> dict[str, Any] | None:
-    """The project's budget as `GET /v1/budgets/check` answers it; None where none is set."""
-    if config.server:
-        path = f"/v1/budgets/check?{urlencode({'project': config.project})}"
-        document = ask_server(config, path, SERVER_LIMIT_S)
-    else:
-        command = ["budget", "check", config.project, "--json"]
-        document = ask_store(config, command, STORE_LIMIT_S)
-    row: dict[str, Any] | None = document["budget"]
-    return row
 
 
 def _text(row: dict[str, Any]) -> str:

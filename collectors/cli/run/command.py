@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
+import re
 import sys
+from collections.abc import Sequence
+from os.path import basename
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.cli.exit_codes import FAILED, SIGNAL_BASE, USAGE, not_started
-from gramwatt.collectors.cli.run.names import command_name
-from gramwatt.collectors.cli.summary_file import write_summary
-from gramwatt.collectors.client.client import quiet
+from gramwatt.collectors.cli.exit_codes import (
+    FAILED,
+    USAGE,
+    NotStarted,
+    UsageError,
+    not_started,
+)
+from gramwatt.collectors.cli.sync import write_summary
+from gramwatt.collectors.client.client import quiet, switched_off
 from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message, write_stderr
 from gramwatt.collectors.common.config import Config, plain_address
-from gramwatt.collectors.common.files import why_unwritable
+from gramwatt.collectors.common.files import first_notice_today, why_unwritable
 from gramwatt.collectors.common.identity import job_id
-from gramwatt.collectors.common.once import first_today
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gramwatt.collectors.cli.run.measure import Pauses, Run
+    from gramwatt.collectors.cli.run.measure import Run
+    from gramwatt.collectors.cli.run.pausing import Pauses
+    from gramwatt.collectors.cli.run.questions import Questions
+    from gramwatt.collectors.common.local_store import LocalStore
 
 SENT_TIMEOUT_S = 3.0
 SCORE_TIMEOUT_S = 30.0
@@ -43,6 +52,17 @@ EPILOG = (
     "exit codes: 2 wrong arguments; 1 --strict without a meter or a spent --budget; 126, 127 "
     "and 128+n as in a shell. GRAMWATT_OFF=1 runs the command without measuring."
 )
+
+LAUNCHERS = frozenset(
+    {
+        *("accelerate", "bash", "deepspeed", "env", "mpiexec", "mpirun", "nice", "nohup"),
+        *("numactl", "pipenv", "poetry", "rye", "sh", "srun", "stdbuf", "time", "torchrun"),
+        *("uv", "zsh"),
+    }
+)
+INTERPRETER = re.compile(r"(python|pypy)[\d.]*")
+SCRIPT = re.compile(r".+\.(py|sh|ipynb|R|jl)")
+MODULE = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def add_run(app: typer.Typer) -> None:
@@ -83,10 +103,10 @@ def start(
         bool, typer.Option("--when-greenest", help="Wait for the hours of least emissions.")
     ] = False,
     pause_above: Annotated[
-        float | None, typer.Option(help="Pause it, if it bears that, above so many gCO2e/kWh.")
+        float | None, typer.Option(help="Pause it, if it tolerates that, above so many gCO2e/kWh.")
     ] = None,
     deadline: Annotated[
-        str | None, typer.Option(help="Done by then, if it waits: 12h, 2026-05-01T08:00Z.")
+        str | None, typer.Option(help="Latest end: 12h, 2026-05-01T08:00Z.")
     ] = None,
     expected_hours: Annotated[
         float | None, typer.Option(help="How long it takes (default: as earlier runs).")
@@ -111,9 +131,10 @@ def start(
         "when_greenest": when_greenest,
         "pause_above": pause_above,
         "deadline": deadline,
-        "hours": expected_hours,
+        "expected_hours": expected_hours,
     }
-    sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget, timing))
+    store = context.obj() if budget or any(timing.values()) else None
+    sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget, timing, store))
 
 
 def run_command(
@@ -124,38 +145,36 @@ def run_command(
     verbose: bool = False,
     budget: bool = False,
     timing: Mapping[str, Any] | None = None,
+    store: LocalStore | None = None,
 ) -> int:
-    """Check the arguments, measure the command, print its line; returns the exit code.
+    """Check the arguments, measure the command, print its line; return the exit code.
 
-    `timing` has the options that have it wait or pause (`timing.choice`).
+    `timing` has the options that have it wait or pause, as `WaitOptions.of` takes them; they and
+    `budget` ask the server, or `store`.
     """
     if text := refused():
         return _unmeasured(command, strict, text)
     from gramwatt.collectors.cli.run import measure
+    from gramwatt.collectors.cli.run.budget import allows
+    from gramwatt.collectors.cli.run.questions import Questions
 
+    given = {key: value for key, value in args.items() if value is not None}
+    name = job_id()[0]
     try:
         config = _checked(command, args, strict, json_summary)
-    except measure.UsageError as error:
-        print_message(str(error))
-        return USAGE
-    if budget and not _within_budget(config, strict):
-        return FAILED
-    given = {key: value for key, value in args.items() if value is not None}
-    given["default_name"] = command_name(command)
-    name = job_id()[0]
-    timed = _timed(config, command, name, strict, timing or {})
-    if isinstance(timed, int):
-        return timed
-    tags, pauses = timed
-    if "tags" in given or tags:
-        given["tags"] = {**config.tags, **tags}
-    try:
+        questions = Questions(config, store)
+        given["default_name"] = command_name(command)
+        if budget and not switched_off() and not allows(questions, strict=strict):
+            return FAILED
+        tags, pauses = _wait(questions, command, name, strict, timing or {})
+        if "tags" in given or tags:
+            given["tags"] = {**config.tags, **tags}
         done = measure.measure(
             command, given, strict, name, verbose=verbose, meanwhile=_prepare_end, pauses=pauses
         )
-    except measure.MeterError as error:
-        print_message(str(error))
-        return FAILED
+    except NotStarted as stopped:
+        print_message(str(stopped))
+        return stopped.exit_code
     if done.measured:
         try:
             _report_end(done, config, json_summary, verbose)
@@ -165,38 +184,28 @@ def run_command(
     return done.outcome.exit_code
 
 
-def _within_budget(config: Config, strict: bool) -> bool:
-    from gramwatt.collectors.cli.run.budget import allows
-    from gramwatt.collectors.client.client import switched_off
+def _wait(
+    questions: Questions, command: list[str], job: str, strict: bool, timing: Mapping[str, Any]
+) -> tuple[dict[str, str], Pauses | None]:
+    """Wait as the options say; return tags that record it, and what pauses the command.
 
-    return switched_off() or allows(config, strict=strict)
-
-
-def _timed(
-    config: Config, command: list[str], job: str, strict: bool, timing: Mapping[str, Any]
-) -> tuple[dict[str, str], Pauses | None] | int:
-    """Wait as the options ask; tags that record it and what pauses, or the exit code."""
+    Raises NotStarted.
+    """
     if all(value is None or value is False for value in timing.values()):
         return {}, None
-    from gramwatt.collectors.cli.run import measure
-    from gramwatt.collectors.cli.run.timing.choice import Choice, timed
-    from gramwatt.collectors.cli.run.timing.queries import NoAnswer
-    from gramwatt.collectors.cli.run.timing.waiting import Left
+    from gramwatt.collectors.cli.run.greenest import WaitOptions, wait_for_greenest
+    from gramwatt.collectors.cli.run.measure import starts_nothing
+    from gramwatt.collectors.cli.run.pausing import pauses_of
 
-    try:
-        choice = Choice(**timing).checked()
-        if measure.starts_nothing(command):
-            return {}, None
-        return timed(choice, config, config.name or command_name(command), job, strict=strict)
-    except measure.UsageError as error:
-        print_message(str(error))
-        return USAGE
-    except NoAnswer as error:
-        print_message(f"--pause-above: {error}; the command is not started (--strict)")
-        return FAILED
-    except (KeyboardInterrupt, Left) as left:
-        print_message("left while waiting; the command was not started")
-        return left.exit_code if isinstance(left, Left) else SIGNAL_BASE + signal.SIGINT
+    options = WaitOptions.of(**timing)
+    if options is None or starts_nothing(command):
+        return {}, None
+    name = questions.config.name or command_name(command)
+    tags = wait_for_greenest(questions, options, name, job) if options.when_greenest else {}
+    pauses = pauses_of(questions, options, name, job, strict)
+    if pauses is not None:
+        tags["pause_above_g_per_kwh"] = f"{options.pause_above:g}"
+    return tags, pauses
 
 
 def _prepare_end() -> None:
@@ -244,7 +253,7 @@ def _unmeasured(command: list[str], strict: bool, why: str) -> int:
 def _checked(
     command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
 ) -> Config:
-    from gramwatt.collectors.cli.run.measure import UsageError, checked_config
+    from gramwatt.collectors.cli.run.measure import checked_config
 
     if not command:
         raise UsageError("no command given; write `gramwatt run [options] -- command args...`")
@@ -297,5 +306,25 @@ def _report_unscored(
         problem += "sending goes on, and `gramwatt sync` sends what stays spooled"
     elif problem is None:
         problem = "it is part of a job that still runs, or its scoring goes on"
-    if first_today(config.home, problem.replace(job_id, "")):
+    if first_notice_today(config.home, problem.replace(job_id, "")):
         print_message(f"{job_id} {state} yet: {problem}")
+
+
+def command_name(command: Sequence[str]) -> str:
+    """Return the name of a job that was given none: `train.py` for `python -u train.py --lr 1`,
+    `pkg.train` for `python -m pkg.train`.
+
+    Behind a launcher or interpreter the first script is the name, or the module after -m; else it
+    is the command itself.
+    """
+    first = basename(command[0])
+    if first not in LAUNCHERS and not INTERPRETER.fullmatch(first):
+        return first
+    for before, word in zip(command, command[1:], strict=False):
+        if before == "-c":
+            break
+        if before == "-m" and MODULE.fullmatch(word):
+            return word
+        if SCRIPT.fullmatch(word) and not word.startswith("-"):
+            return basename(word)
+    return first

@@ -15,18 +15,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, not_started
-from gramwatt.collectors.cli.run.orphans import orphans
-from gramwatt.collectors.cli.run.signals import GroupWitness
+from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError, not_started
+from gramwatt.collectors.cli.run.processes import orphans
+from gramwatt.collectors.cli.run.signals import GroupSignalProbe
 from gramwatt.collectors.client.client import Client, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.client.session import JOB_SETTINGS
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.identity import JOB_ID, UNIT, WITHIN, job_id
-from gramwatt.collectors.common.once import first_today
+
+if TYPE_CHECKING:
+    from gramwatt.collectors.cli.run.pausing import Pauses
 
 FORWARDED = (
     signal.SIGTERM,
@@ -43,39 +46,7 @@ the SIGHUP of a terminal that is closed goes to the leader of its session alone.
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
-LEFT = "running; what runs on is not counted, so keep it in the foreground to have it measured."
-
-
-class Pauses(Protocol):
-    """What pauses a command for a time (`timing.pausing`)."""
-
-    def environment(self) -> Mapping[str, str]:
-        """Variables for the command, before it starts."""
-        ...
-
-    def begin(self, pid: int, client: Client | None) -> None:
-        """Take over the command, which leads its own process group."""
-        ...
-
-    def step(self) -> float:
-        """Pause or resume the command as is due; returns after how long to look again [s]."""
-        ...
-
-    def forward(self, number: int) -> None:
-        """Pass a signal on to the command."""
-        ...
-
-    def end(self) -> None:
-        """The command has ended."""
-        ...
-
-
-class UsageError(Exception):
-    """An argument of `gramwatt run` is wrong; nothing has been started."""
-
-
-class MeterError(Exception):
-    """The meter was required and is not ready; the command has not been started."""
+LEFT = "running; what keeps running is not counted: keep it in the foreground to have it measured."
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +95,7 @@ def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
         origin = config.origins.get(key, "default")
         if strict or origin == "argument":
             problems.append(text)
-        elif first_today(config.home, warning := f"{origin}: {key} is ignored: {text}"):
+        elif first_notice_today(config.home, warning := f"{origin}: {key} is ignored: {text}"):
             print_message(f"{warning} [argument-ignored]")
     if problems:
         raise UsageError("; ".join(problems))
@@ -149,7 +120,7 @@ def measure(
     the command runs in a session of its own, so that it can be stopped and this process not.
     A command in a process of the same job is part of that job, which has its settings already.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
-    MeterError with `strict` when the meter is not ready, before the command starts.
+    NotStarted with `strict` when the meter is not ready, before the command starts.
     """
     name = name or job_id()[0]
     if _is_missing(command[0]):
@@ -162,7 +133,7 @@ def measure(
     meanwhile()
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
-        raise MeterError("the meter is not ready; `gramwatt doctor` says what is missing")
+        raise NotStarted("the meter is not ready; `gramwatt doctor` says what is missing")
     environ = {**os.environ, JOB_ID: name, WITHIN: name}
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
@@ -221,15 +192,15 @@ def _supervise(
         return Outcome(not_started(command[0], error))
     if client is not None:
         client.send_child(pid)
-    witness = GroupWitness(FORWARDED)
+    probe = GroupSignalProbe(FORWARDED)
     try:
         if pauses is not None:
             pauses.begin(pid, client)
-        return _wait(pid, client, witness, pauses)
+        return _wait(pid, client, probe, pauses)
     finally:
         if pauses is not None:
             pauses.end()
-        witness.close()
+        probe.close()
 
 
 def _spawn(
@@ -251,7 +222,9 @@ def _spawn(
         return os.posix_spawn("/bin/sh", ["sh", script, *command[1:]], environ, **options)
 
 
-def _wait(pid: int, client: Client | None, witness: GroupWitness, pauses: Pauses | None) -> Outcome:
+def _wait(
+    pid: int, client: Client | None, probe: GroupSignalProbe, pauses: Pauses | None
+) -> Outcome:
     polled_at = time.monotonic()
     while True:
         if pauses is not None:  # the command is in another session: nothing has reached it
@@ -259,10 +232,10 @@ def _wait(pid: int, client: Client | None, witness: GroupWitness, pauses: Pauses
             if number is not None:
                 pauses.forward(number)
         else:
-            number = _next_signal(witness)
-            if number is not None and not (_in_group(pid) and witness.has(number)):
+            number = _next_signal(probe)
+            if number is not None and not (_in_group(pid) and probe.has(number)):
                 _forward(pid, number)
-        status = _reap(pid, witness)
+        status = _reap(pid, probe)
         if status is not None:
             return status
         if client is not None and time.monotonic() - polled_at >= POLL_INTERVAL_S:
@@ -281,7 +254,7 @@ def _any_signal(wanted: set[signal.Signals], limit_s: float) -> int | None:
     return signal.sigwait(wanted)
 
 
-def _next_signal(witness: GroupWitness) -> int | None:
+def _next_signal(probe: GroupSignalProbe) -> int | None:
     """Wait a while for a signal; its number when it may have to be passed on to the command."""
     if not hasattr(signal, "sigtimedwait"):
         return _next_signal_without_details()
@@ -290,7 +263,7 @@ def _next_signal(witness: GroupWitness) -> int | None:
         return None
     closed = info.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
     if info.si_code == SI_KERNEL and not closed:
-        witness.has(info.si_signo)
+        probe.has(info.si_signo)
         return None
     return info.si_signo
 
@@ -335,7 +308,7 @@ def _forward(pid: int, number: int) -> None:
         print_message(f"signal {number} could not be passed on: {error.strerror}")
 
 
-def _reap(pid: int, witness: GroupWitness) -> Outcome | None:
+def _reap(pid: int, probe: GroupSignalProbe) -> Outcome | None:
     # Process 1 of a container inherits orphans; they are collected here too.
     found: Outcome | None = None
     while True:
@@ -345,7 +318,7 @@ def _reap(pid: int, witness: GroupWitness) -> Outcome | None:
             return found
         if gone == 0:
             return found
-        witness.forget(gone)
+        probe.forget(gone)
         if gone == pid:
             found = _outcome(status)
 

@@ -22,7 +22,7 @@ deadline, which a busy machine lets pass between two looks."""
 _WAITS = ("/bin/sh", "-c", "read line")  # ends with its input, and so with this process
 
 
-class GroupWitness:
+class GroupSignalProbe:
     """A process of this group in which signals stay pending. Without /proc or a shell there is
     none, and no signal is taken for one to the group.
     """

@@ -8,8 +8,7 @@ where it is used: with nothing spooled, `gramwatt sync` ends without it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,64 +23,12 @@ from gramwatt.service.jobs.intake.open_journals import (
 )
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.document import JobDoc
     from gramwatt.service.common.answers import IngestAnswer
     from gramwatt.service.container import Service
 
 
-def ingest_home(home: Path, job_id: str | None = None) -> list[str]:
-    """Ingest and score the closed spools under `home`; the ids of the jobs scored.
-
-    Raises StoreError when the store cannot be used; what is not ingested stays spooled.
-    """
-    if not (_closed(home, job_id) or (job_id is None and live_folders(home))):
-        return []
-    with _opened(home) as service:
-        scored = ingest_spool(service, job_id)
-        if job_id is None:
-            read_open_journals(service)
-        return scored
-
-
-def document(home: Path, job_id: str) -> JobDoc | None:
-    """One job's newest document; None when it is not stored or cannot be scored.
-
-    Raises StoreError when the store cannot be used.
-    """
-    from gramwatt.sci.base.errors import ScoreError
-    from gramwatt.service.common.errors import UnknownJobError
-    from gramwatt.service.jobs.documents import job_document
-
-    with _opened(home) as service:
-        try:
-            return job_document(service, job_id).document
-        except (UnknownJobError, ScoreError):
-            return None
-
-
-@contextmanager
-def _opened(home: Path) -> Iterator[Service]:
-    """The store of `home` for one use; raises StoreError when it cannot be used."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from gramwatt.sci.base.errors import StoreError
-    from gramwatt.service.config import ConfigError
-    from gramwatt.service.store.database import failure_text
-
-    try:
-        service = open_store(home)
-        try:
-            yield service
-        finally:
-            service.store.close()
-    except SQLAlchemyError as error:
-        raise StoreError(f"{failure_text(error)}; journals stay spooled") from None
-    except (StoreError, ConfigError) as error:
-        raise StoreError(f"{error}; journals stay spooled") from None
-
-
 def open_store(home: Path) -> Service:
-    """The service over the store of `home`, with its tables created or upgraded."""
+    """Return the service over the store of `home`, with its tables created or upgraded."""
     from gramwatt.service.config import from_environment
     from gramwatt.service.container import Service
     from gramwatt.service.store.migrate import upgrade
@@ -91,7 +38,12 @@ def open_store(home: Path) -> Service:
     return service
 
 
-def take_in(service: Service, *, fresh: bool = False) -> None:
+def has_journals(home: Path, job_id: str | None = None) -> bool:
+    """Tell whether there is anything to ingest: a job's closed spools, or all with open ones."""
+    return bool(_closed(home, job_id) or (job_id is None and live_folders(home)))
+
+
+def ingest_local_spool(service: Service, *, fresh: bool = False) -> None:
     """Bring the store up to this machine's spool: dead, closed and running jobs.
 
     With `fresh` running jobs are scored anew however young their last score is.
@@ -104,7 +56,7 @@ def take_in(service: Service, *, fresh: bool = False) -> None:
 
 
 def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
-    """Ingest and score the closed spools of an open service; the ids of the jobs scored."""
+    """Ingest and score the closed spools of an open service; returns the ids of the jobs scored."""
     home = service.config.home
     ingested = [
         folder.job_id for folder in _closed(home, job_id) if _ingest_folder(service, home, folder)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from gramwatt.collectors.client import messages
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import uploader
 from gramwatt.collectors.journal.spool import remember_server
-from gramwatt.collectors.journal.sync import Store
 from tests.collectors.oddserver import OddServer
 
 OPEN_LINE = {
@@ -38,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def invoke(*args: str, store: Store | None = None) -> Any:
+def invoke(*args: str, store: Any = None) -> Any:
     return CliRunner().invoke(build_app(lambda: store), list(args))
 
 
@@ -79,11 +79,13 @@ def test_sync_closes_dead_jobs_and_hands_them_to_the_store(home: Path) -> None:
     folder = write_dead_job(home)
     seen: list[tuple[Path, str | None]] = []
 
-    def take_in(where: Path, job_id: str | None) -> list[str]:
+    def ingest(where: Path, job_id: str | None) -> list[str]:
         seen.append((where, job_id))
         return ["job-1"]
 
-    store = Store(take_in, lambda _home, job_id: {"job_id": job_id, "state": "lost"})
+    store = SimpleNamespace(
+        ingest=ingest, document=lambda _home, job_id: {"job_id": job_id, "state": "lost"}
+    )
     done = invoke("sync", "--job", "job-1", "--summary-json", "-", store=store)
     assert done.exit_code == 0
     assert seen == [(home, "job-1")]
@@ -164,7 +166,9 @@ def test_sync_sends_a_journal_to_the_server_it_was_measured_for(
     folder = write_dead_job(home)
     assert remember_server(folder, "http://key:word@127.0.0.1:9")
     taken: list[str | None] = []
-    store = Store(lambda _home, job_id: taken.append(job_id) or [], lambda _home, _job: None)
+    store = SimpleNamespace(
+        ingest=lambda _home, job_id: taken.append(job_id) or [], document=lambda _home, _job: None
+    )
     done = invoke("sync", store=store)
     assert done.exit_code == 1
     assert "spooled for http://127.0.0.1:9, and sent there: job-1" in done.stderr

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from gramwatt import track
-from gramwatt.collectors.cli.run.timing.pausing import Limits, Memory
+from gramwatt.collectors.cli.run.pausing import Limits, PauseRecord
 
 HIGH, LOW = 500.0, 100.0
 LIMIT_S = 60.0
@@ -161,7 +161,7 @@ def test_the_command_stands_still_while_the_intensity_is_high(
     assert [tick for tick in ticks if start.timestamp() < tick < server.low_from] == []
     assert 0 <= end.timestamp() - server.low_from < 10
     assert end - start > timedelta(seconds=1)
-    assert "paused: 500 gCO2e/kWh in ES is above 300; runs on at " in done.stderr
+    assert "paused: 500 gCO2e/kWh in ES is above 300; resumed at " in done.stderr
     assert ": 100 gCO2e/kWh in ES\n" in done.stderr
     assert not (tmp_path / "home" / "pauses" / "job-1.json").exists()
 
@@ -215,7 +215,10 @@ def test_a_killed_wrapper_leaves_no_stopped_command(
     first = datetime.fromisoformat(kept["deadline"])
     assert timedelta(hours=8, minutes=58) < first - datetime.now(UTC) < timedelta(hours=9)
     later = Limits(300, first + timedelta(hours=3), 1)
-    assert Memory(tmp_path / "home", "job-1").recall(later) == (replace(later, deadline=first), 0.0)
+    assert PauseRecord(tmp_path / "home", "job-1").recall(later) == (
+        replace(later, deadline=first),
+        0.0,
+    )
 
 
 def test_a_signal_reaches_a_paused_command_and_ends_its_pause(
@@ -233,7 +236,7 @@ def test_a_signal_reaches_a_paused_command_and_ends_its_pause(
     assert wrapper.returncode == 41
 
 
-LATEST = re.compile(r"runs on at (\S+ \S+) UTC at the latest")
+LATEST = re.compile(r"resumed at (\S+ \S+) UTC at the latest")
 
 
 def test_no_pause_outlasts_the_deadline(environ: dict[str, str], grid: Callable[..., Grid]) -> None:

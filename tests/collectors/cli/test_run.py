@@ -259,9 +259,9 @@ def test_a_signal_to_each_is_one_to_the_group_however_slow_the_machine_is(
     monkeypatch.setattr(os, "posix_spawn", noted)
     monkeypatch.setattr(signals.time, "sleep", pause)
     monkeypatch.setattr(signals.time, "monotonic", lambda: now[0])
-    witness = signals.GroupWitness([signal.SIGUSR1])
-    found = [witness.has(signal.SIGUSR1) for _ in range(2)]
-    witness.close()
+    probe = signals.GroupSignalProbe([signal.SIGUSR1])
+    found = [probe.has(signal.SIGUSR1) for _ in range(2)]
+    probe.close()
     assert found == [True, False]
 
 

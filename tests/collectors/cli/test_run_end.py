@@ -131,7 +131,7 @@ def test_a_daemon_that_outlives_the_command_leaves_a_notice(
     )
     assert code == 0
     assert "the command has left python" in said
-    assert "running; what runs on is not counted" in said
+    assert "running; what keeps running is not counted" in said
     notices = json.loads(summary.read_text())["notices"]
     assert [n["code"] for n in notices].count("processes-left") == 1
 

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from gramwatt.collectors.common.config import PARSERS
 from tests.service.cli.command import gramwatt
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -160,7 +161,7 @@ def test_a_signal_ends_the_waiting_without_a_start(home, planner, number, code):
         waiting.send_signal(number)
         out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out) == (code, "")
-    assert err == "gramwatt: left while waiting; the command was not started\n"
+    assert err == "gramwatt: cancelled while waiting; the command was not started\n"
 
 
 @pytest.mark.parametrize(("answer", "code", "ran"), [("s", 0, True), ("l", 130, False)])
@@ -233,3 +234,51 @@ def test_wrong_use_is_exit_2_in_one_line(home, options, said):
     code, out, err = run(*options, home=home)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert said in err
+
+
+WRONG = {
+    "project": "x" * 600,
+    "name": "x" * 600,
+    "kind": "guessing",
+    "unit": "9 lives",
+    "region": "aws:nowhere",
+    "zone": "Atlantis",
+    "cloud_metadata": "perhaps",
+    "pue": "0.5",
+    "model_id": "x" * 600,
+    "server": "http://[127.0.0.1",
+    "api_key": "a\tb\r\nc",
+    "home": "/proc/no/home",
+    "off": "perhaps",
+    "allow_host_names": "perhaps",
+    "spool_limit_mb": "-1",
+    "lifetime_years": "never",
+    "overlay": "/proc/no/overlay.toml",
+    "tags": "no pair",
+}
+"""A wrong value of every setting."""
+
+
+def test_every_setting_has_a_wrong_value():
+    assert WRONG.keys() == PARSERS.keys()
+
+
+@pytest.mark.parametrize("options", [(), (*WAITS, "--pause-above", "300", "--budget")])
+@pytest.mark.parametrize("key", WRONG)
+def test_whatever_a_setting_says_the_command_starts(home, tmp_path, key, options):
+    line = [sys.executable, "-m", "gramwatt", "run", *options, "--", "echo", "ran"]
+    clean = environment(home, TMPDIR=str(tmp_path), GRAMWATT_HOST_SOURCE="model")
+    if key != "region":
+        clean["GRAMWATT_ZONE"] = "ES"
+    wrong = {**clean, f"GRAMWATT_{key.upper()}": WRONG[key]}
+    done = subprocess.run(line, env=wrong, capture_output=True, text=True, timeout=90)
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+    said = done.stderr.splitlines()
+    assert [text for text in said if not text.startswith("gramwatt: ")] == []
+    # One line for each option that could not do its work, and one for the setting.
+    about = [text for text in said if text.endswith("[argument-ignored]")]
+    assert len(about) <= 1
+    if options and key != "off":
+        assert sum("the command starts at once" in text for text in said) == 1
+        assert sum("the command is not paused" in text for text in said) == 1
+        assert sum("budget" in text and "the command starts" in text for text in said) == 1

@@ -12,7 +12,9 @@ import sqlalchemy as sa
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder, remember_server
 from gramwatt.service.jobs.deletion import delete_job
-from gramwatt.service.jobs.intake.local_spool import document, ingest_home, open_store
+from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.local_store import document
+from gramwatt.service.local_store import ingest as ingest_home
 from tests.journals import journal, lines
 
 ENERGY_KWH = 0.03  # 3 minutes at 600 W
@@ -215,8 +217,8 @@ def test_several_processes_ingest_the_same_spools_once(home):
         spooled(home, f"job-{number}")
     code = (
         "import sys; from pathlib import Path; "
-        "from gramwatt.service.jobs.intake.local_spool import ingest_home; "
-        "ingest_home(Path(sys.argv[1]))"
+        "from gramwatt.service.local_store import ingest; "
+        "ingest(Path(sys.argv[1]))"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(home)]
     started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]

@@ -23,7 +23,7 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.local_spool import take_in
+from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.jobs.intake.open_journals import read_open_journals
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.scheduler import Scheduler
@@ -84,7 +84,7 @@ def test_the_server_reads_them_often_enough():
 
 def test_what_is_open_counts_once_when_it_is_final(light, clock):
     with running(light.config.home) as path:
-        take_in(light)
+        ingest_local_spool(light)
         assert energy_wh(light) == pytest.approx(25.0)
         last = Writer("w1", NODE, t0=START, first_seq=7)
         # The meter cut what was open at 25 s after all: the store must not remember 30 s.
@@ -96,7 +96,7 @@ def test_what_is_open_counts_once_when_it_is_final(light, clock):
             stream.seek(path.read_bytes().rindex(b'{"torn'))
             stream.write(b"\n".join(lines([*more, last.end(180, exit_code=0)])) + b"\n")
         path.with_suffix(".open").write_bytes(b'{"state":{}}\n')
-    take_in(light)
+    ingest_local_spool(light)
     found = job_document(light, "job-1").document
     # 3 minutes at 600 W.
     assert found["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
@@ -121,10 +121,10 @@ def test_a_power_cut_doubles_no_count_that_the_store_has(light, monkeypatch):
         total_at_ns = int(START.timestamp()) * 10**9
         state = {"client": "c1", "totals": [["image", None, 32.0, total_at_ns]]}
         path.with_suffix(".open").write_text(json.dumps({"state": state}) + "\n")
-        take_in(light)
+        ingest_local_spool(light)
     os.truncate(path, on_disk.get(path.stat().st_ino, size_b))
     os.utime(path, (0, 0))
-    take_in(light)
+    ingest_local_spool(light)
     found = job_document(light, "job-1").document
     assert found["state"] == "lost"
     assert {row["unit"]: row["count"] for row in found["sci"]} == {"image": 32.0}  # 20 + 12
@@ -132,12 +132,12 @@ def test_a_power_cut_doubles_no_count_that_the_store_has(light, monkeypatch):
 
 def test_a_provisional_score_is_as_fresh_as_asked_for(light, clock):
     with running(light.config.home) as path:
-        take_in(light)
+        ingest_local_spool(light)
         write_open(path, open_s=60)
         clock.turn(seconds=10)
-        take_in(light)
+        ingest_local_spool(light)
         assert energy_wh(light) == pytest.approx(25.0)
-        take_in(light, fresh=True)
+        ingest_local_spool(light, fresh=True)
         assert energy_wh(light) == pytest.approx(30.0)
 
 
@@ -161,8 +161,8 @@ def test_each_final_line_is_read_once(light, monkeypatch):
 
 def test_a_dead_job_that_nobody_closed_is_shown_as_lost(light):
     with running(light.config.home):
-        take_in(light)
-    take_in(light)
+        ingest_local_spool(light)
+    ingest_local_spool(light)
     found = job_document(light, "job-1").document
     assert (found["state"], found["provisional"]) == ("lost", False)
     # What was open when the meter died is the last that is known.
@@ -171,11 +171,11 @@ def test_a_dead_job_that_nobody_closed_is_shown_as_lost(light):
 
 def test_a_deleted_job_stays_deleted_while_its_meter_goes_on(light, capfd):
     with running(light.config.home) as path:
-        take_in(light)
+        ingest_local_spool(light)
         delete_job(light, "job-1", by="u-1")
-        take_in(light)
+        ingest_local_spool(light)
         assert path.exists()
-    take_in(light)
+    ingest_local_spool(light)
     assert not (light.config.home / "spool" / "job-1").exists()
     assert list((light.config.home / "taken").iterdir()) == []
     with pytest.raises(UnknownJobError, match=r"job-2"):
@@ -188,7 +188,7 @@ def test_a_meter_that_has_written_nothing_yet_is_no_job(light):
     folder = light.config.home / "spool" / "job-1" / NODE
     folder.mkdir(parents=True)
     (folder / "w1.jsonl").touch()
-    take_in(light)
+    ingest_local_spool(light)
     assert create_app(service=light).test_client().get("/v1/jobs").json["jobs"] == []
 
 
@@ -197,7 +197,7 @@ def test_a_journal_for_a_server_is_left_to_it(light):
 
     with running(light.config.home) as path:
         remember_server(path.parent, "https://carbon.example")
-        take_in(light)
+        ingest_local_spool(light)
     assert create_app(service=light).test_client().get("/v1/jobs").json["jobs"] == []
 
 
@@ -262,13 +262,13 @@ def scored(home, steps, *, reads):
         elif act == "cut":
             ledger.close()
         elif act == "read" and reads:
-            take_in(service, fresh=True)
+            ingest_local_spool(service, fresh=True)
     ledger.close()
     ended = START + (now_ns - start_ns) // 1000 * timedelta(microseconds=1)
     writer.put(EndRecord, ended_at=ended, state="completed", exit_code=0)
     save()
     writer.close()
-    take_in(service)
+    ingest_local_spool(service)
     document = job_document(service, "job-1").document
     service.store.close()
     return document

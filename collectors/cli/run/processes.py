@@ -1,8 +1,9 @@
-"""A command's processes, paused and continued: SIGSTOP and SIGCONT to its process group.
+"""A command's processes: its group, paused and continued, and those it leaves running.
 
-Trackers of the job that have callbacks (`track(on_pause=...)`) are asked first, by a file in a
-folder that only this user may enter, and the group is stopped when all have answered. A small
-process outside the group continues it when this process dies, so that no command stays stopped.
+A group is paused with SIGSTOP and SIGCONT. Trackers of the job that have callbacks
+(`track(on_pause=...)`) are asked first, by a file in a folder that only this user may enter, and
+the group is stopped when all have answered. A small process outside the group continues it when
+this process dies, so that no command stays stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from pathlib import Path
 
 from gramwatt.collectors.client.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
 from gramwatt.collectors.common.clock import process_exists
+from gramwatt.collectors.common.identity import JOB_ID
 
+PROC = Path("/proc")
+REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
+"""Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 _GUARD = 'read line; rm -f "$1"; kill -CONT "-$2"'
 """The guard's input ends with this process."""
 
@@ -37,7 +42,7 @@ class PausableGroup:
         self._stopped = False
 
     def environment(self) -> dict[str, str]:
-        """Where the command's trackers look for a request."""
+        """Return the variable by which the command's trackers find a request."""
         return {FOLDER: str(self._folder)}
 
     def begin(self, pid: int) -> None:
@@ -102,9 +107,44 @@ class PausableGroup:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _trackers(self) -> list[str]:
-        """Process ids of the living trackers that have callbacks."""
+        """Return the process ids of the living trackers that have callbacks."""
         names = [path.name.removeprefix(CALLBACKS) for path in self._folder.glob(f"{CALLBACKS}*")]
         return [name for name in names if name.isdigit() and process_exists(int(name))]
 
     def _answered(self, name: str) -> bool:
         return (self._folder / f"{PAUSED}{name}").exists()
+
+
+def orphans(job_id: str) -> list[str]:
+    """Return the sorted names of this user's orphaned processes that have the job's id.
+
+    Those of another rank of the job still have their parents. Empty where there is no /proc.
+    """
+    mark, own = f"{JOB_ID}={job_id}".encode(), os.getpid()
+    found = []
+    for folder in PROC.glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if mark not in variables or int(folder.name) == own or _is_ours(folder):
+                continue
+            name, parent = _name_and_parent(folder)
+            if parent == 1 or _name_and_parent(PROC / str(parent))[0] in REAPERS:
+                found.append(name)
+        except (OSError, ValueError):  # ended meanwhile, or another user's
+            continue
+    return sorted(found)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether a meter or a command of gramwatt runs here: they inherit an exported id."""
+    words = (folder / "cmdline").read_bytes().split(b"\0")
+    return b"-m" in words and any(word.startswith(b"gramwatt") for word in words)
+
+
+def _name_and_parent(folder: Path) -> tuple[str, int]:
+    """Return a process's name and its parent's id (proc(5)); raises OSError or ValueError."""
+    head, _, rest = (folder / "stat").read_text(errors="replace").rpartition(")")
+    state, parent = rest.split()[:2]
+    if state == "Z":
+        raise ValueError("a zombie uses nothing")
+    return head.partition("(")[2], int(parent)

@@ -11,36 +11,30 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
-from typing import Any
-from urllib.parse import quote, urlencode
 
-from gramwatt.collectors.cli.run.measure import UsageError
-from gramwatt.collectors.cli.run.timing.greenest import LIMIT_S, Wish, known_zone, usual_hours
-from gramwatt.collectors.cli.run.timing.processes import PausableGroup
-from gramwatt.collectors.cli.run.timing.queries import NoAnswer, ask_server, ask_store
+from gramwatt.collectors.cli.exit_codes import NotStarted
+from gramwatt.collectors.cli.run.greenest import LIMIT_S, WaitOptions, known_zone, usual_hours
+from gramwatt.collectors.cli.run.processes import PausableGroup
+from gramwatt.collectors.cli.run.questions import Document, NoAnswer, Questions
 from gramwatt.collectors.client.client import Client
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common import files
-from gramwatt.collectors.common.config import Config
 
 FOLDER = "pauses"
 """Of the home: what is to be known after this process was killed."""
 WINDOW = "paused"
 """The name of the windows that hold what the job used while it was paused."""
 ASKED_EVERY_S = 900.0
-MOST = 5000.0
-"""Above what any grid emits [gCO2e/kWh]."""
 AHEAD = timedelta(days=1)
 """How far the values that are asked for reach: as long as nobody answers, they are used."""
 LONGEST_S = 86_400.0
 """All pauses of a job without a deadline [s]."""
-APART_S = 300.0
+MIN_RUN_S = 300.0
 """How long a job runs between two pauses at least [s]: no grid signal is finer."""
 LOOK_S = 1.0
 OLDEST = timedelta(hours=1)
@@ -68,43 +62,24 @@ class Limits:
     hours: float = 0.0
 
     def latest_resume(self, now: datetime, ran_s: float, paused_s: float) -> datetime:
-        """When a job that has run and was paused for so long must run on at the latest."""
+        """Return when a job that ran and was paused for so long must be resumed at the latest."""
         if self.deadline is None:
             return now + timedelta(seconds=LONGEST_S - paused_s)
         return self.deadline - timedelta(seconds=max(0.0, self.hours * 3600 - ran_s))
 
 
-def limits(config: Config, name: str, above: float, wished: Wish | None) -> Limits:
-    """The limits of a job with this name; raises UsageError and NoAnswer."""
-    if wished is None:
-        return Limits(above)
-    ends = time.monotonic() + LIMIT_S
-    hours = wished.hours or usual_hours(config, name, ends)
-    if hours is None:
-        text = f"no run of {name!r} in {config.project!r} yet"
-        raise UsageError(f"{text}; say how long it takes: --expected-hours")
-    return Limits(above, wished.deadline, hours)
-
-
-class Outlook:
+class IntensityCache:
     """A zone's intensity now and in the coming day, asked for again in the background."""
 
-    def __init__(self, config: Config, zone: str) -> None:
-        self._config, self.zone = config, zone
+    def __init__(self, questions: Questions, zone: str) -> None:
+        self._questions, self.zone = questions, zone
         self._values: list[Value] = []
         self._asked_at = time.monotonic()
 
-    def ask(self, limit_s: float = LIMIT_S) -> None:
-        """Get the values, within `limit_s` [s]; raises NoAnswer where there is none over time."""
+    def ask(self) -> None:
+        """Get the values; raises NoAnswer where there is none over time."""
         now = datetime.now(UTC)
-        span = {"from": now - OLDEST, "to": now + AHEAD}
-        times = {name: f"{moment:%Y-%m-%dT%H:%M:%SZ}" for name, moment in span.items()}
-        path = f"/v1/intensity/{quote(self.zone)}?{urlencode(times)}"
-        command = ["intensity", self.zone, "--from", times["from"], "--to", times["to"], "--json"]
-        if self._config.server:
-            answer = ask_server(self._config, path, limit_s)
-        else:
-            answer = ask_store(self._config, command, limit_s)
+        answer = self._questions.intensity(self.zone, now - OLDEST, now + AHEAD, LIMIT_S)
         try:
             found = _values(answer)
         except (KeyError, TypeError, ValueError) as error:
@@ -115,7 +90,7 @@ class Outlook:
         self._values = found
 
     def at(self, moment: datetime) -> float | None:
-        """Intensity at a moment [gCO2e/kWh]; None where it is not known."""
+        """Return the intensity at a moment [gCO2e/kWh]; None where it is not known."""
         if time.monotonic() - self._asked_at >= ASKED_EVERY_S:
             self._asked_at = time.monotonic()
             Thread(target=self._ask_quietly, daemon=True).start()
@@ -132,8 +107,11 @@ class Outlook:
             print_message(f"--pause-above: {error}")
 
 
-def _values(answer: Mapping[str, Any]) -> list[Value]:
-    """What was stored over time, then what is expected; annual values say nothing about hours."""
+def _values(answer: Document) -> list[Value]:
+    """Return what was stored over time, then what is expected.
+
+    Annual values say nothing about hours.
+    """
     rows = [*answer["points"], *answer["forecast"]]
     return [
         Value(
@@ -146,7 +124,7 @@ def _values(answer: Mapping[str, Any]) -> list[Value]:
     ]
 
 
-class Memory:
+class PauseRecord:
     """The deadline and the pauses [s] of a job, for a start after this process was killed.
 
     `12h` then still means 12 hours after the first start.
@@ -156,7 +134,7 @@ class Memory:
         self._path = home / FOLDER / f"{job_id}.json"
 
     def recall(self, rule: Limits) -> tuple[Limits, float]:
-        """The limits with the deadline of the first start, and how long the job was paused [s]."""
+        """Return the limits with the first start's deadline, and the length of all pauses [s]."""
         try:
             kept = json.loads(files.text_of(self._path) or "{}")
             deadline = kept.get("deadline")
@@ -181,27 +159,25 @@ class Memory:
 
 
 class Pauses:
-    """Pauses and resumes one command; what `run.measure` calls while it waits for its end."""
+    """Pauses and resumes one command; `measure` calls it while it waits for the command's end."""
 
-    def __init__(self, config: Config, rule: Limits, job_id: str) -> None:
-        self._memory = Memory(config.home, job_id)
-        self._rule, self._paused_s = self._memory.recall(rule)
-        self._outlook = Outlook(config, known_zone(config))
+    def __init__(self, questions: Questions, rule: Limits, job_id: str) -> None:
+        """Ask for the zone's intensity; raises NoAnswer where nothing over time is known."""
+        self._record = PauseRecord(questions.config.home, job_id)
+        self._rule, self._paused_s = self._record.recall(rule)
+        self._intensity = IntensityCache(questions, known_zone(questions.config))
         self._group: PausableGroup | None = None
         self._client: Client | None = None
         self._began = self._changed = 0.0
         self._earlier_s = 0.0
         self._paused_ns: int | None = None
         self._released = False
-
-    def prepare(self) -> None:
-        """Ask for the zone's intensity; raises NoAnswer where nothing over time is known."""
-        self._outlook.ask()
+        self._intensity.ask()
         if os.environ.get("SLURM_JOB_ID"):
             print_message("--pause-above: a paused job keeps its Slurm allocation")
 
     def environment(self) -> dict[str, str]:
-        """Variables by which trackers with callbacks learn of a pause."""
+        """Return the variables by which trackers with callbacks learn of a pause."""
         self._group = PausableGroup()
         return self._group.environment()
 
@@ -209,9 +185,9 @@ class Pauses:
         """Take over the command `pid`, the leader of its own process group."""
         self._client = client
         self._began = time.monotonic()
-        self._changed = self._began - APART_S
+        self._changed = self._began - MIN_RUN_S
         self._earlier_s = self._paused_s
-        self._memory.keep(self._rule, self._paused_s)
+        self._record.keep(self._rule, self._paused_s)
         if self._group is not None:
             self._group.begin(pid)
 
@@ -222,9 +198,9 @@ class Pauses:
         paused_s = self._paused_s + (0.0 if running else time.monotonic() - self._changed)
         ran_s = time.monotonic() - self._began - (paused_s - self._earlier_s)
         latest = self._rule.latest_resume(now, ran_s, paused_s)
-        value = self._outlook.at(now)
+        value = self._intensity.at(now)
         high = value is not None and value > self._rule.above and now < latest
-        if running and high and time.monotonic() - self._changed >= APART_S:
+        if running and high and time.monotonic() - self._changed >= MIN_RUN_S:
             self._pause(value or 0.0, latest)
         elif not high and not running:
             self._resume(self._why(value, now >= latest))
@@ -251,7 +227,7 @@ class Pauses:
             self._resume("the command has ended")
         if self._group is not None:
             self._group.end()
-        self._memory.forget()
+        self._record.forget()
 
     def _pause(self, value: float, latest: datetime) -> None:
         if self._released or self._group is None or not self._group.pause():
@@ -260,8 +236,8 @@ class Pauses:
         if self._client is not None:
             self._client.enter_window(WINDOW, self._paused_ns)
         print_message(
-            f"paused: {value:.0f} gCO2e/kWh in {self._outlook.zone} is above "
-            f"{self._rule.above:g}; runs on at {latest:%Y-%m-%d %H:%M:%S} UTC at the latest"
+            f"paused: {value:.0f} gCO2e/kWh in {self._intensity.zone} is above "
+            f"{self._rule.above:g}; resumed at {latest:%Y-%m-%d %H:%M:%S} UTC at the latest"
         )
 
     def _resume(self, why: str) -> None:
@@ -272,10 +248,10 @@ class Pauses:
         length_s = time.monotonic() - self._changed
         self._paused_s += length_s
         self._changed = time.monotonic()
-        self._memory.keep(self._rule, self._paused_s)
+        self._record.keep(self._rule, self._paused_s)
         if self._client is not None:
             self._client.leave_window(WINDOW, start_ns, {})
-        print_message(f"runs on after a pause of {_length(length_s)}: {why}")
+        print_message(f"resumed after a pause of {_length(length_s)}: {why}")
 
     def _suspend(self, group: PausableGroup) -> None:
         """Ctrl-Z: stop the command and this process, until a shell continues it."""
@@ -292,8 +268,8 @@ class Pauses:
                 else ("its pauses have come to 24 h")
             )
         if value is None:
-            return f"the intensity of {self._outlook.zone} is not known any more"
-        return f"{value:.0f} gCO2e/kWh in {self._outlook.zone}"
+            return f"the intensity of {self._intensity.zone} is not known any more"
+        return f"{value:.0f} gCO2e/kWh in {self._intensity.zone}"
 
 
 def _length(seconds: float) -> str:
@@ -301,3 +277,27 @@ def _length(seconds: float) -> str:
     if minutes < 1:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def pauses_of(
+    questions: Questions, options: WaitOptions, name: str, job_id: str, strict: bool
+) -> Pauses | None:
+    """Return what pauses the command; None, and a line that says so, where nothing can.
+
+    Raises UsageError, and with `strict` NotStarted for an intensity that is not known.
+    """
+    if options.pause_above is None:
+        return None
+    try:
+        rule = Limits(options.pause_above)
+        if options.deadline:
+            ends = time.monotonic() + LIMIT_S
+            hours = options.hours or usual_hours(questions, name, ends)
+            rule = Limits(options.pause_above, options.deadline, hours)
+        return Pauses(questions, rule, job_id)
+    except NoAnswer as error:
+        if strict:
+            text = f"--pause-above: {error}; the command is not started (--strict)"
+            raise NotStarted(text) from None
+        print_message(f"--pause-above: {error}; the command is not paused")
+        return None

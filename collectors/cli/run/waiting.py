@@ -10,28 +10,20 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
-from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE
-from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted
+from gramwatt.collectors.client.messages import print_message, write_stderr
 
 COUNT_S, LONGEST_S = 1.0, 30.0
 """How long one sleep is at most [s]: with a countdown, and without one; the clock may be set, and a
 machine that was suspended is to notice it."""
 LISTEN_S = 0.2
 CLEAR_LINE = "\r\x1b[K"
-QUESTION = "start now, wait on, or leave? [s/w/L] "
+QUESTION = "start now, keep waiting, or leave? [s/w/L] "
 Signals = SimpleQueue[int]
 
 
-class Left(Exception):
-    """The user or the system ended the waiting; the command has not been started."""
-
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(exit_code)
-        self.exit_code = exit_code
-
-
 def wait_until(start: datetime, why: str) -> None:
-    """Print `why`, and return at `start`, or earlier where the user says so; raises Left.
+    """Print `why`, and wait until `start`, or less where the user says so; raises NotStarted.
 
     Standard error shows a countdown if it is a terminal. There Ctrl-C asks what to do.
     """
@@ -41,18 +33,18 @@ def wait_until(start: datetime, why: str) -> None:
         print_message(why)  # who reads it may send a signal
         while (left_s := _left_s(start)) > 0:
             if counting:
-                _show(f"{CLEAR_LINE}gramwatt: starts in {_clock(left_s)} ")
+                write_stderr(f"{CLEAR_LINE}gramwatt: starts in {_clock(left_s)} ")
             number = _next(signals, min(left_s, COUNT_S if counting else LONGEST_S))
             if number is None:
                 continue
             if counting:
-                _show(CLEAR_LINE)
+                write_stderr(CLEAR_LINE)
             if number != signal.SIGINT or not asking:
-                raise Left(SIGNAL_BASE + number)
+                raise _cancelled(number)
             if _starts_now(signals, start):
                 return
         if counting:
-            _show(CLEAR_LINE)
+            write_stderr(CLEAR_LINE)
 
 
 @contextmanager
@@ -69,7 +61,7 @@ def _signals() -> Iterator[Signals]:
         for number, handler in kept.items():
             signal.signal(number, handler)
     if not signals.empty():  # it came at the last moment
-        raise Left(SIGNAL_BASE + signals.get())
+        raise _cancelled(signals.get())
 
 
 def _next(signals: Signals, limit_s: float) -> int | None:
@@ -80,21 +72,24 @@ def _next(signals: Signals, limit_s: float) -> int | None:
 
 
 def _starts_now(signals: Signals, start: datetime) -> bool:
-    """Ask the user: True to start, False to wait on; raises Left. No answer by `start` starts."""
-    _show(f"gramwatt: {QUESTION}")
+    """Ask the user: True to start, also without an answer by `start`, False to keep waiting.
+
+    Raises NotStarted.
+    """
+    write_stderr(f"gramwatt: {QUESTION}")
     while _left_s(start) > 0:
         if not signals.empty():
-            _show("\n")
-            raise Left(SIGNAL_BASE + signals.get())
+            write_stderr("\n")
+            raise _cancelled(signals.get())
         if not select.select([sys.stdin], [], [], LISTEN_S)[0]:
             continue
         answer = sys.stdin.readline().strip().lower()
         if answer in ("", "l", "leave"):  # also at the end of the input
-            raise Left(SIGNAL_BASE + signal.SIGINT)
+            raise _cancelled(signal.SIGINT)
         if answer in ("s", "start", "w", "wait"):
             return answer[0] == "s"
-        _show(f"gramwatt: {QUESTION}")
-    _show("\n")
+        write_stderr(f"gramwatt: {QUESTION}")
+    write_stderr("\n")
     return True
 
 
@@ -114,9 +109,5 @@ def _is_terminal(stream: object) -> bool:
         return False
 
 
-def _show(text: str) -> None:
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except (AttributeError, OSError, ValueError):
-        pass
+def _cancelled(number: int) -> NotStarted:
+    return NotStarted("cancelled while waiting; the command was not started", SIGNAL_BASE + number)

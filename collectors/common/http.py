@@ -1,0 +1,102 @@
+"""The one HTTP client of the collectors: a deadline for the whole exchange, and no redirects.
+
+`requests` is imported when it is first used: it takes 0.1 s.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import requests
+
+Result = TypeVar("Result")
+
+CONNECT_S, READ_S = 3.05, 10.0
+"""Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
+
+
+def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests.Session:
+    """Return a session that sends this key, and repeats what is safe.
+
+    POST is safe too: lines have identities, and a plan changes nothing.
+    """
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.util.retry import Retry
+
+    retry = Retry(
+        total=2 if repeats else 0,
+        connect=1 if repeats else 0,
+        read=False,
+        respect_retry_after_header=False,
+        backoff_factor=0.3,
+        status_forcelist=(429, 502, 503, 504),
+        allowed_methods=None,
+        raise_on_status=False,
+    )
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    if api_key:
+        session.headers["Authorization"] = f"Bearer {api_key}"
+    return session
+
+
+def exchange(
+    session: requests.Session, method: str, url: str, limit_s: float, **content: Any
+) -> requests.Response:
+    """Return the answer to a request within `limit_s` [s]; `content` is as requests takes it.
+
+    Raises TimeoutError, or requests.RequestException where none can be had. A redirect is an answer
+    like any other: keys and journals are not for another server.
+    """
+    import requests
+    from urllib3.exceptions import ProtocolError
+
+    timeout = (min(CONNECT_S, limit_s), min(READ_S, limit_s))
+
+    def send() -> requests.Response:
+        return session.request(method, url, timeout=timeout, allow_redirects=False, **content)
+
+    def send_again_if_closed() -> requests.Response:
+        try:
+            return send()
+        except requests.ConnectionError as error:
+            if not (error.args and isinstance(error.args[0], ProtocolError)):
+                raise
+            # The server has closed the kept connection, as gunicorn does after a refusal for which
+            # it had not read the body.
+            return send()
+
+    return within(limit_s, send_again_if_closed)
+
+
+def within(limit_s: float, work: Callable[[], Result]) -> Result:
+    """Return what `work` does; raises TimeoutError after `limit_s` [s], or what `work` does.
+
+    A socket's timeout starts again with every byte, so a server that sends slowly could hold us for
+    ever; looking up a name has none. Late work goes on in a thread that ends with the process, and
+    that takes no signal from the thread that waits for it.
+    """
+    results: SimpleQueue[tuple[Result | None, Exception | None]] = SimpleQueue()
+
+    def run() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            results.put((work(), None))
+        except Exception as error:
+            results.put((None, error))
+
+    Thread(target=run, daemon=True).start()
+    try:
+        result, error = results.get(timeout=limit_s)
+    except Empty:
+        raise TimeoutError(f"no answer within {limit_s:.2g} s") from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]  # None only where `work` returns it

@@ -1,0 +1,120 @@
+"""The embedded store as `gramwatt run` and `gramwatt sync` use it (common.local_store.LocalStore).
+
+What needs the database is imported where it is used: with nothing spooled, `gramwatt sync` ends
+without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gramwatt.service.jobs.intake.local_spool import (
+    has_journals,
+    ingest_spool,
+    open_store,
+)
+
+if TYPE_CHECKING:
+    from gramwatt.sci.base.document import JobDoc, JobHead
+    from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.service.budgets.budgets import StandingAnswer
+    from gramwatt.service.container import Service
+    from gramwatt.service.intensity.answers import IntensityAnswer
+
+
+def ingest(home: Path, job_id: str | None = None) -> list[str]:
+    """Ingest and score the closed spools under `home`; returns the ids of the jobs scored.
+
+    Raises StoreError when the store cannot be used; what is not ingested stays spooled.
+    """
+    from gramwatt.service.jobs.intake.open_journals import read_open_journals
+
+    if not has_journals(home, job_id):
+        return []
+    with opened(home) as service:
+        scored = ingest_spool(service, job_id)
+        if job_id is None:
+            read_open_journals(service)
+        return scored
+
+
+def document(home: Path, job_id: str) -> JobDoc | None:
+    """Return a job's newest document; None when it is not stored or cannot be scored.
+
+    Raises StoreError when the store cannot be used.
+    """
+    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.service.common.errors import UnknownJobError
+    from gramwatt.service.jobs.documents import job_document
+
+    with opened(home) as service:
+        try:
+            return job_document(service, job_id).document
+        except (UnknownJobError, ScoreError):
+            return None
+
+
+def plan(home: Path, request: Mapping[str, Any]) -> PlanDoc:
+    """Return the plan that a request as of POST /v1/plans asks for; raises GramwattError."""
+    from gramwatt.sci.planning.request import parse_plan_request
+    from gramwatt.service.jobs.advice import plan as planned
+
+    with opened(home) as service:
+        return planned(service, parse_plan_request(request))
+
+
+def newest_jobs(home: Path, project: str, name: str, most: int) -> Sequence[JobHead]:
+    """Return the heads of the newest completed jobs of this name, with those just spooled.
+
+    Raises StoreError.
+    """
+    from gramwatt.service.jobs.lists.job_list import jobs_page
+
+    ingest(home)
+    with opened(home) as service:
+        page = jobs_page(service, most, None, project=project, name=name, state="completed")
+        return page["jobs"]
+
+
+def intensity(home: Path, zone: str, start: datetime, end: datetime) -> IntensityAnswer:
+    """Return the intensity of a zone over [start, end), and what is expected of it.
+
+    Raises StoreError, and LookupFailed for an unknown zone.
+    """
+    from gramwatt.service.intensity.answers import intensity_over
+
+    with opened(home) as service:
+        return intensity_over(service, zone, start, end)
+
+
+def budget(home: Path, project: str) -> StandingAnswer:
+    """Return the budget of a project as it stands; raises StoreError."""
+    from gramwatt.service.budgets.budgets import standing
+
+    with opened(home) as service:
+        return standing(service, project)
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Service]:
+    """Open the store of `home` for one use, its tables upgraded; raises StoreError."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from gramwatt.sci.base.errors import StoreError
+    from gramwatt.service.config import ConfigError
+    from gramwatt.service.store.database import failure_text
+
+    try:
+        service = open_store(home)
+        try:
+            yield service
+        finally:
+            service.store.close()
+    except SQLAlchemyError as error:
+        raise StoreError(failure_text(error)) from None
+    except ConfigError as error:
+        raise StoreError(str(error)) from None
