@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from ipaddress import ip_address
@@ -60,6 +59,8 @@ def ensure(home: Path) -> str:
     Of several processes that make one at once, the first wins: each holds the file's lock from
     reading to writing. Raises OSError.
     """
+    import fcntl  # Windows has none, and `gramwatt doctor` runs there too
+
     files.folder(home)
     with open(home / NAME, "r+", encoding="ascii", errors="replace", opener=_created) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
