@@ -44,5 +44,5 @@ class LocalStore(JobStore, Protocol):
         ...
 
     def budget(self, home: Path, project: str) -> Mapping[str, Any]:
-        """Return the budget of a project, as of GET /v1/budgets/check."""
+        """Return the budget of a project as it stands, with its figures."""
         ...
