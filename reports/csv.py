@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Literal, cast
 
 from gramwatt.reports.printable import clean
-from gramwatt.sci.base.document import JobHead, MonthDoc, MonthTotals, QualityDoc
-from gramwatt.sci.base.month_rows import AdviceRow, FollowedRow
+from gramwatt.sci.analysis.documents import AdviceRow, FollowedRow, MonthDoc, MonthTotals
+from gramwatt.sci.base.document import JobHead, QualityDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
 HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")

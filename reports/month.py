@@ -41,7 +41,8 @@ from gramwatt.reports.sections.month.change import change_parts, story
 from gramwatt.reports.sections.month.disclosures import disclosure_section, statement_section
 from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
-from gramwatt.sci.base.document import JobHead, MonthDoc, ProjectRow
+from gramwatt.sci.analysis.documents import BudgetUse, ModelRow, MonthDoc, ProjectRow
+from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.formatting import (
     UNKNOWN,
     count_text,
@@ -54,7 +55,6 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.month_rows import BudgetUse, ModelRow
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.quantity import is_estimate
 

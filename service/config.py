@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.files import why
-from gramwatt.sci.base.month_rows import StatementDoc
+from gramwatt.sci.analysis.documents import StatementDoc
 
 Form = Literal["text", "json"]
 """How the service logs: warnings for people, or every request as a JSON line."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.zones import AnnualIntensity

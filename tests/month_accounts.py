@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 
 from gramwatt.sci.advice.jobs import grouped, work_of
-from gramwatt.sci.analysis.divisions import WEIGHTS, divisions, method_of
+from gramwatt.sci.analysis.breakdown import WEIGHTS, breakdown, method_of
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import doc
@@ -139,7 +139,7 @@ class Accounts:
             grams = _weighted(group, "idle", "operational") + _weighted(group, "idle", "embodied")
             if name != "completed" or not (_above(energy) and _above(total_g) and grams > 0):
                 continue
-            idle = [m for m in group if set(divisions(m.job)["idle"]) - {"not seen"}]
+            idle = [m for m in group if set(breakdown(m.job)["idle"]) - {"not seen"}]
             busy = [
                 _share_of(energy, energy.value - kwh),
                 _share_of(total_g, total_g.value - grams),
@@ -166,7 +166,7 @@ class Accounts:
         return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
 
     def _market(self, members):
-        with_contract = [m for m in members if divisions(m.job).get("contract")]
+        with_contract = [m for m in members if breakdown(m.job).get("contract")]
         sums = self.sums(with_contract)
         if not (sums.energy_kwh and sums.operational_g and sums.energy_kwh.value > 0):
             return None
@@ -221,7 +221,7 @@ def _weighted(members, block, key, term=None):
     term = term or WEIGHTS[block, key]
     amounts = []
     for m in members:
-        figure_of, share = getattr(m.sums, term), divisions(m.job).get(block, {}).get(key, 0.0)
+        figure_of, share = getattr(m.sums, term), breakdown(m.job).get(block, {}).get(key, 0.0)
         amounts.append(share * figure_of.value if figure_of else 0.0)
     return sum(amounts)
 
@@ -244,7 +244,7 @@ def _components(members, sums):
         whole = getattr(sums, f"{part}_g")
         if whole is None or whole.value <= 0:
             continue
-        keys = sorted({key for m in members for key in divisions(m.job).get(part, {})})
+        keys = sorted({key for m in members for key in breakdown(m.job).get(part, {})})
         amounts = {key: _weighted(members, part, key, f"{part}_g") for key in keys}
         rest = whole.value - sum(amounts.values())
         if rest > 1e-9 * whole.value:

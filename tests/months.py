@@ -14,22 +14,25 @@ from typing import get_args
 
 import pytest
 
+from gramwatt.sci.analysis.documents import (
+    ExcludedDoc,
+    ModelRow,
+    MonthDoc,
+    MonthTotals,
+    ProjectRow,
+    SavingDoc,
+)
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
 from gramwatt.sci.analysis.month import Part, Pending, excluded_row, pending_doc, previous_month
 from gramwatt.sci.base.document import (
     DayDoc,
-    ExcludedDoc,
     JobDoc,
     JobHead,
-    MonthDoc,
-    MonthTotals,
-    ProjectRow,
     QualityDoc,
     SciDoc,
     Term,
     doc,
 )
-from gramwatt.sci.base.month_rows import ModelRow, SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import (
     Quantity,

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.reports.demo_months import jobs
 from gramwatt.reports import month, pdf
 from gramwatt.reports.printable import cleaned
-from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.journal.records import encode
 from gramwatt.service.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url

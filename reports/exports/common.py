@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gramwatt.sci.base.document import DeviceDoc, JobDoc, SciDoc
+from gramwatt.sci.base.document import (
+    DeviceDoc,
+    JobDoc,
+    SciDoc,
+)
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.notices import CODES
 

@@ -17,7 +17,11 @@ from typing import NamedTuple
 
 from gramwatt.reports.exports.common import category, caution, kebab, require_terms, scored_unit
 from gramwatt.reports.exports.yaml import Data, to_yaml
-from gramwatt.sci.base.document import DeviceStepsDoc, EmbodiedTermDoc, JobDoc
+from gramwatt.sci.base.document import (
+    DeviceStepsDoc,
+    EmbodiedTermDoc,
+    JobDoc,
+)
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import kwh_from_j, s_from_years
 from gramwatt.sci.journal.records import parse_time

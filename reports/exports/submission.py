@@ -17,9 +17,15 @@ from gramwatt.reports.exports.certification import ATTESTATION, SUPPORTING
 from gramwatt.reports.exports.common import PROVISIONAL
 from gramwatt.reports.exports.completeness import YEAR
 from gramwatt.reports.exports.imp import EMBODIED_METHOD
-from gramwatt.sci.analysis.divisions import hardware_of
+from gramwatt.sci.analysis.breakdown import hardware_of
+from gramwatt.sci.analysis.documents import (
+    ModelDoc,
+    ModelPartDoc,
+    MonthDoc,
+    ProjectRow,
+)
 from gramwatt.sci.analysis.month import months_of
-from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, MonthDoc, ProjectRow
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.method import NOT_JUDGED, OTHER_RUNS

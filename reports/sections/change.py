@@ -6,7 +6,7 @@ from typing import Literal
 
 from gramwatt.reports.model import Block, Cell, Column, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.formatting import NARROW_SPACE, UNKNOWN, number
 from gramwatt.sci.base.quantity import QuantityDoc, is_change
 

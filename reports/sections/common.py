@@ -22,16 +22,18 @@ from gramwatt.reports.model import (
     Table,
     Text,
 )
-from gramwatt.sci.base.document import (
+from gramwatt.sci.analysis.documents import (
     ExcludedDoc,
-    JobHead,
-    MethodDoc,
     MonthTotals,
     PendingJobRow,
+    SavingDoc,
+)
+from gramwatt.sci.base.document import (
+    JobHead,
+    MethodDoc,
     QualityDoc,
 )
 from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, text, value_text
-from gramwatt.sci.base.month_rows import SavingDoc
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from gramwatt.reports.model import Block, Cell, Column, Formula, Heading, Pair, Table, Text
 from gramwatt.reports.sections.common import TIERS, cell
 from gramwatt.reports.sections.supplementary import conversion_blocks, sensitivity_blocks
-from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc, SciDoc
+from gramwatt.sci.base.document import (
+    EmbodiedTermDoc,
+    JobDoc,
+    SciDoc,
+)
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, duration, number, shown, value_text
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_estimate, total
 

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 
 from gramwatt.reports.model import Block, Column, Facts, Heading, Pair, Table, Text
 from gramwatt.sci.analysis.data_requests import data_requests
-from gramwatt.sci.base.document import ConversionDoc, JobDoc, MemoDoc, SensitivityDoc
+from gramwatt.sci.base.document import (
+    ConversionDoc,
+    JobDoc,
+    MemoDoc,
+    SensitivityDoc,
+)
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, number, prefix, text
 
 MODEL_DIGITS = 3

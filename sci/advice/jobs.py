@@ -27,11 +27,11 @@ from gramwatt.sci.advice.request import (
     SuggestRequest,
     parse_suggest_request,
 )
+from gramwatt.sci.analysis.breakdown import hardware_of
 from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.divisions import hardware_of
+from gramwatt.sci.analysis.documents import AdviceRow, SavingDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
-from gramwatt.sci.base.month_rows import AdviceRow, SavingDoc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.base.request_fields import TEXT_MOST

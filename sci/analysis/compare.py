@@ -12,7 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
-from gramwatt.sci.base.document import ConversionDoc, JobDoc, figure
+from gramwatt.sci.base.document import (
+    ConversionDoc,
+    JobDoc,
+    figure,
+)
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_change, total
 from gramwatt.sci.grid.spread import at_equal_grid

@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypedDict, TypeVar
 
-from gramwatt.sci.base.document import JobDoc, ModelDoc, ModelPartDoc, SciDoc, Term, doc, figure
+from gramwatt.sci.analysis.documents import ModelDoc, ModelPartDoc
+from gramwatt.sci.base.document import (
+    JobDoc,
+    SciDoc,
+    Term,
+    doc,
+    figure,
+)
 from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.score.assess import worst_status

@@ -15,13 +15,15 @@ from functools import cached_property
 from math import fsum, log
 from typing import get_args
 
-from gramwatt.sci.base.document import (
-    DayDoc,
+from gramwatt.sci.analysis.documents import (
     ExcludedDoc,
-    JobDoc,
-    JobHead,
     PendingDoc,
     PendingJobRow,
+)
+from gramwatt.sci.base.document import (
+    DayDoc,
+    JobDoc,
+    JobHead,
     SciDoc,
     Term,
     doc,

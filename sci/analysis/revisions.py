@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Any, TypedDict
+from typing import NamedTuple, TypedDict
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.formatting import count_text, number, plain, prefix
@@ -15,12 +14,18 @@ from gramwatt.sci.base.quantity import QuantityDoc
 
 NAMED_MOST = 8
 """Changed inputs that the sentence names; the rest it counts."""
-_SYMBOLS = ("TE, ", "RR/ToR, ", "EL, ", "TiR, ")
 LEAST_SHARE = 0.01
 """Below this share of the energy a change of the intensity's quality is not named."""
-_ALIKE = re.compile(r"(.+) \((\d+) alike\)")
-_QUALITY = "quality of intensity, "
-_GRID = "carbon intensity of the grid"
+NAMES = {
+    "E": "energy",
+    "I": "intensity",
+    "PUE": "PUE",
+    "TE": "embodied carbon",
+    "RR/ToR": "share",
+    "EL": "expected lifetime",
+    "TiR": "time reserved",
+}
+"""How the sentence names inputs, by their symbol in the formula."""
 
 
 class ChangedInputDoc(TypedDict):
@@ -29,6 +34,13 @@ class ChangedInputDoc(TypedDict):
     what: str
     before: QuantityDoc | str | None
     after: QuantityDoc | str | None
+
+
+class _Changed(NamedTuple):
+    """An input that differs, and what the sentence says of it."""
+
+    doc: ChangedInputDoc
+    text: str
 
 
 class RevisionChangeDoc(TypedDict):
@@ -43,22 +55,22 @@ class RevisionChangeDoc(TypedDict):
 
 
 def revision_change(before: JobDoc, after: JobDoc) -> RevisionChangeDoc:
-    """What changed from one document of a job to a later one."""
-    inputs = [
+    """Return what changed from one document of a job to a later one."""
+    changed = [
         *_declared(before, after),
-        *_knowledge(before, after),
+        *_quality(before, after),
         *_versions(before, after),
         *_figures(before, after),
         *_different("status", _status(before), _status(after)),
     ]
     change = _total_change(before["total_g"], after["total_g"])
     head = _total_text(before["total_g"], after["total_g"], change)
-    named = [_input_text(row) for row in inputs[:NAMED_MOST]]
-    if len(inputs) > NAMED_MOST:
-        named.append(f"{len(inputs) - NAMED_MOST} more inputs")
+    named = [row.text for row in changed[:NAMED_MOST]]
+    if len(changed) > NAMED_MOST:
+        named.append(f"{len(changed) - NAMED_MOST} more inputs")
     return {
         "total_change": change,
-        "inputs": inputs,
+        "inputs": [row.doc for row in changed],
         "text": f"{head}: {'; '.join(named) or 'no input of the score changed'}",
     }
 
@@ -86,11 +98,13 @@ def _percent(change: float) -> str:
     return f"{percent:+.0f} %" if abs(percent) >= 100 else f"{percent:+.1f} %"
 
 
-def _declared(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
-    """What people declared since, and where the job ran."""
+def _declared(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
+    """Yield what people declared since, and where the job ran."""
     rows = after["corrections"][len(before["corrections"]) :]
     for row in rows:
-        yield _row(f"declared {row['field']}", _shown_value(row["old"]), _shown_value(row["value"]))
+        yield from _different(
+            f"declared {row['field']}", _shown_value(row["old"]), _shown_value(row["value"])
+        )
     yield from _different("state", before["state"], after["state"])
     if not any(row["field"] == "zone" for row in rows):
         yield from _different("zone", before["zone"], after["zone"])
@@ -100,41 +114,55 @@ def _status(document: JobDoc) -> str:
     return "provisional" if document["provisional"] else "final"
 
 
-def _knowledge(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
-    """How well the grid's intensity is known: what most energy gained, and what it lost."""
+def _quality(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
+    """Yield how well the grid's intensity is known: what most energy gained, and what it lost."""
     old, new = (side["data_quality"]["intensity"] for side in (before, after))
     gained = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in (*old, *new)}
     if gained and max(gained.values()) > LEAST_SHARE and before["zone"] == after["zone"]:
         lost, won = min(gained, key=gained.__getitem__), max(gained, key=gained.__getitem__)
         zones = ", ".join(after["method"]["zones"])
-        yield _row(f"{_QUALITY}{zones}", lost, won)
+        doc = _row(f"quality of intensity, {zones}", lost, won)
+        yield _Changed(doc, f"{zones} {won} instead of {lost}")
 
 
-def _versions(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
-    for name in ("engine", "catalog"):
-        one: Mapping[str, Any] = before["method"]
-        other: Mapping[str, Any] = after["method"]
-        yield from _different(name, one[f"{name}_version"], other[f"{name}_version"])
-    zones = [side["method"].get("time_zone", "UTC") for side in (before, after)]
-    yield from _different("days of", *zones)
+def _versions(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
+    one, other = before["method"], after["method"]
+    yield from _different("engine", one["engine_version"], other["engine_version"])
+    yield from _different("catalog", one["catalog_version"], other["catalog_version"])
+    yield from _different("days of", one.get("time_zone", "UTC"), other.get("time_zone", "UTC"))
 
 
-def _figures(before: JobDoc, after: JobDoc) -> Iterator[ChangedInputDoc]:
-    """Input figures that differ, and counts of units; of one name, equal ones are left out first.
+def _figures(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
+    """Yield input figures that differ, and counts of units; of one input, equal ones cancel first.
 
     So a device or node that was added is one row, and not a shift of all that stand behind it.
     """
-    sides = [_by_name(before), _by_name(after)]
-    for what in dict.fromkeys([*sides[0], *sides[1]]):
-        old, new = (Counter(side[what]) for side in sides)
+    sides = [_by_input(before), _by_input(after)]
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        old, new = (Counter(side[key]) for side in sides)
         pairs = Counter(zip_longest((old - new).elements(), (new - old).elements()))
-        for (one, other), n in pairs.items():
-            name = f"{what} ({n} alike)" if n > 1 else what
-            yield _row(name, *(figure.doc if figure else None for figure in (one, other)))
+        for pair, n in pairs.items():
+            one, other = (figure.doc if figure else None for figure in pair)
+            alike = f" ({n} alike)" if n > 1 else ""
+            doc = _row(f"{key.name}{alike}", one, other)
+            yield _Changed(doc, _figure_text(f"{key.short}{alike}", one, other))
     counts = [{row["unit"]: row["count"] for row in side["sci"]} for side in (before, after)]
     for unit in dict.fromkeys([*counts[0], *counts[1]]):
         texts = [count_text(found[unit]) if unit in found else None for found in counts]
         yield from _different(f"R in {unit}", *texts)
+
+
+class _Input(NamedTuple):
+    """What an input figure is: its name, its symbol, and what it is of."""
+
+    name: str
+    symbol: str
+    of: str | None
+
+    @property
+    def short(self) -> str:
+        """Return how the sentence names it."""
+        return f"{NAMES[self.symbol]} of {self.of}" if self.of else NAMES[self.symbol]
 
 
 class _Figure:
@@ -156,18 +184,17 @@ def _rounded(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def _by_name(document: JobDoc) -> dict[str, list[_Figure]]:
-    found: dict[str, list[_Figure]] = defaultdict(list)
+def _by_input(document: JobDoc) -> dict[_Input, list[_Figure]]:
+    found: dict[_Input, list[_Figure]] = defaultdict(list)
     for row in document["method"]["inputs"]:
-        alike = _ALIKE.fullmatch(row["what"])
-        what, n = (alike[1], int(alike[2])) if alike else (row["what"], 1)
-        found[what] += n * [_Figure(row["figure"])]
+        key = _Input(row["name"], row["symbol"], row["of"])
+        found[key] += row["count"] * [_Figure(row["figure"])]
     return found
 
 
-def _different(what: str, before: str | None, after: str | None) -> Iterator[ChangedInputDoc]:
+def _different(what: str, before: str | None, after: str | None) -> Iterator[_Changed]:
     if before != after:
-        yield _row(what, before, after)
+        yield _Changed(_row(what, before, after), f"{what} {before or 'none'} -> {after or 'none'}")
 
 
 def _row(
@@ -180,25 +207,13 @@ def _shown_value(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _input_text(row: ChangedInputDoc) -> str:
-    if row["what"].startswith(_QUALITY):
-        return f"{row['what'].removeprefix(_QUALITY)} {row['after']} instead of {row['before']}"
-    what = "intensity" if row["what"] == _GRID else row["what"]
-    for symbol in _SYMBOLS:
-        what = what.removeprefix(symbol)
-    before, after = row["before"], row["after"]
-    if isinstance(before, dict) and isinstance(after, dict) and before["unit"] == after["unit"]:
+def _figure_text(name: str, before: QuantityDoc | None, after: QuantityDoc | None) -> str:
+    if before and after and before["unit"] == after["unit"]:
         if _rounded(before["value"]) == _rounded(after["value"]):
-            old, new = (_range(side) for side in (before, after))
-            return f"range of {what} {old} -> {new}"
-        return f"{what} {_step(before['value'], after['value'], before['unit'])}"
-    return f"{what} {_side(before)} -> {_side(after)}"
-
-
-def _side(side: QuantityDoc | str | None) -> str:
-    if side is None:
-        return "none"
-    return side if isinstance(side, str) else _value(side)
+            return f"range of {name} {_range(before)} -> {_range(after)}"
+        return f"{name} {_step(before['value'], after['value'], before['unit'])}"
+    old, new = (_value(side) if side else "none" for side in (before, after))
+    return f"{name} {old} -> {new}"
 
 
 def _value(figure: QuantityDoc) -> str:

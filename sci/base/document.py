@@ -10,24 +10,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, TypedDict
 
-from gramwatt.sci.base.month_rows import (
-    AdviceRow,
-    BoundaryDoc,
-    BudgetUse,
-    ChangeDoc,
-    ChargeRow,
-    ComponentRow,
-    FollowedRow,
-    LedgerRow,
-    MarketDoc,
-    ModelRow,
-    ProjectCharge,
-    RevisedDoc,
-    SavingDoc,
-    StatementDoc,
-    TrendRow,
-    WorkRow,
-)
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
@@ -36,7 +18,7 @@ Term = Literal["energy_kwh", "operational_g", "embodied_g"]
 """The terms of a job whose uncertainty its document keeps by inputs."""
 
 
-def plain(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+def to_json(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields of a dataclass as JSON-ready data: tuples as lists, quantities as documents."""
     doc: dict[str, Any] = {}
     for name in (spec.name for spec in fields(record) if spec.name not in skip):
@@ -194,6 +176,19 @@ class SourceDoc(TypedDict):
     figure: QuantityDoc
 
 
+class InputDoc(SourceDoc):
+    """An input of a job's score: `name` has no `count`, which is how many equal ones there are.
+
+    `symbol` is that of the formula: E, I, PUE, TE, RR/ToR, EL or TiR; `of` the device, zone or
+    nodes that it belongs to, None for the whole job.
+    """
+
+    name: str
+    symbol: str
+    of: str | None
+    count: int
+
+
 class ConversionDoc(TypedDict):
     """A declared factor: 1 `unit` is `factor` of `to`; `counted` [unit] were converted."""
 
@@ -260,7 +255,7 @@ class MethodDoc(_DaysDoc):
     pue: QuantityDoc
     intensity_g_per_kwh: QuantityDoc
     largest_uncertainty: str | None
-    inputs: list[SourceDoc]
+    inputs: list[InputDoc]
     meter_cpu_s: float | None
     meter_rss_b: float | None
     meter_energy_j: QuantityDoc | None
@@ -332,148 +327,6 @@ class JobDoc(JobHead):
     framework: str | None
     precision: str | None
     corrections: list[CorrectionDoc]
-
-
-class MonthTotals(TypedDict):
-    """Sums over the parts of jobs in a month, of the terms that are known; None where none is.
-
-    `jobs` have any part in the month, `jobs_ended` their last; `jobs_unknown` have a term that is
-    not known.
-    """
-
-    jobs: int
-    jobs_ended: int
-    jobs_unknown: int
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
-
-
-class ProjectRow(TypedDict):
-    """sum(C) / sum(R) of one project and functional unit."""
-
-    project: str
-    unit: str
-    jobs: int
-    count: float
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
-    g_per_unit: QuantityDoc | None
-    conformance: str
-
-
-class ModelPartDoc(TypedDict):
-    """All jobs of a model of one persona: provider (makes it), consumer (uses it) or other."""
-
-    persona: str
-    jobs: int
-    jobs_unknown: int
-    states: dict[str, int]
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
-    by_kind: dict[str, QuantityDoc | None]
-    sci: list[SciDoc]
-    conformance: str
-
-
-class ModelDoc(TypedDict):
-    """All jobs of a model; `missing` lists why the sums may be incomplete."""
-
-    model_id: str
-    jobs: int
-    parts: list[ModelPartDoc]
-    complete: bool
-    missing: list[str]
-
-
-class PendingJobRow(TypedDict):
-    """A job that no sum of the month holds yet, and its energy so far in the month [kWh]."""
-
-    job_id: str
-    name: str
-    project: str
-    energy_kwh: QuantityDoc | None
-
-
-class PendingDoc(TypedDict):
-    """Jobs that no sum of the month holds yet, and their energy so far in the month [kWh].
-
-    `named` are those with the most.
-    """
-
-    jobs: int
-    energy_kwh: QuantityDoc | None
-    named: list[PendingJobRow]
-
-
-class ExcludedDoc(TypedDict):
-    """A job that a person left out of the month, and why."""
-
-    job_id: str
-    name: str
-    project: str
-    reason: str
-
-
-class MonthDoc(TypedDict):
-    """The data of a monthly report: totals, those of the previous month, tables and sources.
-
-    `changes` are the terms of the totals over those of the previous month, each with the range of
-    that ratio, in which what both months share cancels.
-
-    It is `complete` once the month is over and no job of it runs or lacks a score; it is then kept,
-    and has a `revision`, which late lines and new scores raise. The figures and R of `top_jobs` are
-    of their part in the month. `components`, `ledger`, `chargeback` and `by_project` sum to the
-    totals, in which `provisional` are the jobs whose grid intensity is not final; None where an
-    earlier release did not say. `examined_jobs` are those that `advice` and `suggestions` come
-    from.
-    """
-
-    month: str
-    project: str | None
-    revision: int | None
-    revised: RevisedDoc | None
-    complete: bool
-    jobs_running: PendingDoc
-    jobs_unscored: PendingDoc
-    provisional: MonthTotals | None
-    totals: MonthTotals
-    previous: MonthTotals | None
-    changes: dict[str, QuantityDoc | None]
-    change_parts: ChangeDoc | None
-    trend: list[TrendRow]
-    budgets: list[BudgetUse]
-    components: list[ComponentRow]
-    boundary: BoundaryDoc | None
-    market_based: MarketDoc | None
-    ledger: list[LedgerRow]
-    idle_not_seen_kwh: QuantityDoc | None
-    chargeback: list[ChargeRow]
-    by_project: list[ProjectCharge]
-    work: list[WorkRow]
-    advice: list[AdviceRow]
-    examined_jobs: int
-    followed: list[FollowedRow]
-    projects: list[ProjectRow]
-    models: list[ModelRow]
-    top_jobs: list[JobHead]
-    suggestions: list[SavingDoc]
-    days: list[DayDoc]
-    data_quality: QualityDoc
-    conformance: dict[str, int]
-    states: dict[str, int]
-    by_state: dict[str, MonthTotals]
-    notices: list[NoticeDoc]
-    notice_counts: dict[str, int]
-    excluded: list[ExcludedDoc]
-    deleted: int
-    method: MethodDoc | None
-    methods: list[list[str]]
-    sources: list[str]
-    statement: StatementDoc
 
 
 def figure(job: JobHead, term: Term) -> Quantity | None:

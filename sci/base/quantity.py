@@ -191,6 +191,11 @@ class Quantity:
         ends = [a / b for a in (self.low, self.high) for b in (other.low, other.high)]
         return self._spanning(other, self.value / other.value, ends, unit)
 
+    def complement(self, unit: str) -> Quantity:
+        """Return 1 less this share or ratio, in `unit`: what a ratio of carbon saves."""
+        ends = (1 - self.value, 1 - self.high, 1 - self.low)
+        return Quantity(*ends, unit, self.kind, self.source)
+
     def sourced(self, source: str, kind: Kind | None = None) -> Quantity:
         """Return this figure with another source text, and with another kind where one is given."""
         derived = self._uncertainty_or_none()

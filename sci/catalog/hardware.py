@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gramwatt.sci.base.csv_data import Row, read_as
-from gramwatt.sci.base.document import plain
+from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts
 
@@ -126,13 +126,13 @@ class Hardware:
 
     def to_doc(self) -> dict[str, Any]:
         """Return this part as JSON-ready data, without its embodied carbon."""
-        doc = plain(self, skip=("embodied_facts", "sources", "peak", "device_class", *NOT_SHOWN))
+        doc = to_json(self, skip=("embodied_facts", "sources", "peak", "device_class", *NOT_SHOWN))
         doc["class"] = self.device_class
         doc["idle_w"] = doc.pop("idle_w")
-        doc["peak_dense_tflops"] = plain(self.peak, skip=("int8_tops", "other"))
+        doc["peak_dense_tflops"] = to_json(self.peak, skip=("int8_tops", "other"))
         doc["int8_tops"] = self.peak.int8_tops
         doc["peak_other"] = dict(self.peak.other)
-        doc["sources"] = plain(self.sources)
+        doc["sources"] = to_json(self.sources)
         return doc
 
 
@@ -158,7 +158,7 @@ class Cpu:
 
     def to_doc(self) -> dict[str, Any]:
         """Return this CPU as JSON-ready data, without its embodied carbon."""
-        return plain(self, skip=("isa",))
+        return to_json(self, skip=("isa",))
 
 
 def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedFacts) -> Hardware:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.sci.base.csv_data import Row, read_as
-from gramwatt.sci.base.document import plain
+from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, all_words
 
@@ -110,9 +110,9 @@ class Instance:
 
     def to_doc(self) -> dict[str, Any]:
         """This instance as JSON-ready data."""
-        price = plain(self.price) if self.price else {}
+        price = to_json(self.price) if self.price else {}
         names = ("usd_per_hour", "region", "date", "source")
-        return plain(self, skip=("price",)) | {f"price_{name}": price.get(name) for name in names}
+        return to_json(self, skip=("price",)) | {f"price_{name}": price.get(name) for name in names}
 
 
 def parse_instance(row: Row) -> Instance:

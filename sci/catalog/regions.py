@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.sci.base.csv_data import Row, read_as
-from gramwatt.sci.base.document import plain
+from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.quantity import Quantity
 
@@ -42,7 +42,7 @@ class Region:
 
     def to_doc(self) -> dict[str, Any]:
         """Return this region as JSON-ready data."""
-        return plain(self)
+        return to_json(self)
 
 
 def parse_region(row: Row, highest: dict[str, float]) -> Region:

@@ -11,7 +11,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
-from gramwatt.sci.base.document import SciDoc, SourceDoc, doc
+from gramwatt.sci.base.document import (
+    SciDoc,
+    SourceDoc,
+    doc,
+)
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc

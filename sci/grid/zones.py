@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.base.days import DAY
-from gramwatt.sci.base.document import plain
+from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.propagation import Effect, Uncertainty
@@ -87,7 +87,7 @@ class ZoneIntensity:
     def to_doc(self) -> dict[str, Any]:
         """This zone as JSON-ready data."""
         renamed = {"intensity": "intensity_g_per_kwh"}
-        return {renamed.get(name, name): value for name, value in plain(self).items()}
+        return {renamed.get(name, name): value for name, value in to_json(self).items()}
 
 
 class Zones:

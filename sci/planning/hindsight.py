@@ -1,4 +1,4 @@
-"""What a run would have emitted at other hours or in other zones, from what came.
+"""What a run would have emitted at other hours or in other zones, by the intensity there was.
 
 A run's power over time is moved to other starts, and joined with the intensity that was measured
 there. Nothing of this could be known beforehand: it is hindsight, not a plan.
@@ -21,13 +21,14 @@ from gramwatt.sci.planning.hours import WEEK_H, Floats, exact_hour, moment_text
 from gramwatt.sci.planning.windows import Grid, Profile, means
 from gramwatt.sci.score.assess import FINE_QUALITIES
 
+HOUR = timedelta(hours=1)
 PAST = timedelta(days=28)
 FINE_H = 1 / 12
 _ALL = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EnergySpan:
     """Energy [J] of a job over [start, end)."""
 
     start: datetime
@@ -36,8 +37,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """Intensity of a zone that came, with its range, and where it is known."""
+class ActualIntensity:
+    """Measured intensity of a zone over time, with its range, and where it is known."""
 
     zone: str
     grid: Grid
@@ -49,8 +50,8 @@ class Came:
     """Names of the inputs that the intensity's error comes from."""
 
     @classmethod
-    def of(cls, track: IntensityTrack) -> Came:
-        """From a track of intensity."""
+    def of(cls, track: IntensityTrack) -> ActualIntensity:
+        """Return that of a track of intensity."""
         values = np.array(track.values)
         low, high, known = values.copy(), values.copy(), np.zeros(len(values))
         for first, end, one in track.runs:
@@ -67,8 +68,8 @@ class Came:
         zone = track.runs[0].known.zone
         return cls(zone, Grid(edges, values), low, high, known, quality, inputs)
 
-    def mean(self, run: Run, start: float, name: str) -> Quantity:
-        """Mean intensity by the run's energy from a start [h]."""
+    def mean(self, run: LoadCurve, start: float, name: str) -> Quantity:
+        """Return the mean intensity by the run's energy from a start [h]."""
         at = np.array([start])
         ends = (self.grid.values, self.low, self.high)
         value, low, high = (
@@ -77,14 +78,14 @@ class Came:
         source = f"intensity of {self.zone} {name}"
         return Quantity(value, min(low, value), max(high, value), UNIT, "estimated", source)
 
-    def covers(self, run: Run, starts: Floats) -> np.ndarray:
-        """Whether the hours that a run would use from each start are all known."""
+    def covers(self, run: LoadCurve, starts: Floats) -> np.ndarray:
+        """Return whether the hours that a run would use from each start are all known."""
         found: np.ndarray = means(self.grid.with_values(self.known), run.profile, starts) >= _ALL
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoadCurve:
     """When a job drew how much: its start [h], its power over time, and its energy [J]."""
 
     start: float
@@ -92,8 +93,10 @@ class Run:
     energy_j: float
 
     @classmethod
-    def of(cls, parts: Sequence[Part], without: Sequence[tuple[datetime, datetime]] = ()) -> Run:
-        """From energy in order of time; `without` are spans that are cut out, such as pauses."""
+    def of(
+        cls, parts: Sequence[EnergySpan], without: Sequence[tuple[datetime, datetime]] = ()
+    ) -> LoadCurve:
+        """Return that of energy in order of time; `without` are spans cut out, such as pauses."""
         begin = parts[0].start
         edges, power, energy_j = [0.0], list[float](), 0.0
         for part in parts:
@@ -116,11 +119,11 @@ class Run:
 
     @property
     def hours(self) -> float:
-        """Its length [h]."""
+        """Return its length [h]."""
         return self.profile.hours
 
     def power_w(self, count: int) -> tuple[float, ...]:
-        """Mean power [W] of so many equal parts of it."""
+        """Return the mean power [W] of so many equal parts of it."""
         edges = self.profile.edges
         sums = np.concatenate([[0.0], np.cumsum(self.profile.power * np.diff(edges))])
         done = np.interp(np.linspace(0.0, self.hours, count + 1), edges, sums)
@@ -132,45 +135,49 @@ def _seconds(start: datetime, end: datetime) -> float:
     return (end - start).total_seconds()
 
 
-def _overlap(part: Part, span: tuple[datetime, datetime]) -> float:
+def _overlap(part: EnergySpan, span: tuple[datetime, datetime]) -> float:
     return max(0.0, _seconds(max(part.start, span[0]), min(part.end, span[1])))
 
 
-def best_start(came: Came, run: Run, earliest: float, latest: float) -> float | None:
-    """The start [h] of least emissions in [earliest, latest] of those known; None without any.
+def best_start(
+    actual: ActualIntensity, run: LoadCurve, earliest: float, latest: float
+) -> float | None:
+    """Return the known start [h] of least emissions in [earliest, latest]; None without any.
 
     Looked for every five minutes, or every hour where there are more than seven days.
     """
     step = FINE_H if latest - earliest <= WEEK_H else 1.0
     first = step * np.ceil(earliest / step)
     starts = np.unique(np.concatenate([[earliest, latest], np.arange(first, latest, step)]))
-    starts = starts[came.covers(run, starts)]
+    starts = starts[actual.covers(run, starts)]
     if not len(starts):
         return None
-    return float(starts[means(came.grid, run.profile, starts).argmin()])
+    return float(starts[means(actual.grid, run.profile, starts).argmin()])
 
 
-def best(came: Came, run: Run, operational: Quantity) -> BestDoc | None:
-    """The best start of the 28 days before the run's, its own among them."""
-    if not came.covers(run, np.array([run.start]))[0]:
+def best(actual: ActualIntensity, run: LoadCurve, operational: Quantity) -> BestDoc | None:
+    """Return the best start of the 28 days before the run's, its own among them."""
+    if not actual.covers(run, np.array([run.start]))[0]:
         return None
-    start = best_start(came, run, max(run.start - _hours(PAST), came.grid.edges[0]), run.start)
+    start = best_start(actual, run, max(run.start - PAST / HOUR, actual.grid.edges[0]), run.start)
     if start is None:
         return None
-    new, then = came.mean(run, start, "at the best start"), came.mean(run, run.start, "then")
-    emitted = _emitted(operational, came, new, then)
-    ratio = _ratio(new, then)
+    new, then = actual.mean(run, start, "at the best start"), actual.mean(run, run.start, "then")
+    emitted = _emitted(operational, actual, new, then)
+    ratio = new.over(then, "ratio")
     return {"start": moment_text(start), "operational_g": emitted.to_doc(), "ratio": ratio.to_doc()}
 
 
-def elsewhere(here: Came, there: Came, run: Run, operational: Quantity) -> ElsewhereDoc:
-    """The same run at the same time in another zone."""
+def elsewhere(
+    here: ActualIntensity, there: ActualIntensity, run: LoadCurve, operational: Quantity
+) -> ElsewhereDoc:
+    """Return what the same run would have emitted at the same time in another zone."""
     new, then = there.mean(run, run.start, "then"), here.mean(run, run.start, "then")
     return {
         "zone": there.zone,
         "quality": there.quality,
         "operational_g": _emitted(operational, here, new, then).to_doc(),
-        "ratio": _ratio(new, then).to_doc(),
+        "ratio": new.over(then, "ratio").to_doc(),
     }
 
 
@@ -186,9 +193,14 @@ class Waiting:
     """What the job used in its pauses [J]."""
 
 
-def waited(came: Came, parts: Sequence[Part], waiting: Waiting, operational: Quantity) -> WaitedDoc:
-    """What waiting and pauses did; energy of pauses belongs to what came, not to the other."""
-    actual, at_once = Run.of(parts), Run.of(parts, waiting.pauses)
+def waited(
+    actual: ActualIntensity,
+    parts: Sequence[EnergySpan],
+    waiting: Waiting,
+    operational: Quantity,
+) -> WaitedDoc:
+    """Return what waiting and pauses did; the energy of pauses was used only because of them."""
+    ran, at_once = LoadCurve.of(parts), LoadCurve.of(parts, waiting.pauses)
     asked = exact_hour(waiting.asked)
     answer: WaitedDoc = {
         "asked_at": moment_text(asked),
@@ -202,36 +214,29 @@ def waited(came: Came, parts: Sequence[Part], waiting: Waiting, operational: Qua
         "best_start": None,
         "best_g": None,
     }
-    known = came.covers(actual, np.array([actual.start]))[0]
-    if not (known and came.covers(at_once, np.array([asked]))[0]):
+    known = actual.covers(ran, np.array([ran.start]))[0]
+    if not (known and actual.covers(at_once, np.array([asked]))[0]):
         return answer
-    work = operational.scaled(1 - waiting.paused_j / actual.energy_j)
-    then = came.mean(actual, actual.start, "then")
-    new = came.mean(at_once, asked, "at once")
-    other = _emitted(work, came, new, then)
-    saved = _ratio(then, new).scaled(operational.value / work.value)
-    ends = 1 - saved.value, 1 - saved.high, 1 - saved.low
+    work = operational.scaled(1 - waiting.paused_j / ran.energy_j)
+    then = actual.mean(ran, ran.start, "then")
+    new = actual.mean(at_once, asked, "at once")
+    other = _emitted(work, actual, new, then)
+    ratio = then.over(new, "ratio").scaled(operational.value / work.value)
     answer["at_once_g"], answer["actual_g"] = other.to_doc(), operational.to_doc()
     answer["saved_g"] = other.value - operational.value
-    answer["saved_ratio"] = Quantity(*ends, "share saved", "estimated", saved.source).to_doc()
+    answer["saved_ratio"] = ratio.complement("share saved").to_doc()
     end = waiting.deadline and exact_hour(waiting.deadline) - at_once.hours
-    start = best_start(came, at_once, asked, max(asked, end or exact_hour(waiting.began)))
+    start = best_start(actual, at_once, asked, max(asked, end or exact_hour(waiting.began)))
     if start is not None:
-        least = came.mean(at_once, start, "at the best start")
+        least = actual.mean(at_once, start, "at the best start")
         answer["best_start"] = moment_text(start)
-        answer["best_g"] = _emitted(work, came, least, then).to_doc()
+        answer["best_g"] = _emitted(work, actual, least, then).to_doc()
     return answer
 
 
-def _emitted(operational: Quantity, came: Came, new: Quantity, then: Quantity) -> Quantity:
-    """What was emitted at the intensity `then`, at a new one: the old one's error is in none."""
+def _emitted(
+    operational: Quantity, actual: ActualIntensity, new: Quantity, then: Quantity
+) -> Quantity:
+    """Return what a new intensity instead of `then` had emitted: the old one's error is in none."""
     exact = Quantity.exact(then.value, then.unit, then.kind, then.source)
-    return operational.with_exact(came.inputs).times(_ratio(new, exact), operational.unit)
-
-
-def _ratio(new: Quantity, present: Quantity) -> Quantity:
-    return new.over(present, "ratio")
-
-
-def _hours(span: timedelta) -> float:
-    return span / timedelta(hours=1)
+    return operational.with_exact(actual.inputs).times(new.over(exact, "ratio"), operational.unit)

@@ -31,7 +31,7 @@ _AHEAD_H = (0, 6, 12, 24, 48, 96, HORIZON_H)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Snapshots:
+class ForecastArchive:
     """What was expected at several moments of the hours after each.
 
     `moments` are whole hours since 1970 in order; `values` [gCO2e/kWh] has a row of `HORIZON_H`
@@ -61,7 +61,7 @@ class Issued:
     first: int
     step_h: float
     values: Floats
-    past: Snapshots
+    past: ForecastArchive
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Accuracy:
     coverage: Quantity | None
 
 
-def accuracy(past: Snapshots, history: Hours, source: str) -> Accuracy | None:
+def accuracy(past: ForecastArchive, history: Hours, source: str) -> Accuracy | None:
     """Compare forecasts with what came; None where no day of them is known."""
     rows, foreseen, truth = _days(past, history)
     if not len(rows):
@@ -97,19 +97,19 @@ def accuracy(past: Snapshots, history: Hours, source: str) -> Accuracy | None:
         "regret": _regrets(foreseen, truth),
     }
     text = f"{len(rows)} forecasts of {source}, against what came"
-    found = {name: _figure(values, text) for name, values in figures.items()}
-    covered = None if inside is None else _figure(inside, text)
+    found = {name: mean_of(values, "share", text) for name, values in figures.items()}
+    covered = None if inside is None else mean_of(inside, "share", text)
     return Accuracy(len(rows), **found, coverage=covered)
 
 
-def _figure(values: Floats, source: str) -> Quantity:
-    low, high = np.quantile(values, (0.1, 0.9))
-    value = float(values.mean())
+def mean_of(values: Floats, unit: str, source: str) -> Quantity:
+    """Return the mean of some figures, with the range that holds eight in ten of them."""
+    value, (low, high) = float(values.mean()), np.quantile(values, (0.1, 0.9))
     ends = min(float(low), value), max(float(high), value)
-    return Quantity(value, *ends, "share", "estimated", source)
+    return Quantity(value, *ends, unit, "estimated", source)
 
 
-def is_worse(theirs: Snapshots, ours: Snapshots, history: Hours) -> bool:
+def is_worse(theirs: ForecastArchive, ours: ForecastArchive, history: Hours) -> bool:
     """Whether plans by their forecasts proved worse than by ours, made at the same moments.
 
     Proved: the mean regret is higher, and that of at least three in four of four weeks or more.
@@ -119,8 +119,8 @@ def is_worse(theirs: Snapshots, ours: Snapshots, history: Hours) -> bool:
     if not len(moments):
         return False
     regrets = [
-        _regrets(foreseen, truth)[np.isin(snapshots.moments[rows], moments)]
-        for snapshots, rows, (foreseen, truth) in (
+        _regrets(foreseen, truth)[np.isin(archive.moments[rows], moments)]
+        for archive, rows, (foreseen, truth) in (
             (theirs, their_rows, their_days),
             (ours, our_rows, our_days),
         )
@@ -134,7 +134,7 @@ def is_worse(theirs: Snapshots, ours: Snapshots, history: Hours) -> bool:
     return bool(more.mean() > 0 and (weekly > 0).mean() >= WORSE_SHARE)
 
 
-def error_ranges(past: Snapshots, history: Hours) -> Floats:
+def error_ranges(past: ForecastArchive, history: Hours) -> Floats:
     """The 10 % and 90 % quantiles of errors by hour ahead, of logarithms; NaN where too few."""
     missed = _logs(past.truth(history)) - _logs(past.values)
     found = np.full((2, HORIZON_H), np.nan)
@@ -146,7 +146,7 @@ def error_ranges(past: Snapshots, history: Hours) -> Floats:
     return found
 
 
-def _days(past: Snapshots, history: Hours) -> tuple[Positions, Floats, Floats]:
+def _days(past: ForecastArchive, history: Hours) -> tuple[Positions, Floats, Floats]:
     """The rows whose first day is forecast and known as a whole, with forecast and truth."""
     foreseen, truth = past.values[:, :DAY_H], past.truth(history)[:, :DAY_H]
     rows = np.flatnonzero(np.isfinite(foreseen).all(1) & np.isfinite(truth).all(1))
@@ -182,15 +182,16 @@ def _ranks(values: Floats) -> Floats:
     return found
 
 
-def _coverage(past: Snapshots, history: Hours) -> Floats | None:
+def _coverage(past: ForecastArchive, history: Hours) -> Floats | None:
     """How often ranges by the errors of the older half hold what came in the newer, by forecast.
 
     Forecasts of the day before the newer half are left out: what came was not known then.
     """
     middle = len(past.moments) // 2
     known = past.moments <= past.moments[middle] - DAY_H
-    ranges = error_ranges(Snapshots(past.moments[known], past.values[known]), history)[:, :DAY_H]
-    newer = Snapshots(past.moments[middle:], past.values[middle:])
+    older = ForecastArchive(past.moments[known], past.values[known])
+    ranges = error_ranges(older, history)[:, :DAY_H]
+    newer = ForecastArchive(past.moments[middle:], past.values[middle:])
     rows, foreseen, truth = _days(newer, history)
     if len(rows) < LEAST_MOMENTS // 2 or not np.isfinite(ranges).all():
         return None

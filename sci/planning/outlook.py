@@ -28,13 +28,13 @@ from gramwatt.sci.planning.hours import (
     exact_hour,
     hour_of,
 )
-from gramwatt.sci.planning.issued import Issued, Snapshots, error_ranges
+from gramwatt.sci.planning.issued import ForecastArchive, Issued, error_ranges
 from gramwatt.sci.planning.windows import Grid
 
 Method = Literal["forecast", "history-profile", "annual"]
 OLD_H = 2 * DAY_H
 """A history that ended longer ago says too little about today [h]."""
-KEPT = 64
+CACHE_SIZE = 64
 """Forecasters and forecasts that are kept in memory, of the zones asked about last."""
 HELD_H = 2
 """A forecast that begins so much after now has its first value until then [h]."""
@@ -73,7 +73,7 @@ class Outlook:
     segments: Sequence[Segment]
     past: Hours | None = None
     """What its own forecast was made of, for the replay."""
-    issued: Snapshots | None = None
+    issued: ForecastArchive | None = None
     """Earlier forecasts of the provider that is used, for the replay."""
     notices: Sequence[Notice] = ()
 
@@ -108,7 +108,7 @@ def outlook(data: ZoneData, now: datetime, until: datetime, hours: float) -> Out
     return provided or own or _annual(data.annual, now, until, hours)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHE_SIZE)
 def _fitted(first: int, values: bytes) -> Forecaster | None:
     """A forecaster for this history, kept in memory; None for too little of it."""
     return Forecaster.fit(Hours(first, np.frombuffer(values)))
@@ -121,7 +121,7 @@ def fitted(past: Hours) -> Forecaster | None:
     return _fitted(past.first, past.values.tobytes())
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHE_SIZE)
 def _own(data: ZoneData, hour: int) -> tuple[Outlook | None, Forecaster | None]:
     """Our own forecast from the history, and what made it; None without a history of late."""
     past = data.history.until(hour).filled() if data.history else None

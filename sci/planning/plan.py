@@ -21,10 +21,10 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.planning.hours import DAY_H, Hours, exact_hour, moment_of, moment_text
-from gramwatt.sci.planning.issued import Snapshots
-from gramwatt.sci.planning.outlook import KEPT, Outlook, ZoneData, outlook
+from gramwatt.sci.planning.issued import ForecastArchive, mean_of
+from gramwatt.sci.planning.outlook import CACHE_SIZE, Outlook, ZoneData, outlook
+from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.planning.replay import Outcome, replay
-from gramwatt.sci.planning.request import PlanRequest
 from gramwatt.sci.planning.windows import (
     TOLERANCE_H,
     Grid,
@@ -219,28 +219,22 @@ def _record(job: _Job, found: Outlook) -> Outcome | None:
     return _replay(found.past, found.issued, hours, slack, job.interruptible)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHE_SIZE)
 def _replay(
-    past: Hours, issued: Snapshots | None, hours: int, slack: int, interruptible: bool
+    past: Hours, issued: ForecastArchive | None, hours: int, slack: int, interruptible: bool
 ) -> Outcome | None:
     return replay(past, hours, slack, interruptible=interruptible, issued=issued)
 
 
 def _regret(found: Outlook, record: Outcome) -> Quantity:
-    """What plans of the past emitted beyond the best hours, as a share of those."""
-    regrets = record.regrets
-    low, high = np.quantile(regrets, (0.1, 0.9))
-    value = float(regrets.mean())
-    source = f"{len(regrets)} plans of the past of {found.zone}, against perfect foresight"
-    ends = min(float(low), value), max(float(high), value)
-    return Quantity(value, *ends, "share above the best", "estimated", source)
+    """Return what plans of the past emitted beyond the best hours, as a share of those."""
+    text = f"{len(record.regrets)} plans of the past of {found.zone}, against perfect foresight"
+    return mean_of(record.regrets, "share above the best", text)
 
 
 def _between_zones(moved: Quantity, at_once: Quantity) -> tuple[Quantity | None, bool]:
     """The share saved by moving; reliable where the whole range says so."""
-    ratio = moved.over(at_once, "ratio")
-    ends = 1 - ratio.value, 1 - ratio.high, 1 - ratio.low
-    saving = Quantity(*ends, SAVED, "estimated", ratio.source)
+    saving = moved.over(at_once, "ratio").complement(SAVED)
     return saving, saving.low > LEAST_SAVING
 
 

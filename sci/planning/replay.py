@@ -13,7 +13,7 @@ import numpy as np
 
 from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, SHAPE_DAYS, Forecaster
 from gramwatt.sci.planning.hours import DAY_H, LEAST, WEEK_H, Floats, Hours
-from gramwatt.sci.planning.issued import Snapshots
+from gramwatt.sci.planning.issued import ForecastArchive
 
 WEEKS = 13
 """How many weeks are replayed: a season, so that the record is of the same kind of weather."""
@@ -71,7 +71,7 @@ def replay(
     slack: int,
     *,
     interruptible: bool = False,
-    issued: Snapshots | None = None,
+    issued: ForecastArchive | None = None,
 ) -> Outcome | None:
     """Plan jobs of whole hours with whole hours of slack over the last weeks of a history.
 

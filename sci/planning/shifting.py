@@ -19,8 +19,7 @@ def shift_time(
     saving = plan["saving_ratio"]
     if saving is None or plan["method"] == "annual":
         return None
-    value, low, high = (1 - operational * saving[end] for end in ("value", "high", "low"))
-    ratio = Quantity(value, low, high, "ratio", "estimated", saving["source"])
+    ratio = Quantity.from_doc(saving).scaled(operational).complement("ratio")
     lower = plan["reliable"] and ratio.high < 1
     verdict: Verdict = "lower" if lower else "no-reliable-difference"
     slot = plan["plan"][0]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import NamedTuple
 
-from gramwatt.sci.base.document import QualityDoc, SourceDoc
+from gramwatt.sci.base.document import InputDoc, QualityDoc
 from gramwatt.sci.base.formatting import duration
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import KINDS, METERED, Quantity
@@ -36,15 +35,28 @@ GAP_SHARE, GAP_S = 0.1, 60.0
 """Time without readings that a score names: more than this share of what was reserved, and [s]."""
 
 
-class Input(NamedTuple):
-    """One input figure of a score: what it is, and the figure with its range and source."""
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input figure of a score, as `InputDoc` has it."""
 
-    what: str
+    symbol: str
+    name: str
     figure: Quantity
+    of: str | None = None
+    count: int = 1
 
-    def to_doc(self) -> SourceDoc:
-        """This input as JSON-ready data."""
-        return {"what": self.what, "figure": self.figure.to_doc()}
+    def to_doc(self) -> InputDoc:
+        """Return this input as JSON-ready data."""
+        alike = f" ({self.count} alike)" if self.count > 1 else ""
+        figure = self.figure.to_doc()
+        return {
+            "what": f"{self.name}{alike}",
+            "figure": figure,
+            "name": self.name,
+            "symbol": self.symbol,
+            "of": self.of,
+            "count": self.count,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,7 @@ def assess(scored: ScoredJob) -> Assessment:
             *scored.job.notices,
             *embodied.notices,
             *_intensity_notices(scored),
-            *overlay_notices(figures, scored.context.catalog),
+            *overlay_notices([(row.name, row.figure) for row in figures], scored.context.catalog),
             *lost,
         )
     )
@@ -172,15 +184,8 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
 
 
 def inputs(scored: ScoredJob) -> list[Input]:
-    """Every input figure of the score with its source, in the order of the formula.
-
-    Equal ones are one that says how many there are.
-    """
-    counted = Counter(_inputs(scored))
-    return [
-        row if n == 1 else row._replace(what=f"{row.what} ({n} alike)")
-        for row, n in counted.items()
-    ]
+    """Return every input figure of the score, in the order of the formula; equal ones once."""
+    return [replace(row, count=n) for row, n in Counter(_inputs(scored)).items()]
 
 
 def _inputs(scored: ScoredJob) -> Iterator[Input]:
@@ -191,28 +196,33 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
             ranges = [relative_range(kind, meter) for kind in KINDS if kind in energy.by_kind]
             evidence = "; ".join(found.source for found in ranges)
             source = f"{energy.energy_j.source} (range: {evidence})"
-            yield Input(f"energy of {device.record.name}", energy.energy_j.sourced(source))
+            name, figure = device.record.name, energy.energy_j.sourced(source)
+            yield Input("E", f"energy of {name}", figure, name)
     supplied = SUPPLIES[scored.place.supply]
-    yield Input(f"carbon intensity of {supplied}", scored.energy.mean_intensity)
+    yield Input("I", f"carbon intensity of {supplied}", scored.energy.mean_intensity)
     if scored.place.nodes and scored.energy.sums:
         for number, zone in enumerate(scored.place.zones):
             there = ", ".join(node for node, own in scored.place.nodes if own == zone)
             figure = scored.energy.zone_intensity(number)
-            yield Input(f"carbon intensity of zone {zone} ({there})", figure)
-    yield Input("PUE", scored.energy.pue)
+            of = f"zone {zone} ({there})"
+            yield Input("I", f"carbon intensity of {of}", figure, of)
+    yield Input("PUE", "PUE", scored.energy.pue)
     nodes: dict[Quantity, list[str]] = defaultdict(list)
     for node, pue in scored.place.pues:
         nodes[pue].append(node)
     for pue, names in nodes.items():
-        yield Input(f"PUE of {', '.join(names)}", pue)
+        of = ", ".join(names)
+        yield Input("PUE", f"PUE of {of}", pue, of)
     for share in scored.embodied.shares:
-        yield Input(f"TE, embodied carbon of {share.of.label}", share.of.te.te_g)
+        of = share.of.label
+        yield Input("TE", f"TE, embodied carbon of {of}", share.of.te.te_g, of)
         resource = Quantity.exact(share.of.fraction, "1", "declared", "reserved over total")
-        yield Input(f"RR/ToR, share of {share.of.label}", resource)
-    yield Input("EL, expected lifetime", scored.identified.life)
+        yield Input("RR/ToR", f"RR/ToR, share of {of}", resource, of)
+    yield Input("EL", "EL, expected lifetime", scored.identified.life)
     for share in scored.embodied.shares:
         if share.of.life != scored.identified.life:
-            yield Input(f"EL, expected lifetime of {share.of.label}", share.of.life)
+            of = share.of.label
+            yield Input("EL", f"EL, expected lifetime of {of}", share.of.life, of)
     yield from _times_reserved(scored.job)
 
 
@@ -222,9 +232,9 @@ def _times_reserved(job: MergedJob) -> Iterator[Input]:
     for node in job.nodes:
         nodes[job.reserved_s([node.name])].append(node.name)
     for time_s, there in nodes.items():
-        where = f" on {', '.join(there)}" if len(nodes) > 1 else ""
+        of = ", ".join(there) if len(nodes) > 1 else None
         figure = Quantity.exact(time_s, "s", "measured", "start to end on the node")
-        yield Input(f"TiR, time reserved{where}", figure)
+        yield Input("TiR", f"TiR, time reserved{f' on {of}' if of else ''}", figure, of)
 
 
 def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) -> list[Notice]:

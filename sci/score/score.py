@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead, doc
+from gramwatt.sci.base.document import (
+    DeviceDoc,
+    JobDoc,
+    JobHead,
+    doc,
+)
 from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.journal.corrections import EXCLUDED, TAG, Correction, exclusion
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob

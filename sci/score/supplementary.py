@@ -13,7 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gramwatt.sci.base.document import MemoDoc, SensitivityDoc, doc
+from gramwatt.sci.base.document import (
+    MemoDoc,
+    SensitivityDoc,
+    doc,
+)
 from gramwatt.sci.base.host_model import (
     CPU_MODEL,
     DRAM_W_PER_GIB,

@@ -10,7 +10,7 @@ from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.request_fields import Moment
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.planning.plan import PlanDoc
-from gramwatt.sci.planning.request import PlanRequest, parse_plan_request
+from gramwatt.sci.planning.plan_request import PlanRequest, parse_plan_request
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.problems import Problem, invalid

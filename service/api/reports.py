@@ -9,7 +9,8 @@ from flask import Response, request
 from pydantic import Field
 
 from gramwatt.reports.html import POLICY
-from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag

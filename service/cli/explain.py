@@ -54,14 +54,14 @@ DEVICE_FORMULAS = {
 PREFIX = "devices."
 GRID_FIELDS = ("operational_g", "intensity_g_per_kwh")
 INPUTS: dict[str, tuple[str, ...]] = {
-    "energy_kwh": ("energy of ",),
-    "intensity_g_per_kwh": ("carbon intensity",),
+    "energy_kwh": ("E",),
+    "intensity_g_per_kwh": ("I",),
     "pue": ("PUE",),
-    "operational_g": ("energy of ", "carbon intensity", "PUE"),
-    "lifetime_years": ("EL,",),
-    "embodied_g": ("TE,", "RR/ToR", "EL,", "TiR,"),
+    "operational_g": ("E", "I", "PUE"),
+    "lifetime_years": ("EL",),
+    "embodied_g": ("TE", "RR/ToR", "EL", "TiR"),
 }
-"""How the inputs of a figure begin; all inputs go into one that is not listed."""
+"""Symbols of the inputs of a figure; all inputs go into one that is not listed."""
 
 
 def check_field(field: str) -> None:
@@ -139,12 +139,15 @@ def _concerns(notice: NoticeDoc, field: str) -> bool:
 def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
     rows = document["method"]["inputs"]
     if not field.startswith(PREFIX):
-        return [row for row in rows if row["what"].startswith(INPUTS.get(field, ("",)))]
-    device = _device(document, field)
-    if field.endswith("energy_j"):
-        return [row for row in rows if row["what"].startswith(f"energy of {device['name']}")]
-    starts = (f"TE, embodied carbon of {device['name']}", f"RR/ToR, share of {device['name']}")
-    return [row for row in rows if row["what"].startswith((*starts, "EL,", "TiR,"))]
+        return [row for row in rows if field not in INPUTS or row["symbol"] in INPUTS[field]]
+    name = _device(document, field)["name"]
+    own = ("E",) if field.endswith("energy_j") else ("TE", "RR/ToR")
+    of_job = () if field.endswith("energy_j") else ("EL", "TiR")
+    return [
+        row
+        for row in rows
+        if row["symbol"] in of_job or (row["symbol"] in own and (row["of"] or "").startswith(name))
+    ]
 
 
 def _device(document: JobDoc, field: str) -> DeviceDoc:

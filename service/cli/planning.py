@@ -69,7 +69,7 @@ def plan(
     from gramwatt.collectors.cli.options import read_document, refuse, refuse_error, with_flags
     from gramwatt.collectors.common.times import moment
     from gramwatt.sci.base.errors import GramwattError
-    from gramwatt.sci.planning.request import parse_plan_request
+    from gramwatt.sci.planning.plan_request import parse_plan_request
     from gramwatt.service.jobs.advice import plan as planned
 
     flags = {

@@ -9,8 +9,13 @@ from textwrap import TextWrapper
 from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.corrections import value_of
 from gramwatt.sci.analysis.compare import ComparisonDoc
+from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
-from gramwatt.sci.base.document import CorrectionDoc, JobDoc, ModelDoc, WindowDoc
+from gramwatt.sci.base.document import (
+    CorrectionDoc,
+    JobDoc,
+    WindowDoc,
+)
 from gramwatt.sci.base.formatting import (
     UNKNOWN,
     count_text,

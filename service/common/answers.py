@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict, get_args
 
+from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.revisions import RevisionChangeDoc
-from gramwatt.sci.base.document import JobHead, ModelDoc
+from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.quantity import QuantityDoc
 
 JobState = Literal["running", "completed", "failed", "killed", "lost"]

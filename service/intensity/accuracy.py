@@ -17,8 +17,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.forecasts import (
     RECORD,
     IssuedDay,
+    forecast_archive,
     issued_days,
-    snapshots,
 )
 from gramwatt.service.intensity.hours import hours_of
 from gramwatt.service.intensity.plans import zone_data
@@ -69,7 +69,7 @@ def compare_forecasts(service: Service, zone: str, now: datetime) -> ForecastsAn
     for signal, basis in _kinds(service, annual.zone):
         truth = hours_of(service, annual.zone, now, signal, basis, FINAL)
         by_provider = issued_days(service, [annual.zone], signal, basis, now)[annual.zone]
-        past = {name: snapshots(days, now) for name, days in by_provider.items()}
+        past = {name: forecast_archive(days, now) for name, days in by_provider.items()}
         for name, days in by_provider.items():
             found, worse = None, False
             if truth is not None:

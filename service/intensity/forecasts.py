@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.planning.forecast import HORIZON_H
 from gramwatt.sci.planning.hours import DAY_H, Floats, hour_of, moment_of
-from gramwatt.sci.planning.issued import FRESH_H, Issued, Snapshots, is_worse
+from gramwatt.sci.planning.issued import FRESH_H, ForecastArchive, Issued, is_worse
 from gramwatt.sci.planning.outlook import ZoneData, outlook
 from gramwatt.sci.planning.replay import EVERY_H, WEEKS
 from gramwatt.service.container import Service
@@ -53,7 +53,7 @@ def usable_forecast(
     `by_provider` is what was issued until `now`. Providers whose plans proved worse than ours are
     left out.
     """
-    ours = snapshots(by_provider.get(OWN, []), now)
+    ours = forecast_archive(by_provider.get(OWN, []), now)
     chain = service.config.intensity.chain(zone)
     for provider in sorted(
         by_provider.keys() - {OWN}, key=lambda name: (_place(name, chain), name)
@@ -61,7 +61,7 @@ def usable_forecast(
         days = by_provider[provider]
         if days[-1].known_us < to_us(now - timedelta(hours=FRESH_H)):
             continue
-        past = snapshots(days, now)
+        past = forecast_archive(days, now)
         truth = hours_of(service, zone, now, qualities=FINAL) if len(ours.moments) else None
         if truth is None or not is_worse(past, ours, truth):
             return _issued(provider, zone, days, past, now)
@@ -108,13 +108,13 @@ def issued_days(
     return found
 
 
-def snapshots(days: Sequence[IssuedDay], now: datetime) -> Snapshots:
+def forecast_archive(days: Sequence[IssuedDay], now: datetime) -> ForecastArchive:
     """What was known of the coming hours at moments of the past, each 5 h after the other."""
     last = hour_of(now)
     moments = np.arange(EVERY_H * -(-hour_of(now - RECORD) // EVERY_H), last, EVERY_H)
     values = np.full((len(moments), HORIZON_H), np.nan)
     if not days:
-        return Snapshots(moments[:0], values[:0])
+        return ForecastArchive(moments[:0], values[:0])
     origin = hour_of(_midnight(min(day.day for day in days)))
     origin = min(origin, int(moments[0]))
     origin -= origin % DAY_H
@@ -133,11 +133,11 @@ def snapshots(days: Sequence[IssuedDay], now: datetime) -> Snapshots:
         if moment - issued <= FRESH_H:
             values[row] = newest[moment - origin : moment - origin + HORIZON_H]
     found = np.isfinite(values).any(1)
-    return Snapshots(moments[found], values[found])
+    return ForecastArchive(moments[found], values[found])
 
 
 def _issued(
-    provider: str, zone: str, days: Sequence[IssuedDay], past: Snapshots, now: datetime
+    provider: str, zone: str, days: Sequence[IssuedDay], past: ForecastArchive, now: datetime
 ) -> Issued:
     """The newest values of a provider from this hour on, in the steps of its newest forecast."""
     step_s, issued = days[-1].step_s, from_us(days[-1].known_us)

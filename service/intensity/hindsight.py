@@ -13,9 +13,9 @@ from gramwatt.sci.base.errors import LookupFailed, QuantityError
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.sci.planning.hindsight import (
     PAST,
-    Came,
-    Part,
-    Run,
+    ActualIntensity,
+    EnergySpan,
+    LoadCurve,
     Waiting,
     best,
     elsewhere,
@@ -43,13 +43,13 @@ def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
     start, end = parts[0].start, parts[-1].end
     if end - start > LONGEST:
         return None
-    lookup, run = StoredIntensity(service), Run.of(parts)
+    lookup, run = StoredIntensity(service), LoadCurve.of(parts)
     try:
         waiting = _waiting(document)
         until = min(waiting and waiting.deadline or end, end + PAST, service.now())
-        here = Came.of(lookup.points(zones[0], start - PAST, max(end, until)))
+        here = ActualIntensity.of(lookup.points(zones[0], start - PAST, max(end, until)))
         rest = [
-            elsewhere(here, Came.of(lookup.points(zone, start, end)), run, operational)
+            elsewhere(here, ActualIntensity.of(lookup.points(zone, start, end)), run, operational)
             for zone in _zones(service, document["project"])
             if zone != zones[0]
         ]
@@ -63,13 +63,13 @@ def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
         return None
 
 
-def parts_of(document: JobDoc) -> list[Part]:
+def parts_of(document: JobDoc) -> list[EnergySpan]:
     """The job's energy over time, all devices together."""
     sums: dict[tuple[str, str], float] = defaultdict(float)
     for row in document["series"]:
         sums[row["start"], row["end"]] += row["energy_j"]
     return [
-        Part(parse_time(start), parse_time(end), joules)
+        EnergySpan(parse_time(start), parse_time(end), joules)
         for (start, end), joules in sorted(sums.items())
         if joules > 0
     ]

@@ -16,7 +16,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.planning.hours import hour_of
 from gramwatt.sci.planning.outlook import ZoneData
 from gramwatt.sci.planning.plan import PlanDoc, plan_and_regret
-from gramwatt.sci.planning.request import PlanRequest
+from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.forecasts import issued_days, usable_forecast
 from gramwatt.service.intensity.hours import hours_of_zones

@@ -11,7 +11,7 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import h_from_s
-from gramwatt.sci.planning.request import PlanRequest
+from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.planning.shifting import shift_time
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.plans import plan_with_regret
@@ -57,8 +57,7 @@ def _add(
     rows = advice["suggestions"]
     ratio = found["carbon_ratio"]
     if total and ratio is not None:
-        value, low, high = (1 - ratio[end] for end in ("value", "high", "low"))
-        saved = Quantity(value, low, high, "ratio", "estimated", ratio["source"])
+        saved = Quantity.from_doc(ratio).complement("ratio")
         found["saved_g"] = saved.scaled(total["value"], total["unit"]).to_doc()
     if found["verdict"] != "lower":
         rows.append(found)

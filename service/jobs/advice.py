@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from gramwatt.sci.advice.documents import JobAdviceDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.planning.hindsight import Run
+from gramwatt.sci.planning.hindsight import LoadCurve
 from gramwatt.sci.planning.plan import PlanDoc
-from gramwatt.sci.planning.request import PlanRequest
+from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.advice.suggest import answer_for_document
 from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
 from gramwatt.service.container import Service
@@ -39,6 +39,6 @@ def _like(service: Service, request: PlanRequest) -> PlanRequest:
         raise ScoreError(f"like: {error}", code="unknown-job") from None
     if not parts:
         raise ScoreError(f"like: no energy of {request.like} is known", code="no-energy")
-    run = Run.of(parts)
+    run = LoadCurve.of(parts)
     hours = request.hours or run.hours
     return replace(request, hours=hours, power_profile_w=run.power_w(PARTS), like=None)

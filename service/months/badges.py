@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from gramwatt.reports.badge import badge
+from gramwatt.sci.analysis.documents import MonthDoc, ProjectRow
 from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.document import MonthDoc, ProjectRow
 from gramwatt.sci.base.formatting import plain, text, value_text
 from gramwatt.sci.base.quantity import METERED, QuantityDoc
 from gramwatt.service.common.errors import NoDataError

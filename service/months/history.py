@@ -9,8 +9,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.month_rows import (
+from gramwatt.sci.analysis.documents import (
     AdviceRow,
     BudgetUse,
     FollowedRow,
@@ -18,6 +17,7 @@ from gramwatt.sci.base.month_rows import (
     TrendRow,
     WorkRow,
 )
+from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.service.store.budgets import Budget

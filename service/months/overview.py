@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gramwatt.sci.base.document import MonthTotals, PendingDoc
-from gramwatt.sci.base.month_rows import LedgerRow, ProjectCharge
+from gramwatt.sci.analysis.documents import LedgerRow, MonthTotals, PendingDoc, ProjectCharge
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError, StillSummingError

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.analysis.documents import ExcludedDoc
 from gramwatt.sci.analysis.month import Pending, excluded_row
-from gramwatt.sci.base.document import ExcludedDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending

@@ -13,13 +13,12 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.analysis.documents import BudgetUse, ExcludedDoc, MonthDoc
 from gramwatt.sci.analysis.month import (
     Pending,
     pending_doc,
     previous_month,
 )
-from gramwatt.sci.base.document import ExcludedDoc, MonthDoc
-from gramwatt.sci.base.month_rows import BudgetUse
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError, StillSummingError
 from gramwatt.service.container import Service

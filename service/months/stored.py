@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt import __version__
+from gramwatt.sci.analysis.documents import ExcludedDoc, MonthDoc
 from gramwatt.sci.analysis.month import excluded_row, previous_month
-from gramwatt.sci.base.document import ExcludedDoc, MonthDoc
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.container import Service
 from gramwatt.service.months.history import Fields, brief

@@ -11,7 +11,7 @@ from typing import Any
 
 from gramwatt.collectors.common.files import whole_file
 from gramwatt.reports.printable import clean, file_name
-from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_report

@@ -11,9 +11,10 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import sqlalchemy as sa
 
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.document import JobDoc, MethodDoc, MonthDoc
+from gramwatt.sci.base.document import JobDoc, MethodDoc
 from gramwatt.sci.score.inputs import Recorder, ScoreInputs
 from gramwatt.service.common.errors import (
     BusyError,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.request_fields import Moment
-from gramwatt.sci.planning.request import PlanRequest
+from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.planning import SpanQuery, ZonePath

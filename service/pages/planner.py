@@ -9,7 +9,7 @@ from flask import Flask, Response, request
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed, ScoreError
 from gramwatt.sci.planning.plan import PlanDoc
-from gramwatt.sci.planning.request import parse_plan_request
+from gramwatt.sci.planning.plan_request import parse_plan_request
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import service
 from gramwatt.service.intensity.plans import plan

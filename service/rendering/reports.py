@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from gramwatt.sci.base.document import JobDoc, MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.rendering.process import RenderProcess, render
 from gramwatt.service.store.documents import to_text
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from gramwatt.sci.base.document import JobDoc, JobHead, MonthDoc
-from gramwatt.sci.base.month_rows import StatementDoc
+from gramwatt.sci.analysis.documents import MonthDoc, StatementDoc
+from gramwatt.sci.base.document import JobDoc, JobHead
 
 _OVER_TIME = ("series", "steps", "intensity")
 """What is long in a job document and read only by the job's own report and exports."""

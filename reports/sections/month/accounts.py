@@ -6,9 +6,8 @@ from gramwatt.reports.charts import data_table, tip
 from gramwatt.reports.charts_month import ranged_bars
 from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.analysis.documents import ComponentRow, MonthDoc
 from gramwatt.sci.base.formatting import jobs_text, percent, prefix, text, value_text
-from gramwatt.sci.base.month_rows import ComponentRow
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 CLASSES = {

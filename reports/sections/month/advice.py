@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.base.document import MonthDoc
-from gramwatt.sci.base.month_rows import AdviceRow, FollowedRow
+from gramwatt.sci.analysis.documents import AdviceRow, FollowedRow, MonthDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
 FIRST_ROWS = 3

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from gramwatt.reports.model import Block, Cell, Column, Pair, Table, Text
 from gramwatt.reports.sections.change import MINUS, NO_DIFFERENCE, change
 from gramwatt.reports.sections.daily import month_name
+from gramwatt.sci.analysis.documents import ChangeDoc, MonthDoc
 from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import NARROW_SPACE, prefix, value_text
-from gramwatt.sci.base.month_rows import ChangeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
 NAMES = {

@@ -9,7 +9,7 @@ from importlib import resources
 from gramwatt import __version__
 from gramwatt.reports.model import Block, Cell, Column, Facts, Heading, Pair, Table
 from gramwatt.reports.sections.common import DECLARED, cell
-from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.formatting import UNKNOWN, jobs_text, text, value_text
 
 NOT_ADVICE = (

@@ -9,10 +9,9 @@ from gramwatt.reports.charts_month import trend_columns
 from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Table
 from gramwatt.reports.sections.common import cell
 from gramwatt.reports.sections.daily import MONTHS, month_name
+from gramwatt.sci.analysis.documents import MonthDoc, TrendRow
 from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.document import MonthDoc
 from gramwatt.sci.base.formatting import number, prefix, significant_digits, text
-from gramwatt.sci.base.month_rows import TrendRow
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 FEWEST_MONTHS = 6

@@ -11,8 +11,8 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.model_totals import RunHead, Summing, totals_of_runs
-from gramwatt.sci.base.document import ModelDoc
 from gramwatt.service.container import Service
 from gramwatt.service.months.sums.filling import parts_or_refused
 from gramwatt.service.months.sums.part import PORTION, SUMMED, PartRow

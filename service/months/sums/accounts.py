@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gramwatt.sci.analysis.divisions import WEIGHTS
-from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.month_rows import (
+from gramwatt.sci.analysis.breakdown import WEIGHTS
+from gramwatt.sci.analysis.documents import (
     BoundaryDoc,
     ChargeRow,
     ComponentRow,
@@ -18,6 +17,7 @@ from gramwatt.sci.base.month_rows import (
     ProjectCharge,
     WorkRow,
 )
+from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.service.months.sums.arrays import Parts, grouped, values

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramwatt.sci.base.month_rows import ChangeDoc
+from gramwatt.sci.analysis.documents import ChangeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
 from gramwatt.service.months.sums.arrays import Parts
 from gramwatt.service.months.sums.figures import Floats, Ints, by, spans

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gramwatt.sci.base.document import MonthTotals
+from gramwatt.sci.analysis.documents import MonthTotals
 from gramwatt.service.months.sums.arrays import Names
 from gramwatt.service.months.sums.decomposition import Side
 from gramwatt.service.months.sums.figures import Ints

@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 
 from gramwatt.sci.advice.jobs import examined
+from gramwatt.sci.analysis.documents import ChangeDoc, ModelRow, MonthTotals, ProjectRow
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
-from gramwatt.sci.base.document import DayDoc, MonthTotals, ProjectRow, QualityDoc, doc
-from gramwatt.sci.base.month_rows import ChangeDoc, ModelRow
+from gramwatt.sci.base.document import (
+    DayDoc,
+    QualityDoc,
+    doc,
+)
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.assess import quality, worst_status

@@ -9,7 +9,7 @@
   uncertainty, value, low, high;
 - nonlinear: three cumulants of each uncertainty;
 - effects: uncertainty, low, high; counts: day, unit, amount;
-- quality: key, share, of the quality of its data and of its divisions (`analysis/divisions.py`);
+- quality: key, share, of the quality of its data and of its breakdown (`analysis/breakdown.py`);
 - for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
 
 Labels (kind and source of a figure), units and keys of quality are numbered in `texts`.
@@ -27,8 +27,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from gramwatt.sci.advice.prediction.calibration import class_of
+from gramwatt.sci.analysis.breakdown import breakdown, hardware_of, method_of
 from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.divisions import divisions, hardware_of, method_of
 from gramwatt.sci.analysis.model_totals import OTHER, SWEEP
 from gramwatt.sci.analysis.month import TERMS, Part, months_of
 from gramwatt.sci.base.document import JobDoc
@@ -136,8 +136,8 @@ class _Writer:
         quality: list[float] = []
         known: Mapping[str, Any] = self._job["data_quality"]
         shares_of: dict[str, Mapping[str, float]] = {block: known[block] for block in BLOCKS}
-        # The quality of a job's data and the division of its terms have keys of their own.
-        shares_of |= {f"{name} by": shares for name, shares in divisions(self._job).items()}
+        # The quality of a job's data and the breakdown of its terms have keys of their own.
+        shares_of |= {f"{name} by": shares for name, shares in breakdown(self._job).items()}
         for block, shares in shares_of.items():
             for key, share in shares.items():
                 quality += [self._keys.of((block, key)), share]

@@ -10,10 +10,10 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.grid.zones import Zones
 from gramwatt.sci.planning.forecast import Forecaster
 from gramwatt.sci.planning.hours import Hours, hour_of
-from gramwatt.sci.planning.issued import Issued, Snapshots
+from gramwatt.sci.planning.issued import ForecastArchive, Issued
 from gramwatt.sci.planning.outlook import ZoneData
 from gramwatt.sci.planning.plan import plan_and_regret
-from gramwatt.sci.planning.request import parse_plan_request
+from gramwatt.sci.planning.plan_request import parse_plan_request
 
 NOW = datetime(2026, 5, 1, 18, tzinfo=UTC)
 DAYS = 300
@@ -80,7 +80,7 @@ def test_hours_without_emissions_make_a_plan(given):
     after = hour_of(NOW)
     hours = np.arange(after - DAYS * 24, after)
     history = Hours(int(hours[0]), np.where((hours % 24 >= 18) & (hours % 24 < 22), 0.0, 200.0))
-    past = Snapshots(hours[:0], np.zeros((0, 168)))
+    past = ForecastArchive(hours[:0], np.zeros((0, 168)))
     foreseen = Issued("theirs", "their forecast", after, 1.0, np.zeros(48), past)
     known = replace(data(history), issued=foreseen if given else None)
     answer = plan({"ES": known})

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from sqlalchemy import event
 
+from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.model_totals import model_totals
-from gramwatt.sci.base.document import ModelDoc
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest

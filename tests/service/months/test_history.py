@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.service.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.history import followed

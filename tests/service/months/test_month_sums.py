@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.base.document import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.service.advice.suggest import calibration_rows, device_rows
 from gramwatt.service.common.errors import StillSummingError
 from gramwatt.service.jobs import deletion, scoring

@@ -5,7 +5,8 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.sci.base.document import JobDoc, MethodDoc, MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.base.document import JobDoc, MethodDoc
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.store.models import Job, MonthlyReport, Score

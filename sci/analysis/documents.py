@@ -1,4 +1,4 @@
-"""Rows of a month's document: its change and trend, its accounts, advice and statement.
+"""The shapes of a month's and a model's documents, as typed dictionaries.
 
 An unknown figure is None, never 0. docs/api.md describes the fields.
 """
@@ -7,7 +7,94 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from gramwatt.sci.base.document import DayDoc, JobHead, MethodDoc, QualityDoc, SciDoc
+from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
+
+
+class TermsDoc(TypedDict):
+    """E [kWh], O, M and their total [gCO2e] of something; None where not known."""
+
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+
+
+class MonthTotals(TermsDoc):
+    """Sums over the parts of jobs in a month, of the terms that are known; None where none is.
+
+    `jobs` have any part in the month, `jobs_ended` their last; `jobs_unknown` have a term that is
+    not known.
+    """
+
+    jobs: int
+    jobs_ended: int
+    jobs_unknown: int
+
+
+class ProjectRow(TypedDict):
+    """sum(C) / sum(R) of one project and functional unit."""
+
+    project: str
+    unit: str
+    jobs: int
+    count: float
+    energy_kwh: QuantityDoc | None
+    total_g: QuantityDoc | None
+    g_per_unit: QuantityDoc | None
+    conformance: str
+
+
+class ModelPartDoc(TermsDoc):
+    """All jobs of a model of one persona: provider (makes it), consumer (uses it) or other."""
+
+    persona: str
+    jobs: int
+    jobs_unknown: int
+    states: dict[str, int]
+    by_kind: dict[str, QuantityDoc | None]
+    sci: list[SciDoc]
+    conformance: str
+
+
+class ModelDoc(TypedDict):
+    """All jobs of a model; `missing` lists why the sums may be incomplete."""
+
+    model_id: str
+    jobs: int
+    parts: list[ModelPartDoc]
+    complete: bool
+    missing: list[str]
+
+
+class PendingJobRow(TypedDict):
+    """A job that no sum of the month holds yet, and its energy so far in the month [kWh]."""
+
+    job_id: str
+    name: str
+    project: str
+    energy_kwh: QuantityDoc | None
+
+
+class PendingDoc(TypedDict):
+    """Jobs that no sum of the month holds yet, and their energy so far in the month [kWh].
+
+    `named` are those with the most.
+    """
+
+    jobs: int
+    energy_kwh: QuantityDoc | None
+    named: list[PendingJobRow]
+
+
+class ExcludedDoc(TypedDict):
+    """A job that a person left out of the month, and why."""
+
+    job_id: str
+    name: str
+    project: str
+    reason: str
 
 
 class ChangeDoc(TypedDict):
@@ -25,7 +112,7 @@ class ChangeDoc(TypedDict):
     method_g: QuantityDoc
 
 
-class TrendRow(TypedDict):
+class TrendRow(TermsDoc):
     """One month of the trend.
 
     `methods` are the versions of engine and catalog, and signal and basis of the intensity, that
@@ -35,10 +122,6 @@ class TrendRow(TypedDict):
     month: str
     complete: bool
     jobs: int
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
     grade: str
     methods: list[list[str]]
     method_break: bool
@@ -76,27 +159,19 @@ class LedgerRow(TypedDict):
     total_g: QuantityDoc | None
 
 
-class ChargeRow(TypedDict):
+class ChargeRow(TermsDoc):
     """What the jobs of a project and owner used; the owner is the tag `user`."""
 
     project: str
     owner: str | None
     jobs: int
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
 
 
-class ProjectCharge(TypedDict):
+class ProjectCharge(TermsDoc):
     """What all jobs of a project used: its rows of the chargeback, with what they share once."""
 
     project: str
     jobs: int
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
 
 
 class WorkRow(TypedDict):
@@ -218,3 +293,61 @@ class SavingDoc(TypedDict):
     basis: str
     hardware: str
     work: str
+
+
+class MonthDoc(TypedDict):
+    """The data of a monthly report: totals, those of the previous month, tables and sources.
+
+    `changes` are the terms of the totals over those of the previous month, each with the range of
+    that ratio, in which what both months share cancels.
+
+    It is `complete` once the month is over and no job of it runs or lacks a score; it is then kept,
+    and has a `revision`, which late lines and new scores raise. The figures and R of `top_jobs` are
+    of their part in the month. `components`, `ledger`, `chargeback` and `by_project` sum to the
+    totals, in which `provisional` are the jobs whose grid intensity is not final; None where an
+    earlier release did not say. `examined_jobs` are those that `advice` and `suggestions` come
+    from.
+    """
+
+    month: str
+    project: str | None
+    revision: int | None
+    revised: RevisedDoc | None
+    complete: bool
+    jobs_running: PendingDoc
+    jobs_unscored: PendingDoc
+    provisional: MonthTotals | None
+    totals: MonthTotals
+    previous: MonthTotals | None
+    changes: dict[str, QuantityDoc | None]
+    change_parts: ChangeDoc | None
+    trend: list[TrendRow]
+    budgets: list[BudgetUse]
+    components: list[ComponentRow]
+    boundary: BoundaryDoc | None
+    market_based: MarketDoc | None
+    ledger: list[LedgerRow]
+    idle_not_seen_kwh: QuantityDoc | None
+    chargeback: list[ChargeRow]
+    by_project: list[ProjectCharge]
+    work: list[WorkRow]
+    advice: list[AdviceRow]
+    examined_jobs: int
+    followed: list[FollowedRow]
+    projects: list[ProjectRow]
+    models: list[ModelRow]
+    top_jobs: list[JobHead]
+    suggestions: list[SavingDoc]
+    days: list[DayDoc]
+    data_quality: QualityDoc
+    conformance: dict[str, int]
+    states: dict[str, int]
+    by_state: dict[str, MonthTotals]
+    notices: list[NoticeDoc]
+    notice_counts: dict[str, int]
+    excluded: list[ExcludedDoc]
+    deleted: int
+    method: MethodDoc | None
+    methods: list[list[str]]
+    sources: list[str]
+    statement: StatementDoc

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.sci.analysis.divisions import divisions, hardware_of
+from gramwatt.sci.analysis.breakdown import breakdown, hardware_of
 from tests.documents import scored
 from tests.journals import H100, Writer
 
@@ -25,25 +25,25 @@ def job(*, busy=0.9, pue=1.25, **head):
 
 def test_electricity_divides_by_energy_and_overhead():
     # 3 of 4 MJ and 1 of 4 MJ; of 1.25 at the building's meter 0.25 is overhead.
-    found = divisions(job())
+    found = breakdown(job())
     assert found["operational"] == pytest.approx({"gpu": 0.6, "cpu": 0.2, "overhead": 0.2})
     assert found["boundary"] == pytest.approx({"accelerators": 0.75, "facility": 1.25})
     assert sum(found["embodied"].values()) == pytest.approx(1.0)
 
 
 def test_an_accelerator_below_5_percent_is_idle():
-    assert divisions(job(busy=0.9))["idle"] == {}
-    idle = divisions(job(busy=0.04))["idle"]
+    assert breakdown(job(busy=0.9))["idle"] == {}
+    idle = breakdown(job(busy=0.04))["idle"]
     assert idle["energy"] == idle["operational"] == pytest.approx(0.75)
     assert 0 < idle["embodied"] < 1
-    assert divisions(job(busy=None))["idle"] == pytest.approx({"not seen": 0.75})
+    assert breakdown(job(busy=None))["idle"] == pytest.approx({"not seen": 0.75})
 
 
 def test_a_contract_is_apart_from_the_score():
     # 12 g/kWh of 4 MJ (1.111 kWh) and PUE 1.25: 15 g for each kWh of IT energy.
     tags = {"contract_g_per_kwh": "12", "contract_source": "statement of the supplier"}
-    assert divisions(job(tags=tags))["contract"] == pytest.approx({"g_per_kwh": 15.0})
-    assert "contract" not in divisions(job())
+    assert breakdown(job(tags=tags))["contract"] == pytest.approx({"g_per_kwh": 15.0})
+    assert "contract" not in breakdown(job())
 
 
 def test_hardware_is_named_by_catalog_id():

@@ -1,6 +1,6 @@
 """How a job's terms divide: by class of device, overhead, idle reserve and contract.
 
-Each division is a share of a term of the job, so that sums over jobs weight it by that term.
+Each part is a share of a term of the job, so that sums over jobs weight it by that term.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from gramwatt.sci.base.document import DeviceDoc, JobDoc, Term
+from gramwatt.sci.base.document import (
+    DeviceDoc,
+    JobDoc,
+    Term,
+)
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.assess import shares
 
 OVERHEAD, NO_ACCELERATOR = "overhead", "no accelerator"
 IDLE_BELOW = 0.05
 """Mean utilisation below which an accelerator counts as reserved but idle (a choice)."""
-Division = Literal["operational", "embodied", "boundary", "idle", "contract"]
+Breakdown = Literal["operational", "embodied", "boundary", "idle", "contract"]
 WEIGHTS: Mapping[tuple[str, str], Term] = {
     ("boundary", "accelerators"): "energy_kwh",
     ("boundary", "facility"): "energy_kwh",
@@ -29,15 +33,15 @@ WEIGHTS: Mapping[tuple[str, str], Term] = {
 """The term of which each key is a share; `operational` and `embodied` divide their own term."""
 
 
-def divisions(job: JobDoc) -> dict[Division, dict[str, float]]:
-    """Every division of a job, by key.
+def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
+    """Return the breakdown of a job by key.
 
     `operational` and `embodied` sum to 1: electricity by the energy of classes of devices, and
     `overhead` for what PUE adds. `boundary` is the energy of accelerators, and of the facility,
     over E. `idle` are the shares of accelerators without work, and of those whose utilisation was
     `not seen`. `contract` is market-based carbon over E [gCO2e/kWh].
     """
-    found: dict[Division, dict[str, float]] = {}
+    found: dict[Breakdown, dict[str, float]] = {}
     energy, pue = _by_class(job["devices"], "energy_j"), job["method"]["pue"]["value"]
     joules = sum(energy.values())
     if joules > 0:
