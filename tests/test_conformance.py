@@ -9,6 +9,7 @@ from typing import get_type_hints
 
 import pytest
 
+from gramwatt.sci.analysis import documents
 from gramwatt.sci.base import document
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.journal.records import TYPES
@@ -60,7 +61,7 @@ def test_no_field_takes_a_market_figure():
     A month's document shows contracts as a memo beside the sums.
     """
     names = {spec.name for shape in (*TYPES.values(), EstimateRequest) for spec in fields(shape)}
-    memo = (document.MonthDoc, document.MarketDoc)
+    memo = (documents.MonthDoc, documents.MarketDoc)
     shapes = [shape for name, shape in vars(document).items() if name.endswith(("Doc", "Head"))]
     shapes = [shape for shape in shapes if shape not in memo]
     names |= {name for shape in shapes for name in get_type_hints(shape)}
