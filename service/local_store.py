@@ -60,7 +60,7 @@ def document(home: Path, job_id: str) -> JobDoc | None:
 
 def plan(home: Path, request: Mapping[str, Any]) -> PlanDoc:
     """Return the plan that a request as of POST /v1/plans asks for; raises GramwattError."""
-    from gramwatt.sci.planning.request import parse_plan_request
+    from gramwatt.sci.planning.plan_request import parse_plan_request
     from gramwatt.service.jobs.advice import plan as planned
 
     with opened(home) as service:
