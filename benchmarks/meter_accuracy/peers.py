@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import standin
 from waves import HOPPER, PUBLISHED, Sensor, Wave, random_waves
 
-from gramwatt.collectors.testing.waveforms import waveform
+from gramwatt.collectors.sources.waveforms import waveform
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 

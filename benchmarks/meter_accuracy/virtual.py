@@ -19,10 +19,11 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
+from tests.collectors.virtual_clock import VirtualClock
 
 LIMITS = {10.0: 0.01, 60.0: 0.002}
 """Window [s] and the largest error allowed, from the first reading on."""
@@ -91,7 +92,7 @@ def one_window(case: Case, draw: Random) -> tuple[float, float]:
         boot="boot",
         machine=lambda: MACHINE,
         rapl=lambda: False,
-        open_port=lambda: nvml,
+        ports=lambda _: [Nvml(nvml)],
     )
     start = {"job_id": "job", "mono_ns": clock.mono_ns(), "wall_ns": clock.wall_ns()}
     try:

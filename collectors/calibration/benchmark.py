@@ -9,8 +9,7 @@ from statistics import fmean, linear_regression, median
 from typing import Protocol
 
 from gramwatt.collectors.common.clock import NS_PER_S, Clock
-from gramwatt.collectors.devices.base import DevicePort, SourceError
-from gramwatt.collectors.gpu.reader import Values, best_read
+from gramwatt.collectors.devices.port import DevicePort, SourceError, Values
 from gramwatt.sci.advice.prediction.device_rows import COPY, MATMUL, Load
 from gramwatt.sci.base.quantity import Kind, Quantity
 from gramwatt.sci.base.uncertainty import energy, percentile
@@ -124,34 +123,36 @@ class _Readings:
     """Readings of power and counter over a phase of constant work."""
 
     def __init__(self, port: DevicePort, index: int, clock: Clock) -> None:
-        self._read, self._clock, self._meter = best_read(port, index), clock, port.meter
+        self._port, self._index, self._clock = port, index, clock
         self._found: list[tuple[float, Values]] = []
 
     def add(self) -> None:
         """Read once; a reading that fails is left out."""
-        if self._read is None:
-            return
         try:
-            values = self._read()
+            values = self._port.read(self._index)
         except SourceError:
             return
         self._found.append((self._clock.now_ns() / NS_PER_S, values))
 
     def power(self) -> Quantity | None:
         """Mean power [W]: the counter's slope over time, else the mean of sampled power."""
-        counted = [(at_s, one[0] / MJ_PER_J) for at_s, one in self._found if one[0] is not None]
+        counted = [
+            (at_s, one.counter_mj / MJ_PER_J)
+            for at_s, one in self._found
+            if one.counter_mj is not None
+        ]
         if len({joules for _, joules in counted}) > 1:
             times, joules = zip(*counted, strict=True)
             return self._figure(linear_regression(times, joules).slope, "measured")
-        sampled = [one[1] / MW_PER_W for _, one in self._found if one[1] is not None]
+        sampled = [one.power_mw / MW_PER_W for _, one in self._found if one.power_mw is not None]
         return self._figure(fmean(sampled), "integrated") if sampled else None
 
     def _figure(self, watts: float, kind: Kind) -> Quantity | None:
         if watts <= 0:
             return None
         # A counter that moves every 0.1 s gives the ends of a phase no better than that.
-        spread = hypot(1 - energy(1.0, kind, self._meter).low, PERIOD_S / self._span_s())
-        text = f"{self._meter}, mean power of the phase"
+        spread = hypot(1 - energy(1.0, kind, self._port.meter).low, PERIOD_S / self._span_s())
+        text = f"{self._port.meter}, mean power of the phase"
         return Quantity.around(watts, spread, "W", kind, text)
 
     def _span_s(self) -> float:

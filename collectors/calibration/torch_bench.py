@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from gramwatt.collectors.devices.base import SourceAbsent
+from gramwatt.collectors.devices.port import SourceAbsent
 from gramwatt.sci.advice.prediction.device_rows import COPY
 from gramwatt.sci.base.units import BYTES_PER_GIB
 

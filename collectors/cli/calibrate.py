@@ -21,11 +21,10 @@ from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.device_rows import REAL_METER, add_device_row
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.base import DevicePort, SourceAbsent, SourceError
-from gramwatt.collectors.meter.source_choice import nvml_port
+from gramwatt.collectors.devices.port import Board, SourceAbsent, SourceError
+from gramwatt.collectors.sources.nvml import Nvml, chosen_calls
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.units import MW_PER_W
 
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Hardware
@@ -70,23 +69,27 @@ def command(seconds: Seconds = SECONDS, device: Device = None, as_json: AsJson =
 
 
 def calibrate(
-    port: DevicePort, config: Config, clock: Clock, device: str | None, seconds: float
+    port: Nvml, config: Config, clock: Clock, device: str | None, seconds: float
 ) -> tuple[DeviceRow, tuple[str, ...]]:
     """The row of a device of an open port, and what failed.
 
     Raises SourceError where it cannot be measured, LookupFailed for an unknown part.
     """
-    index = _index(port, device)
-    part = user_catalog(config).hardware(port.name(index))
+    board = _board(port, device)
+    part = user_catalog(config).hardware(board.name)
     check_installed()
-    _refuse_used(port, index)
+    _refuse_used(port, board.ordinal)
     # Before torch is loaded: CUDA reads it once, and the device is then its first and only one.
-    os.environ[visibility.CUDA] = port.uuid(index)
-    bench = TorchBench(port.memory_b(index)[1])
-    measured = Benchmark(port, index, clock, _progress).run(bench, _precisions(part), seconds)
+    os.environ[visibility.CUDA] = board.uuid
+    if board.memory_b is None:
+        raise SourceError(f"the memory of GPU {board.ordinal} cannot be read")
+    bench = TorchBench(int(board.memory_b))
+    measured = Benchmark(port, board.ordinal, clock, _progress).run(
+        bench, _precisions(part), seconds
+    )
     if not measured.loads:
         raise SourceError("; ".join(measured.failures))
-    return _row(port, index, part, clock, bench, measured, seconds), measured.failures
+    return _row(port, board, part, clock, bench, measured, seconds), measured.failures
 
 
 def lines(row: DeviceRow) -> list[str]:
@@ -103,9 +106,9 @@ def lines(row: DeviceRow) -> list[str]:
     return shown
 
 
-def _open(clock: Clock) -> DevicePort:
+def _open(clock: Clock) -> Nvml:
     """The NVML to read, open; raises SourceAbsent without one."""
-    port = nvml_port(os.environ, clock)
+    port = Nvml(chosen_calls(os.environ, clock))
     try:
         port.open()
     except SourceAbsent as error:
@@ -119,14 +122,13 @@ def _progress(text: str) -> None:
         print_message(text)
 
 
-def _index(port: DevicePort, device: str | None) -> int:
-    """The device by index or UUID; the first that this process may use where none is named."""
-    count = port.count()
-    boards = [visibility.Board(i, port.uuid(i), port.name(i), port.slices(i)) for i in range(count)]
+def _board(port: Nvml, device: str | None) -> Board:
+    """Return the device by index or UUID; where none is named the first that is visible."""
+    boards = [port.board(index) for index in range(port.count())]
     if not boards:
         raise SourceError("the driver lists no GPU: see `gramwatt doctor`")
     if device is None:
-        billed = visibility.visible(os.environ, boards).billed
+        billed = port.visible(os.environ, boards).billed
         chosen = [item.board for item in billed]
     else:
         chosen = [one for one in boards if device in (str(one.ordinal), one.uuid)]
@@ -136,14 +138,13 @@ def _index(port: DevicePort, device: str | None) -> int:
     if chosen[0].slices:
         text = "is split by MIG, and a slice has no power sensor of its own: measure a whole GPU"
         raise SourceError(f"GPU {chosen[0].ordinal} {text}")
-    return chosen[0].ordinal
+    return chosen[0]
 
 
-def _refuse_used(port: DevicePort, index: int) -> None:
+def _refuse_used(port: Nvml, index: int) -> None:
     """Raise SourceError where other processes have work on the device."""
-    users = getattr(port, "users", None)
     try:
-        pids = [user.pid for user in users(index)] if users else []
+        pids = [user.pid for user in port.users(index)]
     except SourceError:  # a driver that does not report them
         return
     if pids:
@@ -159,8 +160,8 @@ def _precisions(part: Hardware) -> list[str]:
 
 
 def _row(
-    port: DevicePort,
-    index: int,
+    port: Nvml,
+    board: Board,
     part: Hardware,
     clock: Clock,
     bench: Workbench,
@@ -168,20 +169,16 @@ def _row(
     seconds: float,
 ) -> DeviceRow:
     moment = datetime.fromtimestamp(clock.wall_ns() // NS_PER_S, UTC)
-    try:
-        limit_w = port.limit_mw(index) / MW_PER_W
-    except SourceError:
-        limit_w = None
     return DeviceRow(
         measured_at=moment.isoformat().replace("+00:00", "Z"),
         hardware=part.id,
-        device=port.name(index),
-        device_id=port.uuid(index),
+        device=board.name,
+        device_id=board.uuid,
         meter=port.meter,
-        driver=port.driver(),
+        driver=port.driver() or "",
         software=bench.software,
         seconds=seconds,
-        power_limit_w=limit_w,
+        power_limit_w=port.limit_w(board.ordinal),
         idle_power=measured.idle,
         held_power=measured.held,
         loads=measured.loads,

@@ -24,7 +24,7 @@ from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.device_rows import read_device_rows
 from gramwatt.collectors.common.files import why
-from gramwatt.collectors.meter.source_choice import VARIABLE
+from gramwatt.collectors.sources.nvml import VARIABLE
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.calibration import read_own_rows

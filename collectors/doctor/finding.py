@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.base import DevicePort
-from gramwatt.collectors.sources.vendors import Place
+from gramwatt.collectors.devices.port import Place
+from gramwatt.collectors.sources.nvml_calls import NvmlCalls
 from gramwatt.sci.base.host_model import RelativeRange
 from gramwatt.sci.base.quantity import KINDS, Kind
 from gramwatt.sci.base.uncertainty import relative_range
@@ -62,7 +62,7 @@ class Target:
     """The machine to check: its files and environment, and its NVML."""
 
     place: Place = field(default_factory=Place)
-    port: DevicePort | None = None
+    nvml: NvmlCalls | None = None
 
     @property
     def root(self) -> Path:

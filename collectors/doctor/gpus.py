@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from gramwatt.collectors.common.clock import SystemClock
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.base import FAST_FIELDS, DevicePort, SourceAbsent, SourceError
+from gramwatt.collectors.devices.port import Board, NotSupported, SourceAbsent, SourceError
 from gramwatt.collectors.doctor.finding import Finding, State, Target
-from gramwatt.collectors.gpu.reader import best_read
-from gramwatt.collectors.meter.source_choice import nvml_port
+from gramwatt.collectors.sources.nvml import Nvml, chosen_calls, deciding
+from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS
 from gramwatt.sci.base.quantity import Kind
 
 NVIDIA_PCI = "0x10de"
@@ -26,7 +26,7 @@ FUNCTIONS = {
     "clock_reasons": "nvmlDeviceGetCurrentClocksEventReasons",
     "fields": "nvmlDeviceGetFieldValues",
 }
-"""NVML's functions by the calls of a port that measuring uses, best source of energy first."""
+"""NVML's functions by the calls that measuring uses, best source of energy first."""
 INSTALL = "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
 FLAGS = (
     "start the container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)\n"
@@ -37,7 +37,7 @@ FLAGS = (
 def nvidia(target: Target) -> list[Finding]:
     """NVML, each GPU with each call, and the devices a job here would be billed for."""
     try:
-        port = target.port or _default_port(target)
+        port = Nvml(target.nvml or chosen_calls(target.environ, SystemClock()))
         port.open()
     except SourceAbsent as error:
         return [_without_driver(target, error.message)]
@@ -52,15 +52,9 @@ def nvidia(target: Target) -> list[Finding]:
         port.close()
 
 
-def _default_port(target: Target) -> DevicePort:
-    from gramwatt.collectors.common.clock import SystemClock
-
-    return nvml_port(target.environ, SystemClock())
-
-
-def _library(port: DevicePort, count: int) -> Finding:
+def _library(port: Nvml, count: int) -> Finding:
     try:
-        driver = f"driver {port.driver()}"
+        driver = f"driver {port.calls.driver()}"
     except SourceError as error:
         driver = f"driver version unknown ({error.code})"
     if port.meter != "nvml":
@@ -87,7 +81,7 @@ def _has_nvidia_pci(root: Path) -> bool:
     return any(text_of(path) == NVIDIA_PCI for path in folder.glob("*/vendor"))
 
 
-def _gpu(port: DevicePort, index: int) -> Finding:
+def _gpu(port: Nvml, index: int) -> Finding:
     failures = _failures(port, index)
     kind, source = _energy_source(port, index, failures)
     state: State = "ok"
@@ -95,7 +89,7 @@ def _gpu(port: DevicePort, index: int) -> Finding:
         state = "missing"
     elif set(failures) - {"fields"}:
         state = "limited"
-    detail = f"{_answer(port.name, index)} {_answer(port.uuid, index)}: {source}"
+    detail = f"{_answer(port, 'name', index)} {_answer(port, 'uuid', index)}: {source}"
     if failures:
         calls = (f"{FUNCTIONS[call]} ({code})" for call, code in failures.items())
         detail += f"; no answer from {', '.join(calls)}"
@@ -104,33 +98,28 @@ def _gpu(port: DevicePort, index: int) -> Finding:
     return Finding(f"GPU {index}", state, detail, fix, kind)
 
 
-def _energy_source(
-    port: DevicePort, index: int, failures: Mapping[str, str]
-) -> tuple[Kind | None, str]:
+def _energy_source(port: Nvml, index: int, failures: Mapping[str, str]) -> tuple[Kind | None, str]:
     """How the GPU's energy is known, and where it comes from in words."""
-    if best_read(port, index) is None:
+    try:
+        has_counter = port.read(index).counter_mj is not None
+    except NotSupported:
         return None, "neither energy nor power can be read; its energy stays unknown"
-    if "energy_mj" not in failures or _field_counter(port, index):
+    except Exception:  # lost, for instance: what it offers is not known now
+        has_counter = False
+    if has_counter or "energy_mj" not in failures:
         return "measured", "energy counter"
     text = "no counter (parts before Volta, virtual GPUs): sampled power is integrated"
     return "integrated", text
 
 
-def _failures(port: DevicePort, index: int) -> dict[str, str]:
+def _failures(port: Nvml, index: int) -> dict[str, str]:
     """Error code by call, of the calls that do not answer."""
     calls: dict[str, Callable[[], object]] = {
-        call: partial(getattr(port, call), index) for call in FUNCTIONS
+        call: partial(port.calls.ask, call, index) for call in FUNCTIONS
     }
-    calls["fields"] = partial(port.fields, index, FAST_FIELDS)
+    calls["fields"] = partial(port.calls.fields, index, FAST_FIELDS)
     codes = {call: _error_code(action) for call, action in calls.items()}
     return {call: code for call, code in codes.items() if code}
-
-
-def _field_counter(port: DevicePort, index: int) -> bool:
-    try:
-        return port.fields(index, FAST_FIELDS)[0] is not None
-    except Exception:
-        return False
 
 
 def _error_code(call: Callable[[], object]) -> str | None:
@@ -143,21 +132,21 @@ def _error_code(call: Callable[[], object]) -> str | None:
     return None
 
 
-def _answer(call: Callable[[int], str], index: int) -> str:
+def _answer(port: Nvml, call: str, index: int) -> str:
     try:
-        return call(index)
+        return str(port.calls.ask(call, index))
     except Exception:
         return "unknown"
 
 
-def _billed(target: Target, port: DevicePort, count: int) -> Finding:
+def _billed(target: Target, port: Nvml, count: int) -> Finding:
     """Which GPUs a job started here would be billed for, and which variable decides it."""
     boards = [
-        visibility.Board(i, _answer(port.uuid, i), _answer(port.name, i), port.slices(i))
+        Board(i, _answer(port, "uuid", i), _answer(port, "name", i), port.calls.slices(i))
         for i in range(count)
     ]
-    found = visibility.visible(target.environ, boards)
-    name = visibility.deciding(target.environ)
+    found = port.visible(target.environ, boards)
+    name = deciding(target.environ)
     reason = f"{name}={target.environ[name]}" if name else "no variable names any"
     parts = [
         f"GPU {item.board.ordinal}"

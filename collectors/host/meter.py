@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.devices.base import Notify
+from gramwatt.collectors.devices.port import Notify
 from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.codecarbon import Codecarbon, HostProcess, Reading, Source, Spawn
 from gramwatt.collectors.host.machine import Machine

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 from gramwatt.collectors.common import identity
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.base import Notify
+from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.devices.port import Notify
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
-from gramwatt.collectors.sharing.locks import DeviceLocks
 from gramwatt.sci.base.notices import CODES
 
 CPU, RAM = "cpu", "ram"

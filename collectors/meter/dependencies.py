@@ -1,4 +1,4 @@
-"""What a meter depends on: clock, environment, NVML, host, codecarbon; tests replace each."""
+"""What a meter depends on: clock, environment, devices, host, codecarbon; tests replace each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, process_start_ns
-from gramwatt.collectors.devices.base import DevicePort
+from gramwatt.collectors.devices.port import DevicePort, Place
 from gramwatt.collectors.host.codecarbon import HostProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.rapl import Counters, find_counters, readable
-from gramwatt.collectors.meter.source_choice import nvml_port
-from gramwatt.collectors.sources.vendor import VendorPort
-from gramwatt.collectors.sources.vendors import Place, ports
+from gramwatt.collectors.sources.vendors import ports
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
 """Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and
@@ -37,16 +35,9 @@ class Dependencies:
     machine: Callable[[], Machine] = this_machine
     rapl: Callable[[], bool] = readable
     counters: Callable[[], Counters] = find_counters
-    open_port: Callable[[], DevicePort] | None = None
-    vendors: Callable[[Mapping[str, str]], list[VendorPort]] = lambda env: ports(Place(environ=env))
+    ports: Callable[[Mapping[str, str]], list[DevicePort]] = lambda env: ports(Place(environ=env))
     host_command: list[str] | None = None
     """How codecarbon's process is started; None when it is not installed."""
-
-    def port(self) -> DevicePort:
-        """An open NVML port; raises SourceAbsent."""
-        port = self.open_port() if self.open_port else nvml_port(self.environ, self.clock)
-        port.open()
-        return port
 
 
 def rapl_counters(dependencies: Dependencies) -> Counters | None:

@@ -1,4 +1,4 @@
-"""Which devices one job has on one node; their samplers and the host's meter read them."""
+"""Which devices one job has on one node; a group for each vendor and the host's meter read them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.devices.base import Notify
-from gramwatt.collectors.devices.visibility import Billed
-from gramwatt.collectors.gpu.sampler import Sampler
+from gramwatt.collectors.devices.device import Device
+from gramwatt.collectors.devices.group import DeviceGroup, NodeJob, Put
+from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.devices.port import Notify
+from gramwatt.collectors.devices.sharing import Processes, SharedBoards
 from gramwatt.collectors.host.meter import HostMeter
-from gramwatt.collectors.journal.intervals import Ledger, Schedule
-from gramwatt.collectors.meter.accelerators import (
-    NodeJob,
-    NvidiaGpus,
-    OtherVendors,
-    Put,
-    is_module,
-)
+from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.host_devices import HostDevices
-from gramwatt.collectors.sharing.attribution import Processes, SharedBoards
-from gramwatt.collectors.sharing.locks import DeviceLocks
 
 IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""
@@ -52,8 +45,7 @@ class DeviceManager:
         self._locks = DeviceLocks(home, job_id, node)
         processes = Processes(lambda: self.pids, job_id)
         self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
-        self._nvidia = NvidiaGpus(self._job, dependencies.port, self._boards)
-        self._others = OtherVendors(self._job)
+        self._groups: list[DeviceGroup] = []
         self._host: HostDevices | None = None
         self._known: dict[str, Any] = {}
         self._environs: list[tuple[Mapping[str, str], int]] = []
@@ -71,7 +63,7 @@ class DeviceManager:
     @property
     def driver(self) -> str | None:
         """Version of NVIDIA's driver; None without one."""
-        return self._nvidia.driver
+        return next((group.driver for group in self._groups if group.driver), None)
 
     def begin(self, state: dict[str, Any] | None, mark_ns: int) -> None:
         """Find the devices and take their first readings.
@@ -80,96 +72,92 @@ class DeviceManager:
         `mark_ns` [ns].
         """
         self._known = (state or {}).get("devices", {})
-        self._others.open(self._dependencies.vendors(self._dependencies.environ))
-        billed = self.adopt(self._dependencies.environ, mark_ns)
-        modules = any(is_module(item.board) for item in billed)
-        if not modules and not self._others.includes_host:
+        environ = self._dependencies.environ
+        ports = self._dependencies.ports(environ)
+        self._groups = [DeviceGroup(self._job, port, self._boards) for port in ports]
+        self.adopt(environ, mark_ns)
+        if not any(group.includes_host for group in self._groups):
             self._host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks)
             self._host.begin((state or {}).get("host"), mark_ns)
 
-    def adopt(self, environ: Mapping[str, str], mark_ns: int) -> tuple[Billed, ...]:
+    def adopt(self, environ: Mapping[str, str], mark_ns: int) -> None:
         """Add the devices that `environ`, of this or another rank's meter, gives the job.
 
         Devices already measured are left alone; the new ones' energy begins at `mark_ns` [ns].
-        Returns the NVIDIA GPUs that it gives.
         """
         self._environs.append((environ, mark_ns))
-        self._others.adopt(environ, self._known, mark_ns)
-        return self._adopt_nvidia(environ, mark_ns)
+        for group in self._groups:
+            self._adopt(group, environ, mark_ns)
 
     def due_ns(self) -> int:
-        """When the next reading is due [ns]."""
-        dues = [sampler.due_ns() for sampler in self._samplers() if sampler.devices]
+        """Return when the next reading is due [ns]."""
+        dues = [group.sampler.due_ns() for group in self._groups if group.sampler.devices]
+        dues += [group.retry_at_ns for group in self._groups if group.retry_at_ns]
         host_ns = self._host.meter.due_ns() if self._host else None
-        dues += [due_ns for due_ns in (self._nvidia.retry_at_ns, host_ns) if due_ns]
+        dues += [host_ns] if host_ns else []
         return min(dues) if dues else self._job.timeline.now_ns() + IDLE_NS
 
     def tick(self) -> None:
         """Take the readings that are due."""
-        if self._nvidia.retry_at_ns and self._job.timeline.now_ns() >= self._nvidia.retry_at_ns:
-            for environ, mark_ns in self._environs:
-                self._adopt_nvidia(environ, mark_ns)
-        for sampler in self._samplers():
-            sampler.tick()
-        self._nvidia.put_periods()
+        for group in self._groups:
+            if group.retry_at_ns and self._job.timeline.now_ns() >= group.retry_at_ns:
+                for environ, mark_ns in self._environs:
+                    self._adopt(group, environ, mark_ns)
+            group.tick()
         if self._host:
             self._host.meter.tick()
 
     @property
     def awaits_start(self) -> bool:
-        """Whether the first readings still wait for the counters' ticks."""
-        return self._nvidia.sampler is not None and self._nvidia.sampler.awaits_start
+        """True while the first readings still wait for the counters' ticks."""
+        return any(group.sampler.awaits_start for group in self._groups)
 
     def add_boundary(self, time_ns: int) -> None:
-        """A window's edge [ns]: open intervals end there, where they can be read at once."""
-        for sampler in self._samplers():
-            sampler.add_boundary(time_ns)
+        """End open intervals at a window's edge [ns], where they can be read at once."""
+        for group in self._groups:
+            group.sampler.add_boundary(time_ns)
         if self._host:
             self._host.meter.mark(time_ns)
 
     def open_intervals(self) -> list[dict[str, Any]]:
-        """The open intervals of all devices, as record fields for the open file."""
+        """Return the open intervals of all devices, as record fields for the open file."""
         if self._host:
             self._host.settle()
         self._boards.record_shares(final=False)
-        spans = [(ledger.device_id, ledger.open) for ledger in self._ledgers()]
+        ledgers = [ledger for group in self._groups for ledger in group.ledgers]
+        ledgers += self._host.meter.ledgers if self._host else ()
+        spans = [(ledger.device_id, ledger.open) for ledger in ledgers]
         return [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
 
     def stop(self, stop_ns: int) -> None:
-        """The final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
+        """Take the final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
         self.schedule.end_ns = stop_ns
-        for sampler in self._samplers():
-            sampler.stop(stop_ns)
+        for group in self._groups:
+            group.stop(stop_ns)
         self._boards.record_shares(final=True)
-        self._nvidia.put_unread()
         if self._host:
             self._host.stop(stop_ns)
         self._locks.release()
-        self._nvidia.close()
-        self._others.close()
+        for group in self._groups:
+            group.close()
 
     def state(self) -> dict[str, Any]:
-        """What the next meter needs to continue, JSON-ready."""
-        meters = [device.gpu for sampler in self._samplers() for device in sampler.devices]
+        """Return what the next meter needs to continue, JSON-ready."""
+        meters = [device.meter for device in self._devices()]
         return {
-            "devices": {**self._known, **{gpu.ledger.device_id: gpu.state() for gpu in meters}},
+            "devices": {**self._known, **{one.ledger.device_id: one.state() for one in meters}},
             "host": self._host.meter.state() if self._host else None,
         }
 
     def coarsest_period_s(self) -> float | None:
-        """The slowest counter's update period [s], None where none was seen."""
-        devices = [device for sampler in self._samplers() for device in sampler.devices]
-        return max((d.gpu.period_s for d in devices if d.gpu.period_s), default=None)
+        """Return the slowest counter's update period [s]; None where none was seen."""
+        periods_s = [device.meter.period_s for device in self._devices()]
+        return max((period_s for period_s in periods_s if period_s), default=None)
 
-    def _adopt_nvidia(self, environ: Mapping[str, str], mark_ns: int) -> tuple[Billed, ...]:
-        # Another vendor's machine has no NVML to miss.
-        expected = not self._others.ledgers
-        return self._nvidia.adopt(environ, self._known, mark_ns, expected=expected)
+    def _adopt(self, group: DeviceGroup, environ: Mapping[str, str], mark_ns: int) -> None:
+        # A machine with another vendor's devices has no NVML to miss.
+        others = any(other.ledgers for other in self._groups if other is not group)
+        group.adopt(environ, self._known, mark_ns, expected=not others)
 
-    def _samplers(self) -> list[Sampler]:
-        nvidia = self._nvidia.sampler
-        return [nvidia, *self._others.samplers] if nvidia else self._others.samplers
-
-    def _ledgers(self) -> list[Ledger]:
-        host = self._host.meter.ledgers if self._host else ()
-        return [*self._nvidia.ledgers, *host, *self._others.ledgers]
+    def _devices(self) -> list[Device]:
+        return [device for group in self._groups for device in group.sampler.devices]

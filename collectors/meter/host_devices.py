@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from gramwatt.collectors.devices.group import NodeJob
+from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.host.meter import HostMeter, host_meter
 from gramwatt.collectors.host.parts import CPU, RAM, HostShare, Part
 from gramwatt.collectors.host.rapl import Counters
-from gramwatt.collectors.meter.accelerators import NodeJob
 from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters, starter
-from gramwatt.collectors.sharing.locks import DeviceLocks
 from gramwatt.sci.journal.records import DeviceRecord
 
 

@@ -18,8 +18,7 @@ from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.gpu.boundaries import LONGEST_PERIOD_NS
+from gramwatt.collectors.devices.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import Schedule, moment
 from gramwatt.collectors.journal.spool import (
     LOCK,
@@ -39,6 +38,7 @@ from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.resume import EarlierMeters, client_id
 from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
+from gramwatt.collectors.sources.vendors import selecting_variables
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import EndRecord, JobRecord
 
@@ -108,7 +108,7 @@ class NodeMeter:
         """Why the journal of a closed job is not whole; empty where it is."""
         self._disk_takes_lines = True
         self._lock: int | None = None
-        self._adopted = {tuple(sorted(visibility.relevant(dependencies.environ).items()))}
+        self._adopted = {tuple(sorted(selecting_variables(dependencies.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
         self._size_at_ns = self.job_start_ns + 5 * NS_PER_S
         self.place_unchecked = self.role == "track" and bool(config.zone or config.region)
@@ -360,7 +360,7 @@ class NodeMeter:
             "now_ns": self.timeline.now_ns(),
             "client": client_id(self.start_line),
             "notices": self.notices,
-            "visible": visibility.relevant(self.dependencies.environ),
+            "visible": selecting_variables(self.dependencies.environ),
             **self.counts.state(),
         }
         return {**state, **self.devices.state()} if self.devices else state

@@ -1,6 +1,6 @@
-"""Sources of power and energy: one vendor, one file, behind the interface of `devices.base`.
+"""Sources of power and energy: one vendor, one file, behind the interface of `devices.port`.
 
-`nvml.Pynvml` reads NVIDIA's GPUs and is the only file that imports pynvml. Every other vendor is a
-`vendor.VendorPort`; `vendors.present` and `vendors.ports` find those of this machine.
+`vendors.ports` finds those of this machine. `nvml` reads NVIDIA's GPUs by the calls of
+`nvml_calls`, which `synthetic` and `replay` answer too; `record` records a trace of them.
 docs/contributing.md ("Add a vendor") has the steps for another one.
 """

@@ -9,14 +9,24 @@ compute partitions shows as several functions of one PCI device, which share a s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible, amd
-from gramwatt.collectors.sources.vendor import Load, VendorPort, library
-from gramwatt.sci.base.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.port import (
+    Board,
+    DevicePort,
+    NotSupported,
+    Place,
+    Profile,
+    ReadFailed,
+    SourceAbsent,
+    Visible,
+)
+from gramwatt.collectors.sources.vendors import Load, library
+from gramwatt.sci.base.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w, w_from_mw
 
 _T = TypeVar("_T")
 ADVICE = (
@@ -32,17 +42,27 @@ and release."""
 DUAL_DIE = ("mi250",)
 APU = ("mi300a",)
 """Parts whose socket holds the host's processor too."""
+ROCR, HIP, CONTAINER = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES"
 
 
-class AmdSmi(VendorPort):
+class AmdSmi(DevicePort):
     """AMD GPUs in HIP's order, as far as the library reports it."""
 
-    vendor = "AMD"
-    meter = "amdsmi"
+    vendor, title = "AMD", "AMD GPU"
+    meter = library = "amdsmi"
     device_class = "gpu"
+    variables = (
+        *(ROCR, HIP, CONTAINER, visibility.CUDA, visibility.ORDINAL),
+        *visibility.SCHEDULER,
+    )
+
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return whether the driver's node may be opened: without that the job cannot either."""
+        return os.access(place.root / "dev/kfd", os.R_OK | os.W_OK)
 
     def __init__(self, load: Load | None = None) -> None:
-        self._load = load or library("amdsmi", ADVICE)
+        self._load = load or library(self.library, ADVICE)
         self._smi: Any = None
         self._handles: list[Any] = []
         self._sensors: list[tuple[Any, float]] = []
@@ -63,36 +83,34 @@ class AmdSmi(VendorPort):
         self._handles = [listed[place] for place in order]
         self._sensors = [sensors[place] for place in order]
         self._ids = [self._id(handle) for handle in self._handles]
-        names = [self._name(handle).lower() for handle in listed]
-        self.includes_host = bool(names) and all(any(apu in n for apu in APU) for n in names)
 
     def close(self) -> None:
         """Shut amdsmi down; never raises."""
         with suppress(Exception):
             self._smi.amdsmi_shut_down()
 
-    def driver(self) -> str:
-        """The kernel driver's version."""
-        return str(
-            self._ask(lambda: self._smi.amdsmi_get_gpu_driver_info(self._handles[0]))[
-                "driver_version"
-            ]
-        )
-
     def count(self) -> int:
-        """GPUs listed; a MI250 board is two."""
+        """Return the number of GPUs listed; a MI250 board is two."""
         return len(self._handles)
 
-    def name(self, index: int) -> str:
-        """Market name, such as AMD Instinct MI250X."""
-        return self._name(self._handles[index])
+    def board(self, index: int) -> Board:
+        """Return a GPU by its market name, with HIP's UUID where the library reports it, else
+        amdsmi's, else the PCI address.
 
-    def uuid(self, index: int) -> str:
-        """HIP's UUID where the library reports it, else amdsmi's, else the PCI address."""
-        return self._ids[index]
+        Its share is 1 over the number of devices behind one sensor: a half for a die of a MI250.
+        """
+        name = self._name(self._handles[index])
+        return Board(
+            ordinal=index,
+            uuid=self._ids[index],
+            name=name,
+            memory_b=self._memory_b(index, "vram_total"),
+            share=self._sensors[index][1],
+            includes_host=any(apu in name.lower() for apu in APU),
+        )
 
-    def energy_mj(self, index: int) -> int:
-        """Energy counter [mJ] of the sensor the device reports through; see `share`."""
+    def energy_mj(self, index: int) -> float:
+        """Return the energy counter [mJ] of the sensor that the device reports through."""
         count = self._ask(lambda: self._smi.amdsmi_get_energy_count(self._sensors[index][0]))
         ticks = _number(count.get("energy_accumulator", count.get("power")))
         resolution_uj = _number(count.get("counter_resolution"))
@@ -100,8 +118,8 @@ class AmdSmi(VendorPort):
             raise NotSupported("amdsmi gives no energy counter of this device")
         return round(mj_from_uj(ticks * resolution_uj))
 
-    def power_mw(self, index: int) -> int:
-        """Power [mW] of the sensor the device reports through; see `share`."""
+    def power_mw(self, index: int) -> float:
+        """Return the power [mW] of the sensor that the device reports through."""
         info = self._ask(lambda: self._smi.amdsmi_get_power_info(self._sensors[index][0]))
         known = [_number(info.get(key)) for key in POWER_KEYS]
         power_w = next((value for value in known if value), None)
@@ -109,36 +127,29 @@ class AmdSmi(VendorPort):
             raise NotSupported("amdsmi gives no power of this device")
         return round(mw_from_w(power_w))
 
-    def utilisation_percent(self, index: int) -> int:
-        """Share of the last period with the graphics engine busy [%]."""
+    def profile(self, index: int, *, full: bool) -> Profile:
+        """Return the share of the last period with the graphics engine busy, and memory in use."""
         activity = self._ask(lambda: self._smi.amdsmi_get_gpu_activity(self._handles[index]))
-        return round(self._known(activity.get("gfx_activity")))
+        busy = _number(activity.get("gfx_activity"))
+        use = None if busy is None else busy / 100
+        return Profile(use, self._memory_b(index, "vram_used"))
 
-    def memory_b(self, index: int) -> tuple[int, int]:
-        """Memory used and total [B]."""
-        usage = self._ask(lambda: self._smi.amdsmi_get_gpu_vram_usage(self._handles[index]))
-        used, total = (self._known(usage.get(key)) for key in ("vram_used", "vram_total"))
-        return int(bytes_from_mib(used)), int(bytes_from_mib(total))
-
-    def limit_mw(self, index: int) -> int:
-        """Power limit [mW] of the sensor's whole board."""
+    def limit_w(self, index: int) -> float | None:
+        """Return the power limit [W] of the sensor's whole board."""
         info = self._ask(lambda: self._smi.amdsmi_get_power_cap_info(self._sensors[index][0]))
-        return round(mw_from_uw(self._known(info.get("power_cap"))))
+        limit_uw = _number(info.get("power_cap"))
+        return None if limit_uw is None else w_from_mw(mw_from_uw(limit_uw))
 
-    def share(self, index: int) -> float:
-        """1 over the number of devices behind one sensor: a half for each die of a MI250."""
-        return self._sensors[index][1]
-
-    def reserved(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
-        """By ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and their like."""
-        return amd(environ, boards, ordered=self.ordered)
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the GPUs of the job, by ROCR_VISIBLE_DEVICES and its like."""
+        return visible(environ, boards, ordered=self.ordered)
 
     def why_unread(self, index: int) -> str:
-        """A guest of a virtual machine reads nothing."""
+        """Return why nothing is read: a guest of a virtual machine reads nothing."""
         return "amdsmi gives neither counter nor power; on a guest it never does, ask the host"
 
     def _find_sensors(self, listed: list[Any]) -> list[tuple[Any, float]]:
-        """For each device listed: the handle to read, and its share of the reading."""
+        """Return for each device listed the handle to read, and its share of the reading."""
         sensors: list[tuple[Any, float]] = [(handle, 1.0) for handle in listed]
         duals = [
             p for p, h in enumerate(listed) if any(d in self._name(h).lower() for d in DUAL_DIE)
@@ -155,7 +166,7 @@ class AmdSmi(VendorPort):
         return sensors
 
     def _hip_order(self, listed: list[Any]) -> list[int]:
-        """Positions in HIP's order: by its own index (ROCm 6.4), else by KFD node (6.3)."""
+        """Return positions in HIP's order: by its own index (ROCm 6.4), else by KFD node (6.3)."""
         for call, key in (
             ("amdsmi_get_gpu_enumeration_info", "hip_id"),
             ("amdsmi_get_gpu_kfd_info", "node_id"),
@@ -204,15 +215,44 @@ class AmdSmi(VendorPort):
             meaning = NotSupported if code in NOT_OFFERED else ReadFailed
             raise meaning(f"amdsmi: {error}") from None
 
-    def _known(self, value: Any) -> float:
-        number = _number(value)
-        if number is None:
-            raise NotSupported(f"amdsmi reports {value!r}")
-        return number
+    def _memory_b(self, index: int, key: str) -> float | None:
+        try:
+            usage = self._smi.amdsmi_get_gpu_vram_usage(self._handles[index])
+            return bytes_from_mib(float(usage[key]))
+        except Exception:  # the energy goes on without it
+            return None
+
+
+def visible(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: bool) -> Visible:
+    """Return the GPUs of the job: ROCR_VISIBLE_DEVICES first (index or UUID); HIP_VISIBLE_DEVICES,
+    else CUDA_VISIBLE_DEVICES or GPU_DEVICE_ORDINAL, counts within what that left (ROCm's
+    documentation of GPU isolation). `ordered`: the boards are in HIP's order.
+    """
+    first = visibility.by_runtime(ROCR, environ, boards) if ROCR in environ else None
+    left = [item.board for item in first.billed] if first else boards
+    remarks = list(first.remarks) if first else []
+    second = next((n for n in (HIP, visibility.CUDA, visibility.ORDINAL) if n in environ), None)
+    if second is not None:
+        found = visibility.by_runtime(second, environ, left)
+        if first and environ[second] == environ[ROCR] and found.billed != first.billed:
+            found = first  # a scheduler that sets both means the same devices
+            remarks.append(f"{second} repeats {ROCR}, whose devices are billed.")
+    elif first:
+        found = first
+    elif CONTAINER in environ:
+        found = visibility.by_node(CONTAINER, environ, boards)
+    else:
+        found = visibility.by_scheduler(environ, boards)
+    remarks += [text for text in found.remarks if text not in remarks]
+    names = (environ.get(n, "") for n in (ROCR, HIP, visibility.CUDA, visibility.ORDINAL))
+    by_index = any(entry.isdecimal() for text in names for entry in visibility.split(text))
+    if by_index and not ordered and len(found.billed) < len(boards):
+        remarks.append("this amdsmi does not report HIP's order; indices are taken in its own.")
+    return Visible(found.billed, tuple(remarks))
 
 
 def _number(value: Any) -> float | None:
-    """A figure of amdsmi's, None for its "N/A" and for the largest integers it fills in."""
+    """Return a figure of amdsmi's; None for its "N/A" and for the largest integers it fills in."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return None if value in (0xFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF) else float(value)

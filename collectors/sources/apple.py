@@ -10,25 +10,37 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.sources.vendor import Load, VendorPort, library
+from gramwatt.collectors.devices.port import (
+    Board,
+    DevicePort,
+    NotSupported,
+    Place,
+    ReadFailed,
+    SourceAbsent,
+)
+from gramwatt.collectors.sources.vendors import Load, library
 
 ADVICE = "pip install zeus-apple-silicon"
 PARTS = ("cpu_total_mj", "gpu_mj", "gpu_sram_mj", "ane_mj", "dram_mj")
 """Parts that do not overlap; the clusters and managers are inside cpu_total_mj."""
 
 
-class AppleSilicon(VendorPort):
+class AppleSilicon(DevicePort):
     """The chip of this Mac."""
 
-    vendor = "Apple"
+    vendor, title = "Apple", "Apple silicon"
     meter = "apple-ioreport"
+    library = "zeus_apple_silicon"
     device_class = "module"
-    includes_host = True
     counter_survives = False
 
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return whether this is a Mac with Apple's chip."""
+        return place.platform == "darwin" and place.machine == "arm64"
+
     def __init__(self, load: Load | None = None, chip: str | None = None) -> None:
-        self._load = load or library("zeus_apple_silicon", ADVICE)
+        self._load = load or library(self.library, ADVICE)
         self._monitor: Any = None
         self._chip = chip
         self._parts: frozenset[str] = frozenset()
@@ -43,21 +55,16 @@ class AppleSilicon(VendorPort):
             raise SourceAbsent(f"IOReport does not answer ({error}); {ADVICE}") from None
 
     def count(self) -> int:
-        """One chip."""
+        """Return 1: a Mac has one chip."""
         return 1
 
-    def name(self, index: int) -> str:
-        """The chip's name, such as Apple M2."""
-        if self._chip is None:
-            self._chip = _brand() or "Apple silicon"
-        return self._chip
+    def board(self, index: int) -> Board:
+        """Return the chip by its name, such as Apple M2."""
+        name = self._chip or _brand() or "Apple silicon"
+        return Board(index, "apple-soc", name, includes_host=True)
 
-    def uuid(self, index: int) -> str:
-        """A Mac has one chip."""
-        return "apple-soc"
-
-    def energy_mj(self, index: int) -> int:
-        """Energy of the whole chip since the monitor was made [mJ]."""
+    def energy_mj(self, index: int) -> float:
+        """Return the energy of the whole chip since the monitor was made [mJ]."""
         parts = self._read()
         if not {"cpu_total_mj", "gpu_mj"} <= self._parts:
             raise NotSupported("IOReport gives neither processor nor GPU energy of this chip")
@@ -72,7 +79,7 @@ class AppleSilicon(VendorPort):
 
 
 def _brand() -> str | None:
-    """The chip's marketing name, by sysctl(3); None where it is not known."""
+    """Return the chip's marketing name, by sysctl(3); None where it is not known."""
     import ctypes
 
     try:

@@ -8,29 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
-from gramwatt.collectors.devices.base import DeviceLost, NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible, gaudi
-from gramwatt.collectors.sources.vendor import Load, VendorPort, library
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.port import (
+    Billed,
+    Board,
+    DeviceLost,
+    DevicePort,
+    NotSupported,
+    Place,
+    Profile,
+    ReadFailed,
+    SourceAbsent,
+    Visible,
+    offered,
+)
+from gramwatt.collectors.sources.vendors import Load, accelerator_makers, library
+from gramwatt.sci.base.units import w_from_mw
 
-_T = TypeVar("_T")
 ADVICE = (
     "install the habana-pyhlml of this machine's driver release, and in a container use the "
     "habana runtime with HABANA_VISIBLE_DEVICES=all"
 )
 UNSUPPORTED, LOST = 3, 11
 """HLML_ERROR_NOT_SUPPORTED and HLML_ERROR_AIP_IS_LOST (hlml_types.py)."""
+PCI_ID = "0x1da3"
+"""PCI vendor id of Habana Labs (Linux, habanalabs driver)."""
+DEVICES, MODULES = "HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES"
 
 
-class Pyhlml(VendorPort):
+class Pyhlml(DevicePort):
     """The Gaudi processors of this machine."""
 
-    vendor = "Intel Gaudi"
+    vendor = title = "Intel Gaudi"
     meter = "hlml"
+    library = "pyhlml"
+    variables = (MODULES, DEVICES, *visibility.SCHEDULER)
+
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return whether there is a node of the driver."""
+        return (place.root / "dev/hl0").exists() or PCI_ID in accelerator_makers(place.root)
 
     def __init__(self, load: Load | None = None) -> None:
-        self._load = load or library("pyhlml", ADVICE)
+        self._load = load or library(self.library, ADVICE)
         self._hlml: Any = None
         self._handles: list[Any] = []
 
@@ -50,48 +72,41 @@ class Pyhlml(VendorPort):
             self._hlml.hlmlShutdown()
 
     def count(self) -> int:
-        """Devices found."""
+        """Return the number of devices found."""
         return len(self._handles)
 
-    def name(self, index: int) -> str:
-        """Board name, such as HL-225."""
-        return _text(self._ask("hlmlDeviceGetName", index))
+    def board(self, index: int) -> Board:
+        """Return a board, such as HL-225."""
+        name, uuid = (self._ask(f"hlmlDeviceGet{what}", index) for what in ("Name", "UUID"))
+        memory_b = offered(lambda: self._ask("hlmlDeviceGetMemoryInfo", index).total)
+        return Board(index, _text(uuid), _text(name), memory_b=memory_b)
 
-    def uuid(self, index: int) -> str:
-        """The device's UUID."""
-        return _text(self._ask("hlmlDeviceGetUUID", index))
-
-    def energy_mj(self, index: int) -> int:
-        """Energy since the driver was loaded [mJ]."""
+    def energy_mj(self, index: int) -> float:
+        """Return the energy since the driver was loaded [mJ]."""
         return int(self._ask("hlmlDeviceGetTotalEnergyConsumption", index))
 
-    def power_mw(self, index: int) -> int:
-        """Power [mW]."""
+    def power_mw(self, index: int) -> float:
+        """Return the power [mW]."""
         return int(self._ask("hlmlDeviceGetPowerUsage", index))
 
-    def utilisation_percent(self, index: int) -> int:
-        """Utilisation [%]."""
+    def profile(self, index: int, *, full: bool) -> Profile:
+        """Return use and memory in use."""
         found = self._ask("hlmlDeviceGetUtilizationRates", index)
-        return int(getattr(found, "aip", found))
+        memory = self._ask("hlmlDeviceGetMemoryInfo", index)
+        return Profile(int(getattr(found, "aip", found)) / 100, int(memory.used))
 
-    def memory_b(self, index: int) -> tuple[int, int]:
-        """Memory used and total [B]."""
-        found = self._ask("hlmlDeviceGetMemoryInfo", index)
-        return int(found.used), int(found.total)
-
-    def limit_mw(self, index: int) -> int:
-        """Default power limit [mW]; HLML reports no other."""
+    def limit_w(self, index: int) -> float | None:
+        """Return the default power limit [W]; HLML reports no other."""
         found = self._ask("hlmlDeviceGetPowerManagementDefaultLimit", index)
-        return int(getattr(found, "value", found))
+        return w_from_mw(int(getattr(found, "value", found)))
 
-    def reserved(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
-        """By HABANA_VISIBLE_MODULES and HABANA_VISIBLE_DEVICES."""
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the devices of the job, by HABANA_VISIBLE_MODULES and HABANA_VISIBLE_DEVICES."""
         modules: dict[str, int] = {}
         for board in boards:
             with suppress(Exception):
-                module = self._ask("hlmlDeviceGetModuleID", board.ordinal)
-                modules[board.uuid] = int(module)
-        return gaudi(environ, boards, modules)
+                modules[board.uuid] = int(self._ask("hlmlDeviceGetModuleID", board.ordinal))
+        return visible(environ, boards, modules)
 
     def _ask(self, call: str, index: int) -> Any:
         try:
@@ -109,3 +124,22 @@ class Pyhlml(VendorPort):
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def visible(
+    environ: Mapping[str, str], boards: Sequence[Board], modules: Mapping[str, int]
+) -> Visible:
+    """Return the devices of the job: HABANA_VISIBLE_MODULES by module id; HABANA_VISIBLE_DEVICES by
+    the node's index, which a container lists again from 0. `modules` are the ids by UUID.
+    """
+    if MODULES not in environ or environ[MODULES].strip().lower() == "all":
+        if DEVICES not in environ:
+            return visibility.by_scheduler(environ, boards)
+        return visibility.by_node(DEVICES, environ, boards)
+    billed, remarks = [], []
+    for entry in visibility.split(environ[MODULES]):
+        match = [board for board in boards if str(modules.get(board.uuid)) == entry]
+        billed += [Billed(board, board.uuid, 1.0) for board in match]
+        if not match:
+            remarks.append(f"{MODULES} names {entry!r}, which is no module here.")
+    return Visible(tuple(billed), tuple(remarks))

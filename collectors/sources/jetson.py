@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.base import ReadFailed, SourceAbsent
-from gramwatt.collectors.sources.vendor import VendorPort
+from gramwatt.collectors.devices.port import Board, DevicePort, Place, ReadFailed, SourceAbsent
 from gramwatt.sci.base.units import mw_from_uw
 
 DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")
@@ -29,18 +28,23 @@ Rail = Callable[[], float]
 """Power of one rail [mW]; raises OSError or ValueError."""
 
 
-class Jetson(VendorPort):
+class Jetson(DevicePort):
     """The module of this board."""
 
-    vendor = "NVIDIA Jetson"
+    vendor = title = "NVIDIA Jetson"
     meter = "ina3221"
     device_class = "module"
-    includes_host = True
 
     @classmethod
-    def at(cls, root: Path) -> Self:
-        """The devices of a machine whose file system begins at `root`."""
-        return cls(root)
+    def present(cls, place: Place) -> bool:
+        """Return whether the device tree is a Tegra's and has the monitor's driver."""
+        tegra = "nvidia,tegra" in (text_of(place.root / "proc/device-tree/compatible") or "")
+        return tegra and any((place.root / driver).exists() for driver in DRIVERS)
+
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """Return the module of a machine, not yet open."""
+        return cls(place.root)
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -66,20 +70,18 @@ class Jetson(VendorPort):
             )
 
     def count(self) -> int:
-        """One module."""
+        """Return 1: a board has one module."""
         return 1
 
-    def name(self, index: int) -> str:
-        """The board's model."""
-        return text_of(self._root / "proc/device-tree/model") or "NVIDIA Jetson"
-
-    def uuid(self, index: int) -> str:
-        """The module's serial number where the device tree has one."""
+    def board(self, index: int) -> Board:
+        """Return the module by the board's model and, where it is known, its serial number."""
         serial = text_of(self._root / "proc/device-tree/serial-number") or ""
-        return f"jetson-{serial}" if serial.isalnum() else "jetson-module"
+        uuid = f"jetson-{serial}" if serial.isalnum() else "jetson-module"
+        name = text_of(self._root / "proc/device-tree/model") or "NVIDIA Jetson"
+        return Board(index, uuid, name, includes_host=True)
 
-    def power_mw(self, index: int) -> int:
-        """Power of the module [mW]: its input, or the sum of its supplies."""
+    def power_mw(self, index: int) -> float:
+        """Return the power of the module [mW]: its input, or the sum of its supplies."""
         try:
             return round(sum(rail() for rail in self._rails.values()))
         except (OSError, ValueError) as error:
@@ -87,7 +89,7 @@ class Jetson(VendorPort):
 
 
 def _labelled(folder: Path) -> dict[str, Rail]:
-    """Rails of the hwmon interface: volts and amperes by channel, power where it is given."""
+    """Return the rails of the hwmon interface, which gives volts and amperes by channel."""
     found: dict[str, Rail] = {}
     for path in sorted(folder.glob("in*_label")):
         name, number = text_of(path), path.name[2:-6]
@@ -98,7 +100,7 @@ def _labelled(folder: Path) -> dict[str, Rail]:
 
 
 def _named(folder: Path) -> dict[str, Rail]:
-    """Rails of the older interface, which gives power [mW] itself."""
+    """Return the rails of the older interface, which gives power [mW] itself."""
     found: dict[str, Rail] = {}
     for path in sorted(folder.glob("rail_name_*")):
         name, power = text_of(path), folder / f"in_power{path.name[10:]}_input"
@@ -108,7 +110,7 @@ def _named(folder: Path) -> dict[str, Rail]:
 
 
 def _product(volts: Path, amperes: Path) -> float:
-    """Power [mW] of mV and mA, whose product is uW."""
+    """Return the power [mW] of mV and mA, whose product is uW."""
     return mw_from_uw(_figure(volts) * _figure(amperes))
 
 

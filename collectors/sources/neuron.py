@@ -15,26 +15,43 @@ from pathlib import Path
 from typing import Self
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible, neuron
-from gramwatt.collectors.sources.vendor import VendorPort, rated_w
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.port import (
+    Billed,
+    Board,
+    DevicePort,
+    NotSupported,
+    Place,
+    ReadFailed,
+    SourceAbsent,
+    Visible,
+)
+from gramwatt.collectors.sources.vendors import rated_w
 from gramwatt.sci.base.units import mw_from_w
 
 DEVICES = "sys/devices/virtual/neuron_device"
 VALID = "POWER_STATUS_VALID"
+CORES, CORE_COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
+LOGICAL_CORES = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
 
 
-class Neuron(VendorPort):
+class Neuron(DevicePort):
     """The Neuron devices of this instance."""
 
-    vendor = "AWS Neuron"
+    vendor = title = "AWS Neuron"
     meter = "neuron-sysfs"
     sampled_kind = "derived"
+    variables = (CORES, CORE_COUNT, *LOGICAL_CORES)
 
     @classmethod
-    def at(cls, root: Path) -> Self:
-        """The devices of a machine whose file system begins at `root`."""
-        return cls(root)
+    def present(cls, place: Place) -> bool:
+        """Return whether the driver lists a device."""
+        return (place.root / DEVICES / "neuron0").exists()
+
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """Return the devices of a machine, not yet open."""
+        return cls(place.root)
 
     def __init__(
         self,
@@ -54,28 +71,29 @@ class Neuron(VendorPort):
             raise SourceAbsent("no Neuron device in sysfs; install AWS's aws-neuronx-dkms driver")
 
     def count(self) -> int:
-        """Devices of the instance; each has several cores."""
+        """Return the number of devices of the instance; each has several cores."""
         return len(self._devices)
 
-    def name(self, index: int) -> str:
-        """The part's name, such as Inferentia2."""
-        return text_of(self._devices[index] / "info/architecture/device_name") or "AWS Neuron"
-
-    def uuid(self, index: int) -> str:
-        """The serial number where the driver has one, else the place in the instance."""
+    def board(self, index: int) -> Board:
+        """Return a part, such as Inferentia2, by its serial number where the driver has one, else
+        by its place in the instance.
+        """
         serial = text_of(self._devices[index] / "info/serial_number") or ""
         named = re.fullmatch(r"[A-Za-z0-9]{4,64}", serial) and serial.strip("0")
-        return f"neuron-{serial if named else self._devices[index].name[6:]}"
+        uuid = f"neuron-{serial if named else self._devices[index].name[6:]}"
+        return Board(index, uuid, self._name(index))
 
-    def power_mw(self, index: int) -> int:
-        """Mean of the last minute [mW]: the driver's percentage of the catalog's rated power."""
+    def power_mw(self, index: int) -> float:
+        """Return the mean of the last minute [mW]: the driver's percentage of the catalog's rated
+        power.
+        """
         rated = self._rated(index)
         if rated is None:
             raise NotSupported(self.why_unread(index))
         return round(mw_from_w(rated) * self._percent(index) / 100)
 
     def why_unread(self, index: int) -> str:
-        """The watts behind 100 % are not published."""
+        """Return why: the watts behind 100 % are not published."""
         if self._rated(index) is None:
             return (
                 "the driver gives percent of a highest power that AWS does not publish and the "
@@ -83,13 +101,16 @@ class Neuron(VendorPort):
             )
         return "the driver has no power figure for it"
 
-    def reserved(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
-        """By NEURON_RT_VISIBLE_CORES, in cores of each device."""
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the devices of the job, by NEURON_RT_VISIBLE_CORES, in cores of each device."""
         cores = text_of(self._devices[0] / "core_count") or ""
-        return neuron(environ, boards, int(cores) if cores.isdecimal() else None)
+        return visible(environ, boards, int(cores) if cores.isdecimal() else None)
+
+    def _name(self, index: int) -> str:
+        return text_of(self._devices[index] / "info/architecture/device_name") or "AWS Neuron"
 
     def _rated(self, index: int) -> float | None:
-        name = self.name(index)
+        name = self._name(index)
         if name not in self._power_w:
             found = self._rated_w(name)
             self._power_w[name] = found[1] if found else None
@@ -107,3 +128,46 @@ class Neuron(VendorPort):
         if status != VALID or not 0 <= percent <= 100:
             raise ReadFailed(f"stats/power/utilization holds {text[:80]!r}")
         return percent
+
+
+def visible(environ: Mapping[str, str], boards: Sequence[Board], cores: int | None) -> Visible:
+    """Return the devices of the job: NEURON_RT_VISIBLE_CORES, such as `0-3,8`, numbers the cores
+    through all devices.
+
+    `cores` are a device's physical cores; a device is billed by the share of them that is the
+    job's. Without the variable the whole instance is.
+    """
+    if CORES not in environ:
+        if CORE_COUNT in environ and len(boards) > 1:
+            text = f"{CORE_COUNT} does not say which cores; every device here is billed."
+            return Visible.whole(boards, (text,))
+        return Visible.whole(boards)
+    sizes = [environ[name] for name in LOGICAL_CORES if environ.get(name, "").isdecimal()]
+    per_device = cores // max(1, int(sizes[0] if sizes else 1)) if cores else 0
+    if per_device == 0:
+        text = f"{CORES} cannot be matched; every device is billed."
+        return Visible.whole(boards, (text,))
+    wanted, remarks = _core_numbers(environ[CORES])
+    billed = []
+    for place, board in enumerate(boards):
+        mine = range(place * per_device, (place + 1) * per_device)
+        part = len(wanted.intersection(mine))
+        wanted.difference_update(mine)
+        if part:
+            billed.append(Billed(board, board.uuid, part / per_device))
+    if wanted:
+        remarks.append(f"{CORES} names cores that are not here; they are not billed.")
+    return Visible(tuple(billed), tuple(remarks))
+
+
+def _core_numbers(text: str) -> tuple[set[int], list[str]]:
+    """Return the numbers of `0-3,8`, and remarks on what is no number in it."""
+    found: set[int] = set()
+    remarks = []
+    for entry in visibility.split(text):
+        first, _, last = entry.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and len(entry) < 16:
+            found.update(range(int(first), min(int(last or first), int(first) + 4096) + 1))
+        else:
+            remarks.append(f"{CORES} names {entry!r}, which is no core.")
+    return found, remarks

@@ -1,247 +1,290 @@
-"""NVML through nvidia-ml-py: the only file that imports pynvml.
+"""NVIDIA's GPUs through NVML: how a board is read, and which boards a job has by its environment.
 
-Vendor errors are translated here and nowhere else.
+The first variable that is set decides: CUDA_VISIBLE_DEVICES, then Slurm's and the container
+runtime's. docs/measuring.md has the table.
 """
 
 from __future__ import annotations
 
-import ctypes
-import struct
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
-from gramwatt.collectors.devices.base import (
-    DeviceLost,
+from gramwatt.collectors.common.clock import Clock, SystemClock
+from gramwatt.collectors.common.files import why
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.port import (
+    Board,
+    DevicePort,
     GpuUser,
-    MigSlice,
     NotSupported,
-    ReadFailed,
-    SourceAbsent,
+    Place,
+    Profile,
+    Values,
+    Visible,
+    offered,
 )
+from gramwatt.collectors.sources.nvml_calls import (
+    FAST_FIELDS,
+    POWER_AVERAGE_FIELD,
+    POWER_INSTANT_FIELD,
+    NvmlCalls,
+)
+from gramwatt.sci.base.units import w_from_mw
 
-_VALUES = {
-    0: struct.Struct("@d"),
-    1: struct.Struct("@I"),
-    2: struct.Struct("@L"),
-    3: struct.Struct("@Q"),
-    4: struct.Struct("@q"),
-    5: struct.Struct("@i"),
-    6: struct.Struct("@H"),
+VARIABLE = "GRAMWATT_NVML"
+NVIDIA, ORDER = "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+DECIDING = (
+    visibility.CUDA,
+    visibility.STEP,
+    visibility.ORDINAL,
+    visibility.SLURM_JOB,
+    NVIDIA,
+)
+BY_RUNTIME = (visibility.CUDA, visibility.ORDINAL)
+MODULE_NAMES = ("gh200",)
+"""Parts whose energy counter is the whole module, processor and memory included (Grace-Hopper;
+reported for the counter by the Zeus project, pull request 172)."""
+DEVICE_NODE = Path("/dev/nvidia0")
+"""Exists where the kernel's driver has a GPU, whether or not NVML can read it."""
+CLOCK_REASONS = {
+    "power_capped": 0x04,
+    "thermally_slowed": 0x20 | 0x40,
+    "hardware_slowed": 0x08 | 0x80,
 }
-"""nvmlValueType_t -> how the member of nvmlValue_t lies in memory (nvml.h, API version 13)."""
-_FIELD_VALUE = struct.Struct("@IIqqii8s")
-"""nvmlFieldValue_t: fieldId, scopeId, timestamp, latencyUsec, valueType, nvmlReturn, value."""
-_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Members of nvmlValue_t by nvmlValueType_t, as the binding names them."""
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than requested (nvml.h, API
+version 13): SwPowerCap; SwThermalSlowdown and HwThermalSlowdown; HwSlowdown and
+HwPowerBrakeSlowdown. Names as in sci/journal/telemetry.py."""
 
 
-class _FieldCall(NamedTuple):
-    """The arguments of nvmlDeviceGetFieldValues for one device, kept from reading to reading."""
+class Nvml(DevicePort):
+    """The boards that NVML lists, of this machine or synthetic or recorded ones."""
 
-    handle: Any
-    length: ctypes.c_int
-    values: Any
-    pointer: Any
+    vendor = title = "NVIDIA GPU"
+    library = "pynvml"
+    device_class = "gpu"
+    variables = (*DECIDING, ORDER, visibility.SLURM_JOB_ID)
 
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return True: the driver's own answer says why there is no GPU."""
+        return True
 
-class Pynvml:
-    """The NVML of this machine's driver."""
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """Return the NVML that the environment chooses."""
+        return cls(chosen_calls(place.environ, SystemClock()))
 
-    meter = "nvml"
-
-    def __init__(self) -> None:
-        self._nvml: Any = None
-        self._handles: list[Any] = []
-        self._field_calls: dict[tuple[int, tuple[int, ...]], _FieldCall] = {}
-        self._seen_us: dict[int, int] = {}
-        self._lost: tuple[int, ...] = ()
-        self._unsupported: tuple[int, ...] = ()
+    def __init__(self, calls: NvmlCalls) -> None:
+        self.calls = calls
+        self.meter = calls.meter
+        self._reads: dict[int, Callable[[], Values]] = {}
+        self._by_fields: set[int] = set()
+        self._not_offered: set[tuple[int, str]] = set()
 
     def open(self) -> None:
-        """Load libnvidia-ml; raises SourceAbsent with what to do."""
-        try:
-            import pynvml
-        except Exception as error:
-            raise SourceAbsent(f"nvidia-ml-py cannot be imported ({error})") from None
-        self._nvml = pynvml
-        self._lost = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
-        self._unsupported = (
-            pynvml.NVML_ERROR_NOT_SUPPORTED,
-            pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-            pynvml.NVML_ERROR_NO_PERMISSION,
-        )
-        try:
-            pynvml.nvmlInit()
-        except Exception as error:
-            raise SourceAbsent(f"the NVIDIA driver does not answer: {error}") from None
-        self._handles = []
-        self._field_calls = {}
+        """Start NVML; raises SourceAbsent with what to do."""
+        self.calls.open()
 
     def close(self) -> None:
         """Shut NVML down; never raises."""
+        self.calls.close()
+
+    def driver(self) -> str | None:
+        """Return the driver's version; None where it does not say."""
         try:
-            self._nvml.nvmlShutdown()
-        except Exception:  # a failed shutdown changes no figure
-            self._handles = []
-
-    def driver(self) -> str:
-        """The driver's version."""
-        return str(self._ask("nvmlSystemGetDriverVersion"))
-
-    def count(self) -> int:
-        """Devices this process can see."""
-        return int(self._ask("nvmlDeviceGetCount"))
-
-    def name(self, index: int) -> str:
-        """Device name as the driver reports it."""
-        return str(self._ask("nvmlDeviceGetName", self._handle(index)))
-
-    def uuid(self, index: int) -> str:
-        """Device UUID."""
-        return str(self._ask("nvmlDeviceGetUUID", self._handle(index)))
-
-    def energy_mj(self, index: int) -> int:
-        """Energy counter [mJ]."""
-        return int(self._ask("nvmlDeviceGetTotalEnergyConsumption", self._handle(index)))
-
-    def power_mw(self, index: int) -> int:
-        """Board power [mW]."""
-        return int(self._ask("nvmlDeviceGetPowerUsage", self._handle(index)))
-
-    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
-        """Field values in one call; None for each whose own return code is not success.
-
-        Once a second for every device, so the library is called with arguments made once: the
-        binding's nvmlDeviceGetFieldValues, which makes them anew, takes five times as long.
-        """
-        call = self._field_calls.get((index, ids)) or self._field_call(index, ids)
-        try:
-            get = self._nvml.nvmlLib.nvmlDeviceGetFieldValues
-        except AttributeError:
-            raise NotSupported("this driver has no field values") from None
-        code = get(call.handle, call.length, call.pointer)
-        if code != 0:
-            error = self._nvml.NVMLError(code)
-            raise self._meaning(error)(str(error))
-        return tuple(
-            [
-                None if result else int(_VALUES.get(kind, _VALUES[3]).unpack_from(value)[0])
-                for _, _, _, _, kind, result, value in _FIELD_VALUE.iter_unpack(call.values)
-            ]
-        )
-
-    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
-        """The driver's power samples after `since_us`: (timestamp [us], power [mW])."""
-        nvml, handle = self._nvml, self._handle(index)
-        try:
-            kind, samples = nvml.nvmlDeviceGetSamples(
-                handle, nvml.NVML_TOTAL_POWER_SAMPLES, since_us
-            )
-        except nvml.NVMLError as error:
-            if error.value == nvml.NVML_ERROR_NOT_FOUND:  # nothing since then
-                return []
-            raise self._meaning(error)(str(error)) from None
-        member = _MEMBERS[kind] if kind in _VALUES else "uiVal"
-        return [(int(s.timeStamp), int(getattr(s.sampleValue, member))) for s in samples]
-
-    def utilisation_percents(self, index: int) -> tuple[int, int]:
-        """Shares of the last period with a kernel running, and with memory in use [%]."""
-        rates = self._ask("nvmlDeviceGetUtilizationRates", self._handle(index))
-        return int(rates.gpu), int(rates.memory)
-
-    def encoder_percent(self, index: int) -> int:
-        """Utilisation of the video encoder [%]."""
-        return int(self._ask("nvmlDeviceGetEncoderUtilization", self._handle(index))[0])
-
-    def temperature_c(self, index: int) -> int:
-        """Temperature of the GPU [degC]."""
-        sensor = self._nvml.NVML_TEMPERATURE_GPU
-        return int(self._ask("nvmlDeviceGetTemperature", self._handle(index), sensor))
-
-    def clock_reasons(self, index: int) -> int:
-        """Why clocks are what they are now, a bit mask."""
-        handle = self._handle(index)
-        try:
-            return int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-        except self._nvml.NVMLError_FunctionNotFound:  # a driver before the renaming
-            return int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
-        except self._nvml.NVMLError as error:
-            raise self._meaning(error)(str(error)) from None
-
-    def memory_b(self, index: int) -> tuple[int, int]:
-        """Device memory used and total [B]; what the driver keeps for itself is not used."""
-        handle = self._handle(index)
-        try:
-            info = self._nvml.nvmlDeviceGetMemoryInfo(handle, self._nvml.nvmlMemory_v2)
-        except Exception:  # a driver or binding whose answer counts that as used: 0.5 GB of an H100
-            info = self._ask("nvmlDeviceGetMemoryInfo", handle)
-        return int(info.used), int(info.total)
-
-    def limit_mw(self, index: int) -> int:
-        """Power limit in force [mW]."""
-        return int(self._ask("nvmlDeviceGetEnforcedPowerLimit", self._handle(index)))
-
-    def slices(self, index: int) -> tuple[MigSlice, ...]:
-        """MIG devices of the board that this process can see."""
-        nvml, board = self._nvml, self._handle(index)
-        try:
-            if nvml.nvmlDeviceGetMigMode(board)[0] == 0:
-                return ()
-            whole = nvml.nvmlDeviceGetMaxMigDeviceCount(board)
-        except nvml.NVMLError:
-            return ()
-        found = (self._slice(board, position, whole) for position in range(whole))
-        return tuple(item for item in found if item is not None)
-
-    def users(self, index: int) -> tuple[GpuUser, ...]:
-        """Processes with work on the board since the last call, their SM time and memory."""
-        nvml, board = self._nvml, self._handle(index)
-        used: dict[int, float] = {}
-        seen_us = self._seen_us.get(index, 0)
-        try:
-            for sample in nvml.nvmlDeviceGetProcessUtilization(board, seen_us):
-                used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
-                seen_us = max(seen_us, sample.timeStamp)
-        except nvml.NVMLError:  # nothing new, or not reported for this board
-            used = {}
-        self._seen_us[index] = seen_us
-        running = self._ask("nvmlDeviceGetComputeRunningProcesses", board)
-        held = {int(item.pid): item.usedGpuMemory for item in running}
-        pids = sorted({*used, *held})
-        return tuple(GpuUser(pid, used.get(pid), held.get(pid)) for pid in pids)
-
-    def _slice(self, board: Any, position: int, whole: int) -> MigSlice | None:
-        nvml = self._nvml
-        try:
-            handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(board, position)
-            part = nvml.nvmlDeviceGetAttributes_v2(handle).gpuInstanceSliceCount
-            return MigSlice(str(nvml.nvmlDeviceGetUUID(handle)), min(1.0, part / whole))
-        except nvml.NVMLError:  # an empty position, or another user's slice
+            return self.calls.driver()
+        except Exception:  # a description that is missing costs nothing else
             return None
 
-    def _field_call(self, index: int, ids: tuple[int, ...]) -> _FieldCall:
-        values = (self._nvml.c_nvmlFieldValue_t * len(ids))()
-        for value, field in zip(values, ids, strict=True):
-            value.fieldId = field
-        length, pointer = ctypes.c_int(len(ids)), ctypes.byref(values)
-        call = _FieldCall(self._handle(index), length, values, pointer)
-        self._field_calls[index, ids] = call
-        return call
+    def count(self) -> int:
+        """Return the number of boards that this process can see."""
+        return self.calls.count()
 
-    def _handle(self, index: int) -> Any:
-        # Handles live as long as NVML is open; looking them up every time costs a driver call.
-        while len(self._handles) <= index:
-            self._handles.append(self._ask("nvmlDeviceGetHandleByIndex", len(self._handles)))
-        return self._handles[index]
+    def board(self, index: int) -> Board:
+        """Return a board with its MIG slices."""
+        name = self.calls.ask("name", index)
+        memory_b = self._ask_if_offered("memory_b", index)
+        return Board(
+            ordinal=index,
+            uuid=self.calls.ask("uuid", index),
+            name=name,
+            slices=self.calls.slices(index),
+            memory_b=float(memory_b[1]) if memory_b else None,
+            includes_host=any(part in name.lower() for part in MODULE_NAMES),
+        )
 
-    def _ask(self, call: str, *arguments: Any) -> Any:
-        """Call the binding; raises SourceError for what the driver answers."""
+    def read(self, index: int) -> Values:
+        """Return counter and power by the cheapest calls that the board offers, chosen once."""
+        if index not in self._reads:
+            self._reads[index] = self._choose_read(index)
+        return self._reads[index]()
+
+    def read_power(self, index: int) -> Values:
+        """Return the power without the counter, which takes milliseconds on some boards."""
+        if index not in self._by_fields:
+            return Values(None, self.calls.ask("power_mw", index))
+        instant_mw, mean_mw = self.calls.fields(index, (POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD))
+        return Values(None, mean_mw if instant_mw is None else instant_mw, mean_mw)
+
+    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
+        """Return the driver's power samples after `since_us`: (its time [us], power [mW])."""
+        return self.calls.power_samples(index, since_us)
+
+    def profile(self, index: int, *, full: bool) -> Profile:
+        """Return use and memory, where `full` also heat and what holds the clocks down.
+
+        A call that is not offered is tried once; one that fails costs its own figure only.
+        """
+        use = self._ask_if_offered("utilisation_percents", index)
+        memory_b = self._ask_if_offered("memory_b", index)
+        found: dict[str, float] = {}
+        if full:
+            if (temperature_c := self._ask_if_offered("temperature_c", index)) is not None:
+                found["temperature_c"] = float(temperature_c)
+            if (encoder := self._ask_if_offered("encoder_percent", index)) is not None:
+                found["encoder_busy"] = encoder / 100
+            if (reasons := self._ask_if_offered("clock_reasons", index)) is not None:
+                found |= {name: float(bool(reasons & bit)) for name, bit in CLOCK_REASONS.items()}
+        if use:
+            found["memory_busy"] = use[1] / 100
+        return Profile(use[0] / 100 if use else None, memory_b[0] if memory_b else None, found)
+
+    def limit_w(self, index: int) -> float | None:
+        """Return the power limit in force [W]."""
+        limit_mw = self._ask_if_offered("limit_mw", index)
+        return None if limit_mw is None else w_from_mw(limit_mw)
+
+    def users(self, index: int) -> tuple[GpuUser, ...]:
+        """Return the processes with work on the board since the last call."""
+        return self.calls.users(index)
+
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the boards and MIG slices of the job, by the first variable that is set."""
+        return visible(environ, boards)
+
+    def wants_none(self, environ: Mapping[str, str]) -> bool:
+        """Return whether the environment gives the job no GPU."""
+        return wants_none(environ)
+
+    def exists(self) -> bool:
+        """Return whether the kernel's driver has a GPU."""
+        return DEVICE_NODE.exists()
+
+    def absence_text(self, why: str) -> str:
+        """Return the sentence for a machine whose GPUs cannot be read."""
+        expected = self.exists() or os.environ.get(visibility.CUDA)
+        fix = "; `gramwatt doctor` shows what to do" if expected else ""
+        return f"no GPU is measured: {why}{fix}."
+
+    def remark_text(self, remark: str) -> str:
+        """Return the remark: its variable is NVIDIA's own."""
+        return remark
+
+    def _choose_read(self, index: int) -> Callable[[], Values]:
+        """Return how a board is read; a call that fails for a passing reason is kept.
+
+        Raises NotSupported where it gives neither counter nor power.
+        """
+        calls = self.calls
+
+        def by_fields() -> Values:
+            counter_mj, instant_mw, mean_mw = calls.fields(index, FAST_FIELDS)
+            return Values(counter_mj, mean_mw if instant_mw is None else instant_mw, mean_mw)
+
+        def by_calls() -> Values:
+            return Values(
+                offered(lambda: calls.ask("energy_mj", index)) if has_counter else None,
+                offered(lambda: calls.ask("power_mw", index)) if has_power else None,
+            )
+
         try:
-            return getattr(self._nvml, call)(*arguments)
-        except self._nvml.NVMLError as error:
-            raise self._meaning(error)(str(error)) from None
+            found = by_fields()
+        except Exception:  # a field interface that is not there
+            found = Values(None, None)
+        if found.counter_mj is not None and found.power_mw is not None:
+            self._by_fields.add(index)
+            return by_fields
+        has_counter, has_power = (self._offers(call, index) for call in ("energy_mj", "power_mw"))
+        if not has_counter and not has_power:
+            raise NotSupported(self.why_unread(index))
+        return by_calls
 
-    def _meaning(self, error: Any) -> Callable[[str], Exception]:
-        if error.value in self._lost:
-            return DeviceLost
-        return NotSupported if error.value in self._unsupported else ReadFailed
+    def _offers(self, call: str, index: int) -> bool:
+        try:
+            self.calls.ask(call, index)
+        except NotSupported:
+            return False
+        except Exception:
+            return True
+        return True
+
+    def _ask_if_offered(self, call: str, index: int) -> Any:
+        if (index, call) in self._not_offered:
+            return None
+        try:
+            return self.calls.ask(call, index)
+        except NotSupported:
+            self._not_offered.add((index, call))
+        except Exception:  # the energy goes on without it
+            return None
+        return None
+
+
+def deciding(environ: Mapping[str, str]) -> str | None:
+    """Return the variable that decides which GPUs the job has; None when none is set."""
+    return next((name for name in DECIDING if name in environ), None)
+
+
+def wants_none(environ: Mapping[str, str]) -> bool:
+    """Return whether the environment gives the job no NVIDIA GPU at all."""
+    name = deciding(environ)
+    return name is not None and visibility.names_none(environ[name])
+
+
+def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+    """Return the GPUs of the job among `boards`."""
+    name = deciding(environ)
+    if name is None:
+        return visibility.by_scheduler(environ, boards)
+    if name not in BY_RUNTIME:
+        return visibility.by_node(name, environ, boards)
+    found = visibility.by_runtime(name, environ, boards)
+    mixed = len({board.name for board in boards}) > 1
+    by_index = any(entry.isdecimal() for entry in visibility.split(environ[name]))
+    sure = environ.get(ORDER) == "PCI_BUS_ID" or len(found.billed) == len(boards)
+    if not (mixed and by_index) or sure:
+        return found
+    text = (
+        f"{name} counts different models in CUDA's own order; they are taken in PCI order. "
+        f"Set {ORDER}=PCI_BUS_ID to be sure."
+    )
+    return found._replace(remarks=(*found.remarks, text))
+
+
+def chosen_calls(environ: Mapping[str, str], clock: Clock) -> NvmlCalls:
+    """Return the NVML to read, not yet open: `synthetic:FILE.json`, `replay:FILE.jsonl` or this
+    machine's.
+
+    One that cannot be used raises SourceAbsent when it is opened; the real NVML is never used
+    instead.
+    """
+    choice, _, path = environ.get(VARIABLE, "").partition(":")
+    if not choice:
+        from gramwatt.collectors.sources.nvml_calls import Pynvml
+
+        return Pynvml()
+    from gramwatt.collectors.sources.synthetic import SyntheticNvml
+
+    reason = f"{VARIABLE} names {choice!r}; it takes synthetic:FILE or replay:FILE"
+    try:
+        if choice == "synthetic":
+            return SyntheticNvml.from_file(Path(path), clock)
+        if choice == "replay":
+            from gramwatt.collectors.sources.replay import ReplayNvml
+
+            return ReplayNvml.from_file(Path(path), clock)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"{VARIABLE}={choice}:{path} cannot be used: {why(error)}"
+    return SyntheticNvml({"gpus": [], "absent": reason}, clock)

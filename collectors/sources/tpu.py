@@ -9,26 +9,55 @@ inside the job, so a job without libtpu's metrics server shows none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from threading import Thread
 from time import monotonic
 from typing import Any
 
-from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
-from gramwatt.collectors.devices.visibility import Board, Visible, tpu
-from gramwatt.collectors.sources.vendor import Load, VendorPort, library, rated_w
+from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.port import (
+    Board,
+    DevicePort,
+    NotSupported,
+    Place,
+    Profile,
+    ReadFailed,
+    SourceAbsent,
+    Visible,
+)
+from gramwatt.collectors.sources.vendors import Load, accelerator_makers, library, rated_w
 from gramwatt.sci.base.units import mw_from_w
 
 ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
 FRESH_S = 30.0
 """A duty cycle older than this is not used."""
+PCI_ID = "0x1ae0"
+"""PCI vendor id of Google (tpu-info, device.py)."""
+CHIPS, DEVICES = "TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"
 
 
-class Tpu(VendorPort):
+class Tpu(DevicePort):
     """The TPU chips of this machine."""
 
-    vendor = "Google TPU"
+    vendor = title = "Google TPU"
     meter = "tpu-info"
+    library = "tpu_info"
     sampled_kind = "derived"
+    variables = (CHIPS, DEVICES)
+
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return whether there is a chip. Newer ones are passed through by vfio, as other devices
+        are too: there the PCI vendor decides.
+        """
+        if PCI_ID in accelerator_makers(place.root):
+            return True
+        named = any(name in place.environ for name in (CHIPS, "TPU_WORKER_ID"))
+        if not named and not (place.root / "dev/vfio/0").exists():
+            return False
+        makers = (place.root / "sys/bus/pci/devices").glob("*/vendor")
+        return any(text_of(path) == PCI_ID for path in makers)
 
     def __init__(
         self,
@@ -37,8 +66,8 @@ class Tpu(VendorPort):
         rated: Callable[[str], tuple[float, float] | None] = rated_w,
         in_background: bool = True,
     ) -> None:
-        self._load = load or library("tpu_info.device", ADVICE)
-        self._load_metrics = metrics or library("tpu_info.metrics", ADVICE)
+        self._load = load or library(f"{self.library}.device", ADVICE)
+        self._load_metrics = metrics or library(f"{self.library}.metrics", ADVICE)
         self._rated = rated
         self._in_background = in_background
         self._metrics: Any = None
@@ -57,23 +86,23 @@ class Tpu(VendorPort):
             raise SourceAbsent(f"tpu-info finds no chip ({error})") from None
         if self._chip is None or self._count == 0:
             raise SourceAbsent("tpu-info finds no chip; give the container its /dev/accel* or vfio")
-        self._power_w = self._rated(self.name(0))
+        self._power_w = self._rated(self._name)
         self._metrics = self._load_metrics()
 
     def count(self) -> int:
-        """Chips of this machine."""
+        """Return the number of chips of this machine."""
         return self._count
 
-    def name(self, index: int) -> str:
-        """The chip's name as the catalog knows it, such as TPU v4."""
-        return str(self._chip).removesuffix(" chip")
+    def board(self, index: int) -> Board:
+        """Return a chip by the name that the catalog knows, such as TPU v4, and by its position,
+        because chips have no id.
+        """
+        with suppress(ReadFailed):
+            return Board(index, f"tpu-{index}", self._name, memory_b=self._usage(index)[2])
+        return Board(index, f"tpu-{index}", self._name)
 
-    def uuid(self, index: int) -> str:
-        """Chips have no id; their position in the machine is used."""
-        return f"tpu-{index}"
-
-    def power_mw(self, index: int) -> int:
-        """Idle to rated power by duty cycle [mW], the catalog's figures."""
+    def power_mw(self, index: int) -> float:
+        """Return idle to rated power by duty cycle [mW], the catalog's figures."""
         if self._power_w is None:
             raise NotSupported(self.why_unread(index))
         idle_w, rated_w = self._power_w
@@ -82,27 +111,28 @@ class Tpu(VendorPort):
             raise ReadFailed(f"libtpu reports a duty cycle of {100 * duty} %")
         return round(mw_from_w(idle_w + duty * (rated_w - idle_w)))
 
-    def utilisation_percent(self, index: int) -> int:
-        """Duty cycle [%]."""
-        return round(self._usage(index)[0])
-
-    def memory_b(self, index: int) -> tuple[int, int]:
-        """Memory used and total [B]."""
-        return self._usage(index)[1:]
+    def profile(self, index: int, *, full: bool) -> Profile:
+        """Return the duty cycle and memory in use."""
+        duty_percent, used_b, _ = self._usage(index)
+        return Profile(round(duty_percent) / 100, used_b)
 
     def why_unread(self, index: int) -> str:
-        """No watts are published."""
+        """Return why: no watts are published."""
         return (
             "libtpu gives a duty cycle and no power, and the catalog has no power of "
-            f"{self.name(index)}; the energy stays unknown"
+            f"{self._name}; the energy stays unknown"
         )
 
-    def reserved(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
-        """By TPU_VISIBLE_CHIPS or TPU_VISIBLE_DEVICES."""
-        return tpu(environ, boards)
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the chips of the job, by TPU_VISIBLE_CHIPS or TPU_VISIBLE_DEVICES."""
+        return visible(environ, boards)
+
+    @property
+    def _name(self) -> str:
+        return str(self._chip).removesuffix(" chip")
 
     def _usage(self, index: int) -> tuple[float, int, int]:
-        """Duty cycle [%], memory used and total [B]; raises ReadFailed when not known now."""
+        """Return duty cycle [%], memory used and total [B]; raises ReadFailed when not known."""
         self._ask()
         if self._seen is None or monotonic() - self._seen[0] > FRESH_S:
             raise ReadFailed("libtpu's metrics server does not answer; it lives inside the job")
@@ -133,3 +163,11 @@ class Tpu(VendorPort):
                 total + int(row.total_memory),
             )
         self._seen = (monotonic(), chips)
+
+
+def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+    """Return the chips of the job by index; all of them where neither variable is set."""
+    name = next((name for name in (CHIPS, DEVICES) if name in environ), None)
+    if name is None:
+        return Visible.whole(boards)
+    return visibility.by_runtime(name, environ, boards)

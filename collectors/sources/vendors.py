@@ -1,116 +1,107 @@
-"""Which vendors' devices this machine has, by device nodes and sysfs: no library is loaded for it.
+"""The vendors whose devices are read, and what their sources share.
 
-Only the source of a vendor found here is imported, so absent libraries cost nothing. How to add a
-vendor: docs/contributing.md ("Add a vendor").
+How to add a vendor: docs/contributing.md ("Add a vendor"). A vendor's library is imported when its
+devices are here and its source is opened, so absent ones cost nothing.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.sources.vendor import VendorPort
+from gramwatt.collectors.devices.port import DevicePort, Place, SourceAbsent
 
-HABANA_PCI, GOOGLE_PCI = "0x1da3", "0x1ae0"
-"""PCI vendor ids: Habana Labs (Linux, habanalabs driver) and Google (tpu-info, device.py)."""
+VENDORS = [
+    "amd:AmdSmi",
+    "gaudi:Pyhlml",
+    "apple:AppleSilicon",
+    "jetson:Jetson",
+    "neuron:Neuron",
+    "tpu:Tpu",
+    "nvml:Nvml",
+]
+"""Module in this folder and its DevicePort. NVIDIA is last: that there is no NVML is worth a notice
+only where nothing else is measured."""
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where to look for devices: root of the file system, environment, kind of system."""
-
-    root: Path = Path("/")
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    platform: str = sys.platform
-    machine: str = field(default_factory=lambda: os.uname().machine if hasattr(os, "uname") else "")
-
-
-class Vendor(NamedTuple):
-    """One vendor: how its devices are detected, and the source that reads them."""
-
-    name: str
-    present: Callable[[Place], bool]
-    source: str
-    """Module in this folder and its VendorPort, `module:Class`."""
-    library: str
-    """The library that the source imports, empty for one that reads files only."""
-
-    def port(self, place: Place) -> VendorPort:
-        """Import the source; it is not yet open."""
-        module, _, name = self.source.partition(":")
-        source: type[VendorPort] = getattr(import_module(f"{__package__}.{module}"), name)
-        return source.at(place.root)
+Load = Callable[[], Any]
+"""Imports a vendor's library; tests pass a fake module."""
 
 
-def present(place: Place | None = None) -> list[Vendor]:
-    """The vendors whose devices this process can see."""
+def vendors() -> list[type[DevicePort]]:
+    """Return the source of every vendor."""
+    found = (entry.partition(":") for entry in VENDORS)
+    return [getattr(import_module(f"{__package__}.{module}"), name) for module, _, name in found]
+
+
+def present(place: Place | None = None) -> list[type[DevicePort]]:
+    """Return the sources of the vendors whose devices this process can see."""
     where = place or Place()
-    return [vendor for vendor in VENDORS if vendor.present(where)]
+    return [vendor for vendor in vendors() if vendor.present(where)]
 
 
-def ports(place: Place | None = None) -> list[VendorPort]:
-    """A source for each vendor present, not yet open."""
+def ports(place: Place | None = None) -> list[DevicePort]:
+    """Return a source for each vendor present, not yet open."""
     where = place or Place()
-    return [vendor.port(where) for vendor in present(where)]
+    return [vendor.at(where) for vendor in present(where)]
 
 
-def _amd(place: Place) -> bool:
-    # Without the right to open it the job cannot use the GPUs either.
-    return os.access(place.root / "dev/kfd", os.R_OK | os.W_OK)
+def selecting_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that decide which devices a job has, as far as they are set.
+
+    A rank sends them to the meter of its node.
+    """
+    names = {name for vendor in vendors() for name in vendor.variables}
+    return {name: text for name, text in environ.items() if name in names}
 
 
-def _gaudi(place: Place) -> bool:
-    old = (place.root / "dev/hl0").exists()
-    return old or HABANA_PCI in _accelerators(place.root)
-
-
-def _apple(place: Place) -> bool:
-    return place.platform == "darwin" and place.machine == "arm64"
-
-
-def _jetson(place: Place) -> bool:
-    tegra = "nvidia,tegra" in (text_of(place.root / "proc/device-tree/compatible") or "")
-    return tegra and any(
-        (place.root / "sys/bus/i2c/drivers" / name).exists() for name in ("ina3221", "ina3221x")
-    )
-
-
-def _neuron(place: Place) -> bool:
-    return (place.root / "sys/devices/virtual/neuron_device/neuron0").exists()
-
-
-def _tpu(place: Place) -> bool:
-    if GOOGLE_PCI in _accelerators(place.root):
-        return True
-    # Newer chips are passed through by vfio, as other devices are too: the PCI vendor decides.
-    if not (place.root / "dev/vfio/0").exists() and not any(
-        name in place.environ for name in ("TPU_VISIBLE_CHIPS", "TPU_WORKER_ID")
-    ):
-        return False
-    devices = (place.root / "sys/bus/pci/devices").glob("*/vendor")
-    return any(text_of(path) == GOOGLE_PCI for path in devices)
-
-
-def _accelerators(root: Path) -> set[str]:
-    """PCI vendors behind the kernel's accel class."""
-    if not (root / "sys/class/accel").exists():
-        return set()
-    found = (root / "sys/class/accel").glob("accel*/device/vendor")
+def accelerator_makers(root: Path) -> set[str]:
+    """Return the PCI vendor ids behind the kernel's accel class."""
+    folder = root / "sys/class/accel"
+    found = folder.glob("accel*/device/vendor") if folder.exists() else ()
     return {text for path in found if (text := text_of(path))}
 
 
-VENDORS = (
-    Vendor("AMD GPU", _amd, "amd:AmdSmi", "amdsmi"),
-    Vendor("Intel Gaudi", _gaudi, "gaudi:Pyhlml", "pyhlml"),
-    Vendor("Apple silicon", _apple, "apple:AppleSilicon", "zeus_apple_silicon"),
-    Vendor("NVIDIA Jetson", _jetson, "jetson:Jetson", ""),
-    Vendor("AWS Neuron", _neuron, "neuron:Neuron", ""),
-    Vendor("Google TPU", _tpu, "tpu:Tpu", "tpu_info"),
-)
-"""Every vendor but NVIDIA, whose GPUs are read through NVML (nvml.py)."""
+def library(module: str, advice: str) -> Load:
+    """Return the import of a vendor's library, which comes with the vendor's drivers and is not a
+    dependency of gramwatt. It raises SourceAbsent with `advice` when it cannot be imported.
+    """
+
+    def load() -> Any:
+        import contextlib
+        import io
+
+        try:
+            # Some print to standard output, which is the meter's line to its client.
+            with contextlib.redirect_stdout(io.StringIO()):
+                return import_module(module)
+        except Exception as error:  # KeyError and AttributeError too: versions that do not match
+            text = f"{module} cannot be imported ({type(error).__name__}: {error}); {advice}"
+            raise SourceAbsent(text) from None
+
+    return load
+
+
+def rated_w(name: str) -> tuple[float, float] | None:
+    """Return idle and rated power of a part [W] by the user's catalog; idle 0 where it has none.
+
+    None where it has no rated power of that name: nothing is guessed. An overlay that cannot be
+    used is left out here; reading the job's settings reports what is wrong with it.
+    """
+    from gramwatt.collectors.common.catalogs import read_catalog, user_catalog
+    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.sci.catalog.overlay import OverlayError
+
+    try:
+        try:
+            catalog = user_catalog()
+        except OverlayError:
+            catalog = read_catalog(None)
+        part = catalog.hardware(name)
+    except (GramwattError, OSError):
+        return None
+    if part.tdp_w is None:
+        return None
+    return (part.idle_w.value if part.idle_w else 0.0), part.tdp_w

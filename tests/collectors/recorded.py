@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.testing.replay import ReplayNvml
-from gramwatt.collectors.testing.trace import Call, read_trace
+from gramwatt.collectors.sources.replay import Call, ReplayNvml, read_trace
 from gramwatt.sci.journal.records import IntervalRecord
 from tests.collectors.rig import Rig
 
@@ -79,6 +78,6 @@ class RecordedRig(Rig):
 
     def recorded_intervals(self) -> list[IntervalRecord]:
         """The intervals of the recorded GPU."""
-        uuid = self.nvml.uuid(0)
+        uuid = self.nvml.ask("uuid", 0)
         found = [d for d in self.merged().devices if d.record.device_id == uuid]
         return list(found[0].intervals)

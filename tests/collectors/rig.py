@@ -16,10 +16,11 @@ from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.meter.resume import client_id
-from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode
+from tests.collectors.virtual_clock import VirtualClock
 
 MACHINE = Machine("Test CPU", 8.0, 8.0, 64.0 * 2**30, 64.0 * 2**30)
 CONSTANT = {"type": "constant", "power_w": 250.0}
@@ -55,7 +56,7 @@ class Rig:
             process_start_ns=self.clients.get,
             machine=lambda: MACHINE,
             rapl=lambda: False,
-            open_port=lambda: self.nvml,
+            ports=lambda _: [Nvml(self.nvml)],
         )
         config = Config(home=self.home, units=("image",), **more.pop("config", {}))
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}

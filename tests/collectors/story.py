@@ -19,7 +19,7 @@ from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder, remove, set_aside
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.testing.synthetic import SyntheticGpu
+from gramwatt.collectors.sources.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
 from tests.collectors.rig import MACHINE, Rig, gpu
 

@@ -15,22 +15,22 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.devices.base import SourceAbsent
+from gramwatt.collectors.devices.port import DevicePort, SourceAbsent
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.sources.vendor import VendorPort
-from gramwatt.collectors.testing.synthetic import SyntheticGpu, SyntheticNvml
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.sources.synthetic import SyntheticGpu, SyntheticNvml
 from tests.collectors.rig import MACHINE, Rig
 
 RESOLUTION_UJ = 15.259
-NO_NVML = "no NVIDIA driver here"
+NO_NVML = {"gpus": [], "absent": "no NVIDIA driver here"}
 
 
 class VendorRig(Rig):
     """A machine without NVIDIA, with the given vendors' sources."""
 
     def __init__(
-        self, home: Path, make: Callable[[VendorRig], list[VendorPort]], *gpus: dict[str, Any]
+        self, home: Path, make: Callable[[VendorRig], list[DevicePort]], *gpus: dict[str, Any]
     ) -> None:
         super().__init__(home, *gpus)
         self.boards: list[SyntheticGpu] = self.nvml.gpus
@@ -50,8 +50,7 @@ class VendorRig(Rig):
             boot=self.boot,
             machine=lambda: MACHINE,
             rapl=lambda: False,
-            open_port=lambda: SyntheticNvml({"gpus": [], "absent": NO_NVML}, self.clock),
-            vendors=lambda _: self.make(self),
+            ports=lambda _: [*self.make(self), Nvml(SyntheticNvml(NO_NVML, self.clock))],
         )
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}
         config = Config(home=self.home)

@@ -17,10 +17,11 @@ import pytest
 from gramwatt.collectors.cli.calibrate import calibrate, lines
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.device_rows import add_device_row, read_device_rows
-from gramwatt.collectors.devices.base import SourceAbsent, SourceError
-from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from gramwatt.collectors.devices.port import SourceAbsent, SourceError
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.sci.catalog.catalog import load_catalog
+from tests.collectors.virtual_clock import VirtualClock
 
 FAKE = Path(__file__).parent / "fake"
 A100, H100 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
@@ -32,7 +33,7 @@ WAVE = {"type": "pieces", "pieces": PIECES, "phase_s": -1000.0}
 
 def nvml(clock, name=A100, **more):
     gpu = {"name": name, "uuid": "GPU-1", "waveform": WAVE, "limit_w": 400, **more}
-    return SyntheticNvml({"gpus": [gpu]}, clock)
+    return Nvml(SyntheticNvml({"gpus": [gpu]}, clock))
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_refusals_say_what_to_do(torch, clock, tmp_path, monkeypatch):
     used = nvml(clock, processes=[{"pid": 4711}])
     assert refused(used) == "GPU 0 is in use by process 4711: stop it, then run again"
     assert "MIG" in refused(nvml(clock, slices=[["MIG-1", 0.5]]))
-    assert "lists no GPU" in refused(SyntheticNvml({"gpus": []}, clock))
+    assert "lists no GPU" in refused(Nvml(SyntheticNvml({"gpus": []}, clock)))
     monkeypatch.setattr(torch, "usable", False)
     assert "has no CUDA" in refused(nvml(clock), error=SourceAbsent)
 
@@ -136,7 +137,7 @@ VIRTUAL = """
 import time, torch
 from gramwatt.__main__ import main
 from gramwatt.collectors.cli import calibrate
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from tests.collectors.virtual_clock import VirtualClock
 clock = VirtualClock(wall_s=time.time())
 torch.sleep, calibrate.SystemClock = clock.sleep, lambda: clock
 main()

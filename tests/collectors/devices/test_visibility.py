@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.collectors.devices.base import MigSlice
-from gramwatt.collectors.devices.visibility import Board, relevant, visible, wants_none
+from gramwatt.collectors.devices.port import Board, MigSlice
+from gramwatt.collectors.sources.nvml import visible, wants_none
+from gramwatt.collectors.sources.vendors import selecting_variables
 
 UUIDS = [f"GPU-{digit * 8}-0000-4000-8000-{n:012d}" for n, digit in enumerate("a1b2")]
 BOARDS = [Board(n, uuid, "NVIDIA H100") for n, uuid in enumerate(UUIDS)]
@@ -129,4 +130,7 @@ def test_wanting_none_is_known_without_asking_the_driver() -> None:
 
 def test_only_variables_that_matter_are_handed_to_the_leader() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "1", "SECRET": "x", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert relevant(environ) == {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert selecting_variables(environ) == {
+        "CUDA_VISIBLE_DEVICES": "1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }

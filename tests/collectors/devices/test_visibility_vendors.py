@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.collectors.devices.visibility import (
-    Board,
-    Visible,
-    amd,
-    gaudi,
-    neuron,
-    relevant,
-    tpu,
-)
+from gramwatt.collectors.devices.port import Board, Visible
+from gramwatt.collectors.sources.amd import visible as amd
+from gramwatt.collectors.sources.gaudi import visible as gaudi
+from gramwatt.collectors.sources.neuron import visible as neuron
+from gramwatt.collectors.sources.tpu import visible as tpu
+from gramwatt.collectors.sources.vendors import selecting_variables
 
 BOARDS = tuple(Board(n, f"GPU-{n}a5ff74a1000{n}", "AMD Instinct MI300X") for n in range(4))
 
@@ -123,4 +120,4 @@ def test_tpu_chips_by_either_name() -> None:
 def test_a_rank_hands_on_what_the_rules_read() -> None:
     names = ("ROCR_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "NEURON_RT_VISIBLE_CORES")
     environ = dict.fromkeys(names, "0")
-    assert relevant({**environ, "PATH": "/bin"}) == environ
+    assert selecting_variables({**environ, "PATH": "/bin"}) == environ

@@ -20,15 +20,14 @@ from gramwatt.collectors.cli.run import command as run
 from gramwatt.collectors.client import session
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.devices.base import SourceAbsent
+from gramwatt.collectors.devices.port import Place, SourceAbsent
 from gramwatt.collectors.doctor import gpus, host, places, vendors
 from gramwatt.collectors.doctor.diagnosis import examine, lines
 from gramwatt.collectors.doctor.finding import Finding, Target
-from gramwatt.collectors.sources.vendors import Place
-from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
+from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from tests.collectors.rig import gpu
 from tests.collectors.vendor_fakes import write
+from tests.collectors.virtual_clock import VirtualClock
 
 WHATS = {
     *("system", "measuring", "settings", "NVML", "other vendors", "RAPL", "codecarbon"),
@@ -419,7 +418,7 @@ from gramwatt.collectors import cli
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.doctor.diagnosis import examine, lines
-from gramwatt.collectors.sources.vendors import Place
+from gramwatt.collectors.devices.port import Place
 target = Target(Place(Path("/nowhere"), {}, "win32", "AMD64"))
 print("\\n".join(lines(examine(Config(home=Path("/nowhere")), target), 80)))
 """

@@ -11,8 +11,8 @@ from gramwatt.collectors.host.meter import HostMeter, host_meter
 from gramwatt.collectors.host.parts import CPU, RAM, Part
 from gramwatt.collectors.host.rapl import Counters
 from gramwatt.collectors.journal.intervals import Interval, Schedule
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from tests.collectors.rig import MACHINE
+from tests.collectors.virtual_clock import VirtualClock
 
 
 class HostBench:

@@ -14,16 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.base import SourceAbsent
 from gramwatt.collectors.host import codecarbon_process, model, rapl
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.meter import HostMeter
 from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters
 from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
 from gramwatt.sci.journal.records import DeviceRecord
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
+from tests.collectors.virtual_clock import VirtualClock
 
 RANGE_UJ = 262_143_328_850  # an Intel server's max_energy_range_uj
 AMD_RANGE_UJ = 65_532_610_987
@@ -79,9 +78,6 @@ class Bench(HostBench):
         """The device records of a job that begins here, on a machine without GPUs."""
         records: list[dict[str, Any]] = []
 
-        def no_nvml() -> Any:
-            raise SourceAbsent("no NVIDIA driver here")
-
         def put(record: type[Any], **fields: Any) -> None:
             if record is DeviceRecord:
                 records.append(fields)
@@ -92,8 +88,7 @@ class Bench(HostBench):
             random=Random(1),
             machine=lambda: self.machine,
             rapl=lambda: True,
-            open_port=no_nvml,
-            vendors=lambda _: [],
+            ports=lambda _: [],
             **surroundings,
         )
         folder = self.cap.root / "home" / "spool" / "job" / "n-1"

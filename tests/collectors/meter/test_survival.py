@@ -55,10 +55,10 @@ GPU lost, NotSupported per call
     collectors/meter/test_node_meter.py::test_calls_that_are_not_supported_are_told_apart
     collectors/journal/test_recovery.py::test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement
 MIG, shared GPU
-    collectors/sharing/test_attribution.py::test_the_parts_are_at_most_the_whole_and_none_is_negative
-    collectors/sharing/test_attribution.py::test_slices_of_one_board_are_read_once_and_add_up_with_the_rest
-    collectors/sharing/test_attribution.py::test_a_time_shared_board_is_billed_by_use_and_memory
-    collectors/sharing/test_attribution.py::test_two_jobs_of_one_home_see_each_other_by_their_locks
+    collectors/devices/test_attribution.py::test_the_parts_are_at_most_the_whole_and_none_is_negative
+    collectors/devices/test_attribution.py::test_slices_of_one_board_are_read_once_and_add_up_with_the_rest
+    collectors/devices/test_attribution.py::test_a_time_shared_board_is_billed_by_use_and_memory
+    collectors/devices/test_attribution.py::test_two_jobs_of_one_home_see_each_other_by_their_locks
 Grace-Hopper
     collectors/meter/test_node_meter.py::test_grace_hopper_has_no_host_energy_on_top
 No GPU, no NVML, no RAPL, no network, no home that can be written
@@ -101,8 +101,8 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.common import identity
-from gramwatt.collectors.devices.base import MigSlice
-from gramwatt.collectors.devices.visibility import Board, visible
+from gramwatt.collectors.devices.port import Board, MigSlice
+from gramwatt.collectors.sources.nvml import visible
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
 from tests.collectors.client.test_end_to_end import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pynvml
 import pytest
 
-from gramwatt.collectors.devices.base import (
+from gramwatt.collectors.devices.port import (
     DeviceLost,
     GpuUser,
     MigSlice,
@@ -18,8 +18,8 @@ from gramwatt.collectors.devices.base import (
     SourceAbsent,
     SourceError,
 )
-from gramwatt.collectors.gpu.reader import best_read
-from gramwatt.collectors.sources.nvml import Pynvml
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.sources.nvml_calls import Pynvml
 
 
 class Field(NamedTuple):
@@ -87,7 +87,7 @@ def test_each_error_of_the_driver_has_one_meaning(
     error = pynvml.NVMLError(code)
     port = driver(nvmlDeviceGetTotalEnergyConsumption=error, fields=error)
     with pytest.raises(meaning):
-        port.energy_mj(0)
+        port.ask("energy_mj", 0)
     with pytest.raises(meaning):
         port.fields(0, (83,))
 
@@ -134,13 +134,21 @@ def test_the_profile_calls(driver: Callable[..., Pynvml]) -> None:
         nvmlSystemGetDriverVersion="550.1",
         nvmlDeviceGetCount=1,
     )
-    assert (port.utilisation_percents(0), port.memory_b(0), port.limit_mw(0)) == (
+    assert (
+        port.ask("utilisation_percents", 0),
+        port.ask("memory_b", 0),
+        port.ask("limit_mw", 0),
+    ) == (
         (87, 3),
         (5, 9),
         700_000,
     )
-    assert (port.temperature_c(0), port.encoder_percent(0), port.clock_reasons(0)) == (64, 12, 0x24)
-    assert (port.name(0), port.driver(), port.count()) == ("NVIDIA H100", "550.1", 1)
+    assert (
+        port.ask("temperature_c", 0),
+        port.ask("encoder_percent", 0),
+        port.ask("clock_reasons", 0),
+    ) == (64, 12, 0x24)
+    assert (port.ask("name", 0), port.driver(), port.count()) == ("NVIDIA H100", "550.1", 1)
 
 
 def test_clock_reasons_of_a_driver_before_their_renaming(driver: Callable[..., Pynvml]) -> None:
@@ -149,7 +157,7 @@ def test_clock_reasons_of_a_driver_before_their_renaming(driver: Callable[..., P
         nvmlDeviceGetCurrentClocksEventReasons=missing,
         nvmlDeviceGetCurrentClocksThrottleReasons=0x4,
     )
-    assert port.clock_reasons(0) == 4
+    assert port.ask("clock_reasons", 0) == 4
 
 
 def test_power_samples_by_their_type_and_none_when_nothing_is_new(
@@ -169,13 +177,46 @@ def test_mig_devices_and_their_share_of_the_slices(driver: Callable[..., Pynvml]
         nvmlDeviceGetMigMode=[1, 1],
         nvmlDeviceGetMaxMigDeviceCount=2,
         nvmlDeviceGetMigDeviceHandleByIndex="part",
-        nvmlDeviceGetAttributes_v2=SimpleNamespace(gpuInstanceSliceCount=1),
+        nvmlDeviceGetAttributes_v2=SimpleNamespace(
+            gpuInstanceSliceCount=1, computeInstanceSliceCount=1
+        ),
         nvmlDeviceGetUUID="MIG-1",
     )
     assert port.slices(0) == (MigSlice("MIG-1", 0.5), MigSlice("MIG-1", 0.5))
     unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert driver(nvmlDeviceGetMigMode=unsupported).slices(0) == ()
     assert driver(nvmlDeviceGetMigMode=[0, 0]).slices(0) == ()
+
+
+@pytest.mark.parametrize(("instances", "slices"), [(3, 1), (1, 3), (2, 2)])
+def test_compute_instances_of_one_slice_share_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, instances: int, slices: int
+) -> None:
+    """A GPU instance of `instances * slices` of 7 slices in compute instances, such as 1c.3g."""
+
+    def position(_board: Any, place: int) -> int:
+        if place >= instances:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return place
+
+    attributes = SimpleNamespace(
+        gpuInstanceSliceCount=instances * slices, computeInstanceSliceCount=slices
+    )
+    for name, answer in {
+        "nvmlInit": lambda: None,
+        "nvmlDeviceGetHandleByIndex": lambda _: "board",
+        "nvmlDeviceGetMigMode": lambda _: [1, 1],
+        "nvmlDeviceGetMaxMigDeviceCount": lambda _: 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": position,
+        "nvmlDeviceGetAttributes_v2": lambda _: attributes,
+        "nvmlDeviceGetUUID": lambda handle: f"MIG-{handle}",
+    }.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    port = Pynvml()
+    port.open()
+    shares = [part.share for part in port.slices(0)]
+    assert len(shares) == instances
+    assert sum(shares) == pytest.approx(instances * slices / 7)
 
 
 @pytest.mark.parametrize("newer", [True, False])
@@ -193,7 +234,7 @@ def test_memory_that_the_driver_keeps_for_itself_is_not_used_where_it_is_told(
 
     port = driver()
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", info)
-    assert port.memory_b(0) == (0 if newer else 503_316_480, 85_520_809_984)
+    assert port.ask("memory_b", 0) == (0 if newer else 503_316_480, 85_520_809_984)
 
 
 def test_the_users_of_a_board_with_their_time_and_memory(driver: Callable[..., Pynvml]) -> None:
@@ -264,8 +305,8 @@ def test_a_tick_makes_only_calls_that_are_offered(
     answers: dict[str, Any] = {"fields": [Field(9), Field(8, 1), Field(7, 1)], ENERGY: 9, POWER: 8}
     error = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     port = driver(**{name: error if name in unsupported else answers[name] for name in answers})
-    read = best_read(port, 0)
-    assert read is not None
+    device = Nvml(port)
+    device.read(0)
     made: list[str] = []
     places = {
         "fields": (pynvml.nvmlLib, "nvmlDeviceGetFieldValues"),
@@ -277,5 +318,5 @@ def test_a_tick_makes_only_calls_that_are_offered(
         monkeypatch.setattr(
             owner, call, lambda *a, name=name, real=real: (made.append(name), real(*a))[1]
         )
-    assert read() == found
+    assert device.read(0) == found
     assert made == calls

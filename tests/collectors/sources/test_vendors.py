@@ -11,15 +11,21 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.devices.base import NotSupported, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.port import (
+    DevicePort,
+    NotSupported,
+    Place,
+    ReadFailed,
+    SourceAbsent,
+)
 from gramwatt.collectors.sources.amd import AmdSmi
 from gramwatt.collectors.sources.apple import AppleSilicon
 from gramwatt.collectors.sources.gaudi import Pyhlml
 from gramwatt.collectors.sources.jetson import Jetson
 from gramwatt.collectors.sources.neuron import Neuron
+from gramwatt.collectors.sources.nvml import Nvml
 from gramwatt.collectors.sources.tpu import Tpu
-from gramwatt.collectors.sources.vendor import VendorPort, library, rated_w
-from gramwatt.collectors.sources.vendors import VENDORS, Place, ports, present
+from gramwatt.collectors.sources.vendors import library, present, rated_w, vendors
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -38,7 +44,7 @@ from tests.collectors.vendor_fakes import (
 )
 
 SQUARE = {"type": "square", "low_w": 100.0, "high_w": 700.0, "period_s": 0.97, "duty": 0.7}
-Make = Callable[[VendorRig], list[VendorPort]]
+Make = Callable[[VendorRig], list[DevicePort]]
 
 
 def intervals(rig: VendorRig, device_id: str | None = None) -> list[IntervalRecord]:
@@ -258,7 +264,9 @@ def jetson_tree(root: Path, **rails: tuple[int, int]) -> None:
 
 def test_a_jetson_is_its_whole_input_and_not_its_rails_on_top(tmp_path: Path) -> None:
     jetson_tree(tmp_path / "root", VDD_IN=(5000, 2400), VDD_CPU_GPU_CV=(5000, 900))
-    rig = VendorRig(tmp_path / "home", lambda _: ports(Place(tmp_path / "root", {}, "linux", "")))
+    rig = VendorRig(
+        tmp_path / "home", lambda _: [Jetson.at(Place(tmp_path / "root", {}, "linux", ""))]
+    )
     measured(rig, 30.0)
     assert energy_j(intervals(rig), "integrated") == pytest.approx(12.0 * 30, rel=1e-3)
     (record,) = by_type(rig.records(), DeviceRecord)
@@ -396,8 +404,9 @@ def test_tpu_of_unknown_power_stays_unknown_with_a_notice(tmp_path: Path) -> Non
 def test_tpu_rows_of_two_cores_are_one_chip(tmp_path: Path) -> None:
     port = tpu("v3", [25.0, 75.0], 2, cores=2)
     port.open()
-    assert [port.utilisation_percent(index) for index in range(2)] == [25, 75]
-    assert port.memory_b(1) == (2 * 2**30, 32 * 2**30)
+    assert [port.profile(index, full=True).utilisation for index in range(2)] == [0.25, 0.75]
+    assert port.profile(1, full=True).memory_b == 2 * 2**30
+    assert port.board(1).memory_b == 32 * 2**30
 
 
 def test_tpu_without_the_jobs_metrics_server_has_no_reading() -> None:
@@ -425,7 +434,8 @@ def test_a_library_that_does_not_load_says_what_to_do(capsys: pytest.CaptureFixt
 
 
 def linux(root: Path, **environ: str) -> list[str]:
-    return [vendor.name for vendor in present(Place(root, environ, "linux", "x86_64"))]
+    here = present(Place(root, environ, "linux", "x86_64"))
+    return [vendor.title for vendor in here if vendor is not Nvml]
 
 
 def test_vendors_are_noticed_by_nodes_and_sysfs_alone(tmp_path: Path) -> None:
@@ -437,8 +447,8 @@ def test_vendors_are_noticed_by_nodes_and_sysfs_alone(tmp_path: Path) -> None:
     write(tmp_path, sys__class__accel__accel1__device__vendor="0x1ae0\n")
     assert linux(tmp_path) == ["AMD GPU", "Intel Gaudi", "AWS Neuron", "Google TPU"]
     mac = present(Place(Path("/nowhere"), {}, "darwin", "arm64"))
-    assert [vendor.name for vendor in mac] == ["Apple silicon"]
-    assert present(Place(Path("/nowhere"), {}, "darwin", "x86_64")) == []
+    assert mac == [AppleSilicon, Nvml]
+    assert present(Place(Path("/nowhere"), {}, "darwin", "x86_64")) == [Nvml]
 
 
 def test_vfio_alone_is_no_tpu(tmp_path: Path) -> None:
@@ -454,10 +464,11 @@ from pathlib import Path
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.common.clock import SystemClock, Timeline
 from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.collectors.sources.vendors import Place, ports
+from gramwatt.collectors.devices.port import Place
+from gramwatt.collectors.sources.vendors import ports
 
 clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
-around = Dependencies(environ={}, vendors=lambda _: ports(bare))
+around = Dependencies(environ={}, ports=lambda _: ports(bare))
 timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
 folder = Path(sys.argv[1]) / "home/spool/job/n-1"
 devices = DeviceManager(
@@ -468,17 +479,16 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def test_without_their_devices_no_vendors_library_or_source_is_loaded(tmp_path: Path) -> None:
+def test_without_their_devices_no_vendors_library_is_loaded(tmp_path: Path) -> None:
     """The first reading of a real meter, in a process of its own."""
     line = [sys.executable, "-c", PROBE, str(tmp_path)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     loaded = set(json.loads(done.stdout))
     assert "gramwatt.collectors.sources.vendors" in loaded
-    libraries = {vendor.library.partition(".")[0] for vendor in VENDORS} - {""} | {"grpc"}
-    names = ("amd", "gaudi", "apple", "jetson", "neuron", "tpu")
-    sources = {f"gramwatt.collectors.sources.{name}" for name in names}
-    assert loaded & (libraries | sources) == set()
+    libraries = {vendor.library for vendor in vendors() if vendor is not Nvml} - {""}
+    assert {"amdsmi", "pyhlml", "zeus_apple_silicon", "tpu_info"} == libraries
+    assert loaded & (libraries | {"grpc"}) == set()
 
 
 def document(rig: VendorRig) -> JobDoc:
@@ -515,7 +525,7 @@ def test_a_device_that_cannot_be_read_makes_the_whole_energy_unknown(
     tmp_path: Path, why: str
 ) -> None:
     neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
-    port: VendorPort = Neuron(tmp_path / "root")
+    port: DevicePort = Neuron(tmp_path / "root")
     if why == "no library":
         port = AmdSmi(absent("amdsmi cannot be imported; do this"))
     rig = VendorRig(tmp_path / "home", lambda _: [port])

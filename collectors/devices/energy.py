@@ -1,4 +1,4 @@
-"""One GPU: readings of counter and power -> energy segments, each labelled with how it is known.
+"""One device: readings of counter and power -> energy segments, each labelled with how it is known.
 
 A counter difference is `measured`. Where the counter cannot be used (absent, backwards,
 frozen, jumping) the span is the integral of sampled power, `integrated`; where there were no
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.base import Notify
-from gramwatt.collectors.gpu.boundaries import POLL_NS, Point, counter_at
-from gramwatt.collectors.gpu.reader import Reading
+from gramwatt.collectors.devices.boundaries import POLL_NS, Point, counter_at
+from gramwatt.collectors.devices.port import Notify
+from gramwatt.collectors.devices.reader import Reading
 from gramwatt.collectors.journal.intervals import Interval, Ledger
 from gramwatt.sci.base.units import j_from_mj, w_from_mw
 
@@ -34,30 +34,8 @@ MISSING_MAX = 3
 """Readings in a row that may lack the counter before it counts as gone."""
 
 
-class GpuMeter:
+class EnergyMeter:
     """The energy of one billed device (a board, or the given share of one)."""
-
-    __slots__ = (
-        "_dense_power",
-        "_frozen",
-        "_last_ns",
-        "_last_w",
-        "_mark_ns",
-        "_mark_w",
-        "_missing",
-        "_notify",
-        "_pending_j",
-        "_short_j",
-        "_top_w",
-        "_trusted",
-        "fault",
-        "label",
-        "ledger",
-        "limit_w",
-        "period_s",
-        "power_w",
-        "share",
-    )
 
     def __init__(
         self,
@@ -98,12 +76,12 @@ class GpuMeter:
 
     @property
     def needs_power(self) -> bool:
-        """True if energy must come from sampled power, the driver's buffer or 10 to 15 Hz."""
+        """True when energy must come from sampled power, the driver's buffer or 10 to 15 Hz."""
         return self._dense_power and (self._frozen or self._trusted is None)
 
     @property
     def has_counter(self) -> bool:
-        """Whether an energy counter has been read."""
+        """True once an energy counter has been read."""
         return self._trusted is not None
 
     @property
@@ -134,7 +112,7 @@ class GpuMeter:
             return
         power_w = None if reading.power_mw is None else w_from_mw(reading.power_mw)
         if power_w is not None:
-            self.see_power(power_w)
+            self.record_power(power_w)
         if self._last_ns is None:
             self._restart(time_ns, counter_mj, power_w)
             self._mark_w = self.power_w
@@ -155,10 +133,10 @@ class GpuMeter:
         if self._last_ns is None or time_ns <= self._last_ns or power_mw is None:
             return
         power_w = w_from_mw(power_mw)
-        self.see_power(power_w)
+        self.record_power(power_w)
         self._integrate(time_ns, power_w, dense=not after_gap)
 
-    def see_power(self, power_w: float) -> None:
+    def record_power(self, power_w: float) -> None:
         """Note the power of a moment [W]; energy waits for the counter."""
         self.power_w, self._top_w = power_w, max(self._top_w or 0.0, power_w)
 
@@ -199,13 +177,13 @@ class GpuMeter:
         else:
             self._record(int(trusted.time_ns), end_ns, pending_j, "integrated")
 
-    def lose(self) -> None:
-        """The device is gone: close what is known and forget the rest of the span."""
+    def discard_pending(self) -> None:
+        """Close what is known of a device that is gone, and forget the rest of the span."""
         self.ledger.close()
         self._pending_j = 0.0
 
     def state(self) -> dict[str, Any]:
-        """What the next meter needs to continue, for JSON."""
+        """Return what the next meter needs to continue, for JSON."""
         trusted, interval = self._trusted, self.ledger.open
         return {
             "t_ns": trusted.time_ns if trusted else self._last_ns or 0,
@@ -285,14 +263,14 @@ class GpuMeter:
         )
 
     def _sampled_j(self, time_ns: int, power_w: float | None) -> float | None:
-        """Energy since the previous power sample [J], by the trapezoid of the two."""
+        """Return the energy since the previous power sample [J], by the trapezoid of the two."""
         if self._last_ns is None or power_w is None:
             return None
         mean_w = power_w if self._last_w is None else (self._last_w + power_w) / 2
         return mean_w * (time_ns - self._last_ns) / NS_PER_S
 
     def _held_j(self, span_ns: float) -> float | None:
-        """Energy of a span at the last known power [J]."""
+        """Return the energy of a span at the last known power [J]."""
         return None if self.power_w is None else self.power_w * span_ns / NS_PER_S
 
     def _restart(self, time_ns: int, counter_mj: float | None, power_w: float | None) -> None:

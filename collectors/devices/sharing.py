@@ -17,10 +17,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import TRUE_WORDS
 from gramwatt.collectors.common.identity import JOB_ID
-from gramwatt.collectors.devices.base import DevicePort, GpuUser, Notify
-from gramwatt.collectors.devices.visibility import Billed
+from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.devices.port import Billed, DevicePort, GpuUser, Notify
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
-from gramwatt.collectors.sharing.locks import DeviceLocks
 from gramwatt.sci.journal.records import DeviceRecord
 
 SHARED_GPU = "GRAMWATT_SHARED_GPU"
@@ -57,7 +56,7 @@ WHOLE = Shares(1.0, 1.0)
 
 
 def shares(tenants: Sequence[Tenant]) -> dict[str, Shares]:
-    """Every tenant's parts; each sum is at most 1, and the rest is unallocated.
+    """Return every tenant's parts; each sum is at most 1, and the rest is unallocated.
 
     Idle energy is divided by reserved parts, or evenly where any of them is unknown. Dynamic
     energy is divided by use, or like the idle energy where no use is known.
@@ -80,7 +79,7 @@ def _reserved(tenants: Sequence[Tenant]) -> dict[str, float]:
 
 
 def part_j(energy_j: float, idle_j: float, part: Shares) -> float:
-    """A tenant's part of `energy_j` [J], of which `idle_j` [J] is idle energy."""
+    """Return a tenant's part of `energy_j` [J], of which `idle_j` [J] is idle energy."""
     idle_j = min(max(idle_j, 0.0), energy_j)
     return (energy_j - idle_j) * part.dynamic + idle_j * part.idle
 
@@ -90,10 +89,7 @@ class UsersPort(Protocol):
     """A driver that reports who uses a board."""
 
     def users(self, index: int) -> tuple[GpuUser, ...]:
-        """Processes with work on the board since the last call."""
-
-    def memory_b(self, index: int) -> tuple[int, int]:
-        """Device memory used and total [B]."""
+        """Return the processes with work on the board since the last call."""
 
 
 class Processes:
@@ -105,11 +101,11 @@ class Processes:
         self._roots, self._job_id, self._proc = roots, job_id, proc
 
     def visible(self, pid: int) -> bool:
-        """Whether the process can be seen from here; in a container others often cannot."""
+        """Return whether the process can be seen from here; in a container others often cannot."""
         return (self._proc / str(pid)).is_dir()
 
     def ours(self, pid: int) -> bool:
-        """Whether the process is the job's: a descendant of a client, or started under its id."""
+        """Return whether the process is the job's: by descent from a client, or by its id."""
         roots, at = set(self._roots()), pid
         for _ in range(64):
             if at in roots:
@@ -151,6 +147,7 @@ class BoardShare:
         self.whole_j = self.billed_j = 0.0
         self._port, self._index = port, item.board.ordinal
         self._uuid, self._label = item.board.uuid, item.board.name
+        self._memory_b = item.board.memory_b
         self._locks, self._processes, self._notify = locks, processes, notify
         self._declared = declared
         self._idle_w: float | None = None
@@ -168,7 +165,7 @@ class BoardShare:
         return max(SMALLEST_SHARE, self._reserved_s / self._span_s)
 
     def bill_j(self, start_ns: int, end_ns: int, energy_j: float) -> float:
-        """The job's part of the board's energy [J] over [start, end)."""
+        """Return the job's part of the board's energy [J] over [start, end)."""
         self._refresh(end_ns)
         span_s = (end_ns - start_ns) / NS_PER_S
         if span_s <= 0:
@@ -214,7 +211,7 @@ class BoardShare:
         if not own and any(not self._processes.visible(user.pid) for user in others):
             # Process ids of another namespace: one of them is ours, and which is not known.
             return [Tenant(OWN), *(Tenant(str(user.pid)) for user in others[1:])]
-        total_b = self._total_b()
+        total_b = self._memory_b
         found = [_tenant(OWN, own, total_b)]
         found += [_tenant(str(user.pid), [user], total_b) for user in others]
         missing = range(self._other_jobs - len(others))
@@ -232,12 +229,6 @@ class BoardShare:
         except Exception:  # as if the driver did not report users
             return ()
 
-    def _total_b(self) -> float | None:
-        try:
-            return float(self._port.memory_b(self._index)[1])
-        except Exception:
-            return None
-
 
 def _tenant(name: str, users: list[GpuUser], total_b: float | None) -> Tenant:
     use = [user.sm_percent for user in users if user.sm_percent is not None]
@@ -249,8 +240,6 @@ def _tenant(name: str, users: list[GpuUser], total_b: float | None) -> Tenant:
 
 class SharedLedger(Ledger):
     """Records the job's part of a board's energy."""
-
-    __slots__ = ("_share",)
 
     def __init__(
         self,
@@ -295,10 +284,11 @@ class SharedBoards:
         item: Billed,
         schedule: Schedule,
         emit: Callable[[str, Interval], None],
+        kind: str | None,
     ) -> Ledger:
-        """The ledger of a billed device. A slice's share is fixed, a board's may change."""
+        """Return the ledger of a billed device. A slice's share is fixed, a board's may change."""
         if item.share < 1 or not isinstance(port, UsersPort):
-            return Ledger(item.device_id, schedule, emit)
+            return Ledger(item.device_id, schedule, emit, kind=kind)
         share = BoardShare(
             port, item, self._locks, self._processes, self._notify, declared=self._declared
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.gpu.reader import Reading
+from gramwatt.collectors.devices.reader import Reading
 
 POLL_NS = NS_PER_S // 100
 """How often the counter is read while a boundary waits for its tick."""
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 def counter_at(time_ns: float, points: Sequence[Point]) -> float:
-    """Counter value at a moment [mJ], linear between the points around it.
+    """Return the counter's value at a moment [mJ], linear between the points around it.
 
     `points` are in time order, at least one of them; outside of them the value is the nearest's.
     """
@@ -49,13 +49,12 @@ def counter_at(time_ns: float, points: Sequence[Point]) -> float:
 
 
 class Boundary:
-    """Boundaries of one device that wait for the counter's next ticks.
+    """Moments of one device that wait for the counter's next ticks: its start, the edges of windows
+    and its stop.
 
-    The start waits for two of them, which give the update period; a window's edge or the stop waits
-    for one, and those that come meanwhile wait with it.
+    The start waits for two ticks, which give the update period; the others wait for one, and those
+    that come meanwhile wait with it.
     """
-
-    __slots__ = ("_polled", "_wanted", "deadline_ns", "reading", "ticks", "times_ns")
 
     def __init__(self, reading: Reading, wanted: int, limit_ns: int) -> None:
         """`reading` is the first one after the boundary; `wanted` ticks end the wait, or
@@ -69,24 +68,24 @@ class Boundary:
 
     @classmethod
     def at_start(cls, reading: Reading) -> Boundary:
-        """The job's start: `reading` is the first one, and the update period is unknown."""
+        """Return the job's start: `reading` is the first one, the update period is unknown."""
         return cls(reading, 2, START_LIMIT_NS)
 
     @classmethod
     def after_start(cls, reading: Reading, period_s: float | None) -> Boundary:
-        """A window's edge or the stop: waits one update period [s], where that is worth it."""
+        """Return a later boundary: it waits one update period [s], where that is worth it."""
         slow = period_s is not None and period_s > SLOW_PERIOD_S
         wait_ns = round(1.25 * (period_s or 0.0) * NS_PER_S) + 2 * POLL_NS
         return cls(reading, 1, min(STOP_LIMIT_NS, wait_ns) if slow else 0)
 
     @property
     def is_start(self) -> bool:
-        """Whether it is the job's start."""
+        """True for the job's start."""
         return self._wanted > 1
 
     @property
     def complete(self) -> bool:
-        """Whether it has seen the ticks that it waits for."""
+        """True when it has seen the ticks that it waits for."""
         return len(self.ticks) >= self._wanted
 
     @property
@@ -104,8 +103,8 @@ class Boundary:
             self.ticks.append(Point(middle_ns, reading.counter_mj))
 
     def points(self, period_s: float | None) -> list[Point]:
-        """The counter around the boundary: its tick before, by the update period [s], and those
-        after it.
+        """Return the counter around the boundary: its tick before, by the update period [s], and
+        those after it.
 
         Without ticks or period the reading itself; empty for a device without a counter.
         """

@@ -1,4 +1,4 @@
-"""`python -m gramwatt.collectors.testing.record FILE`: record this machine's NVML as a trace.
+"""`python -m gramwatt.collectors.sources.record FILE`: record this machine's NVML as a trace.
 
 Reads every GPU for the given time, its counter at up to 1 kHz to find the update period and then
 all at the given rate, keeps the answers that differ from the one before, and prints the counter's
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
-from gramwatt.collectors.devices.base import FAST_FIELDS, DevicePort, SourceError
-from gramwatt.collectors.testing.trace import Call, write_trace
+from gramwatt.collectors.devices.port import SourceError
+from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS, PROFILE, NvmlCalls, Pynvml
+from gramwatt.collectors.sources.replay import Call, write_trace
 from gramwatt.sci.base.units import MJ_PER_J
 
 DENSE_S, DENSE_STEP_S = 10.0, 0.001
@@ -24,48 +25,43 @@ SLOW_EVERY = 50
 
 
 class Recorder:
-    """Calls a port and keeps every answer."""
+    """Calls NVML and keeps every answer."""
 
-    def __init__(self, port: DevicePort, clock: Clock) -> None:
+    def __init__(self, nvml: NvmlCalls, clock: Clock) -> None:
         self.calls: list[Call] = []
-        self._port, self._clock = port, clock
+        self._nvml, self._clock = nvml, clock
 
     def fast(self, gpu: int) -> None:
-        """Counter and power in one call, and each by its own."""
-        port = self._port
-        self._keep(gpu, "fields", list(FAST_FIELDS), lambda: list(port.fields(gpu, FAST_FIELDS)))
-        self._keep(gpu, "energy_mj", [], lambda: port.energy_mj(gpu))
-        self._keep(gpu, "power_mw", [], lambda: port.power_mw(gpu))
-
-    def counter(self, gpu: int) -> None:
-        """The counter alone."""
-        self._keep(gpu, "energy_mj", [], lambda: self._port.energy_mj(gpu))
+        """Record counter and power in one call, and each by its own."""
+        self._keep(gpu, "fields", list(FAST_FIELDS), lambda: self._nvml.fields(gpu, FAST_FIELDS))
+        self.ask(gpu, "energy_mj")
+        self.ask(gpu, "power_mw")
 
     def slow(self, gpu: int) -> None:
-        """The profile."""
-        port = self._port
-        self._keep(gpu, "power_samples", [], lambda: port.power_samples(gpu, 0))
-        self._keep(gpu, "utilisation_percents", [], lambda: list(port.utilisation_percents(gpu)))
-        self._keep(gpu, "encoder_percent", [], lambda: port.encoder_percent(gpu))
-        self._keep(gpu, "temperature_c", [], lambda: port.temperature_c(gpu))
-        self._keep(gpu, "clock_reasons", [], lambda: port.clock_reasons(gpu))
-        self._keep(gpu, "memory_b", [], lambda: list(port.memory_b(gpu)))
-        self._keep(gpu, "limit_mw", [], lambda: port.limit_mw(gpu))
+        """Record the profile."""
+        self._keep(gpu, "power_samples", [], lambda: self._nvml.power_samples(gpu, 0))
+        for call in PROFILE:
+            self.ask(gpu, call)
+
+    def ask(self, gpu: int, call: str) -> None:
+        """Record one call without arguments."""
+        self._keep(gpu, call, [], lambda: self._nvml.ask(call, gpu))
 
     def _keep(self, gpu: int, call: str, args: list[Any], ask: Callable[[], Any]) -> None:
         before_ns, wall_ns = self._clock.now_ns(), self._clock.wall_ns()
         try:
             ret, value = "ok", ask()
+            value = list(value) if isinstance(value, tuple) else value
         except SourceError as error:
             ret, value = type(error).__name__, None
         took_us = (self._clock.now_ns() - before_ns) / 1000
         self.calls.append(Call(before_ns, wall_ns, gpu, call, args, ret, value, took_us))
 
 
-def record(port: DevicePort, clock: Clock, duration_s: float, rate_hz: float) -> Recorder:
-    """Record every GPU of an open port: its counter at 1 kHz, then all at `rate_hz` [1/s]."""
-    recorder = Recorder(port, clock)
-    gpus = range(port.count())
+def record(nvml: NvmlCalls, clock: Clock, duration_s: float, rate_hz: float) -> Recorder:
+    """Record every GPU of an open NVML: its counter at 1 kHz, then all at `rate_hz` [1/s]."""
+    recorder = Recorder(nvml, clock)
+    gpus = range(nvml.count())
     start_ns, rounds = clock.now_ns(), 0
     dense_ns = int(min(DENSE_S, duration_s / 2) * NS_PER_S)
     while (age_ns := clock.now_ns() - start_ns) < duration_s * NS_PER_S:
@@ -74,7 +70,7 @@ def record(port: DevicePort, clock: Clock, duration_s: float, rate_hz: float) ->
             if due:
                 recorder.fast(gpu)
             else:
-                recorder.counter(gpu)
+                recorder.ask(gpu, "energy_mj")
             if due and rounds % SLOW_EVERY == 0:
                 recorder.slow(gpu)
         rounds += due
@@ -83,7 +79,7 @@ def record(port: DevicePort, clock: Clock, duration_s: float, rate_hz: float) ->
 
 
 def changes(calls: list[Call]) -> list[Call]:
-    """The calls without those that repeat the answer before: a replay answers the same."""
+    """Return the calls without those that repeat the answer before: a replay answers the same."""
     answers: dict[tuple[int, str], tuple[str, Any]] = {}
     found = []
     for call in calls:
@@ -93,19 +89,19 @@ def changes(calls: list[Call]) -> list[Call]:
     return found
 
 
-def header(port: DevicePort, calls: list[Call]) -> dict[str, Any]:
-    """The trace's header: what was recorded, UUIDs hashed, update periods as found [s]."""
+def header(nvml: NvmlCalls, calls: list[Call]) -> dict[str, Any]:
+    """Return the trace's header: what was recorded, UUIDs hashed, update periods as found [s]."""
     gpus = []
-    for gpu in range(port.count()):
-        digest = hashlib.sha256(port.uuid(gpu).encode()).hexdigest()
+    for gpu in range(nvml.count()):
+        digest = hashlib.sha256(nvml.ask("uuid", gpu).encode()).hexdigest()
         uuid = f"GPU-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
         period_s = update_period_s([call for call in calls if call.gpu == gpu])
-        gpus.append({"uuid": uuid, "name": port.name(gpu), "update_period_s": period_s})
-    return {"gpus": gpus, "driver": port.driver()}
+        gpus.append({"uuid": uuid, "name": nvml.ask("name", gpu), "update_period_s": period_s})
+    return {"gpus": gpus, "driver": nvml.driver()}
 
 
 def update_period_s(calls: list[Call]) -> float | None:
-    """The median time between changes of the counter [s]; None when it changed less than twice."""
+    """Return the median time between changes of the counter [s]; None with fewer than two."""
     counters = [call for call in calls if call.call == "energy_mj" and call.ret == "ok"]
     pairs = zip(counters, counters[1:], strict=False)
     changes = [after.mono_ns for before, after in pairs if after.value != before.value]
@@ -115,22 +111,20 @@ def update_period_s(calls: list[Call]) -> float | None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Record to a file; exit code 1 without a GPU."""
-    parser = argparse.ArgumentParser(prog="python -m gramwatt.collectors.testing.record")
+    parser = argparse.ArgumentParser(prog="python -m gramwatt.collectors.sources.record")
     parser.add_argument("file", type=Path)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=50.0, help="readings per second")
     given = parser.parse_args(arguments)
-    from gramwatt.collectors.sources.nvml import Pynvml
-
-    port, clock = Pynvml(), SystemClock()
+    nvml, clock = Pynvml(), SystemClock()
     try:
-        port.open()
+        nvml.open()
     except SourceError as error:
         print(f"nothing to record: {error.message}", file=sys.stderr)
         return 1
-    recorder = record(port, clock, given.seconds, given.rate)
-    write_trace(given.file, header(port, recorder.calls), changes(recorder.calls))
-    for gpu in range(port.count()):
+    recorder = record(nvml, clock, given.seconds, given.rate)
+    write_trace(given.file, header(nvml, recorder.calls), changes(recorder.calls))
+    for gpu in range(nvml.count()):
         counted = [
             c.value for c in recorder.calls if (c.gpu, c.call, c.ret) == (gpu, "energy_mj", "ok")
         ]

@@ -46,8 +46,9 @@ class DeviceLocks:
             time.sleep(PAUSE_S)
 
     def others(self, device_id: str) -> int:
-        """Number of other jobs, or parts of jobs by node, that measure the device now. Removes the
-        files of dead jobs.
+        """Return the number of other jobs, or parts of jobs by node, that measure the device now.
+
+        The files of dead jobs are removed.
         """
         folder, living = self._folder / safe_id(device_id), 0
         try:

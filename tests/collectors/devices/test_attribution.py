@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.sharing.attribution import (
+from gramwatt.collectors.devices.sharing import (
     SHARED_GPU,
     Processes,
     Shares,
@@ -20,6 +18,8 @@ from gramwatt.collectors.sharing.attribution import (
     part_j,
     shares,
 )
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, DeviceRecord, EndRecord, decode
 from tests.collectors.rig import Rig, by_type, energy_j, gpu

@@ -6,16 +6,16 @@ from bisect import bisect_left, bisect_right
 from pathlib import Path
 from random import Random
 from statistics import fmean
+from typing import Any
 
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.base import NotSupported
+from gramwatt.collectors.devices.boundaries import Point, counter_at
+from gramwatt.collectors.devices.port import NotSupported, Place
 from gramwatt.collectors.doctor import gpus
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.collectors.gpu.boundaries import Point, counter_at
-from gramwatt.collectors.sources.vendors import Place
-from gramwatt.collectors.testing.replay import ReplayNvml
+from gramwatt.collectors.sources.replay import ReplayNvml
 from gramwatt.sci.journal.records import CountRecord, EndRecord
 from tests.collectors.recorded import RecordedRig, counted_j, loads, ticks, trace
 from tests.collectors.rig import by_type, energy_j, states
@@ -24,8 +24,10 @@ from tests.collectors.rig import by_type, energy_j, states
 class WithoutCounter(ReplayNvml):
     """The same board, had it no energy counter."""
 
-    def energy_mj(self, index: int) -> int:
-        raise NotSupported("no counter")
+    def ask(self, call: str, index: int) -> Any:
+        if call == "energy_mj":
+            raise NotSupported("no counter")
+        return super().ask(call, index)
 
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
         _, *powers = super().fields(index, ids)
@@ -111,7 +113,7 @@ def test_the_counter_ticks_every_tenth_of_a_second_and_the_start_finds_that(tmp_
     meter = rig.start()
     rig.run(12, meter)
     (state,) = states(rig.folder()).values()
-    assert state["devices"][rig.nvml.uuid(0)]["period_s"] == pytest.approx(0.1, abs=0.02)
+    assert state["devices"][rig.nvml.ask("uuid", 0)]["period_s"] == pytest.approx(0.1, abs=0.02)
 
 
 def test_the_counter_is_nearly_linear_between_two_ticks() -> None:

@@ -11,29 +11,31 @@ from __future__ import annotations
 from random import Random
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.devices.base import DevicePort, Notify
-from gramwatt.collectors.gpu.boundaries import POLL_NS
-from gramwatt.collectors.gpu.cross_check import CrossCheck
-from gramwatt.collectors.gpu.device import Device
-from gramwatt.collectors.gpu.energy import GpuMeter
-from gramwatt.collectors.gpu.reader import Reading, best_read
+from gramwatt.collectors.devices.boundaries import POLL_NS
+from gramwatt.collectors.devices.cross_check import CrossCheck
+from gramwatt.collectors.devices.device import Device
+from gramwatt.collectors.devices.energy import EnergyMeter
+from gramwatt.collectors.devices.port import DevicePort, Notify, NotSupported
+from gramwatt.collectors.devices.reader import Reading
 
 TICK_NS = NS_PER_S
 FAST_MIN_S, FAST_MAX_S = 1 / 15, 1 / 10
-PROFILE_TICKS, LIMIT_TICKS = 5, 60
+PROFILE_TICKS, SLOW_TICKS, LIMIT_TICKS = 5, 10, 60
+"""Ticks for each profile, for each with what changes slowly, in the middle of intervals of 10 s, and
+for each look at the limit."""
 CHECK_TICKS = 2
 """Ticks for each reading of power at a random moment, where no mean over the second is offered."""
 
 
 class Sampler:
-    """Reads the billed devices of one port, NVML's or another vendor's."""
+    """Reads the billed devices of one port."""
 
     def __init__(
         self, port: DevicePort, timeline: Timeline, notify: Notify, random: Random
     ) -> None:
         self.devices: list[Device] = []
         self.awaits_start = False
-        """Whether the first readings still wait for the counter's ticks."""
+        """True while the first readings still wait for the counter's ticks."""
         self._port = port
         self._timeline = timeline
         self._notify = notify
@@ -44,16 +46,17 @@ class Sampler:
         self._next_fast_ns = 0
         self._next_check_ns = 0
 
-    def add(self, index: int, gpu: GpuMeter) -> bool:
+    def add(self, index: int, meter: EnergyMeter) -> bool:
         """Take on a device and its first reading; False when its energy cannot be read at all."""
-        read = best_read(self._port, index)
-        if read is None:
-            self._notify(
-                "energy-unmeasured", f"{gpu.label}: neither counter nor power is readable."
-            )
+        try:
+            self._port.read(index)
+        except NotSupported as error:
+            self._notify("energy-unmeasured", f"{meter.label}: {error.message}.")
             return False
+        except Exception:  # noqa: S110  # a passing reason: the first reading reports it
+            pass
         check = next((d.check for d in self.devices if d.index == index), CrossCheck())
-        device = Device(self._port, index, gpu, read, check, self._timeline, self._notify)
+        device = Device(self._port, index, meter, check, self._timeline, self._notify)
         self.devices.append(device)
         device.start()
         self._schedule(self._timeline.now_ns())
@@ -63,13 +66,13 @@ class Sampler:
         return True
 
     def add_boundary(self, time_ns: int) -> None:
-        """A window's edge [ns]: the open intervals end there."""
+        """End the open intervals at a window's edge [ns]."""
         for device in self.devices:
             device.add_boundary(time_ns)
         self._plan()
 
     def due_ns(self) -> int:
-        """When the next reading is due on the timeline [ns]."""
+        """Return when the next reading is due on the timeline [ns]."""
         return self._due_ns
 
     def tick(self) -> None:
@@ -78,8 +81,7 @@ class Sampler:
         if now_ns < self._due_ns:
             return
         for device in self.devices:
-            if device.boundary is not None:
-                device.poll()
+            device.poll()
         if now_ns >= self._next_ns:
             self._tick_second(now_ns)
         else:
@@ -87,36 +89,36 @@ class Sampler:
         self._plan()
 
     def stop(self, stop_ns: int) -> None:
-        """The final readings, with the counter at the stop [ns] placed between its ticks."""
-        waiting = [device for device in self.devices if device.begin_stop()]
-        while waiting:
-            self._timeline.clock.sleep(POLL_NS / NS_PER_S)
-            waiting = [device for device in waiting if device.poll_stop()]
+        """Take the final readings, up to the stop [ns]."""
         for device in self.devices:
-            device.end_stop(stop_ns)
+            device.begin_stop(stop_ns)
+        while any(device.boundary for device in self.devices):
+            self._timeline.clock.sleep(POLL_NS / NS_PER_S)
+            for device in self.devices:
+                device.poll()
+        for device in self.devices:
+            device.end()
 
     def _tick_second(self, now_ns: int) -> None:
         self._ticks += 1
         boards: dict[int, Reading] = {}  # slices of one board have one counter
-        found: list[tuple[Device, Reading]] = []
-        resting: list[Device] = []
+        seen: list[Device] = []
         for device in self.devices:
             if device.boundary is not None or now_ns < device.reader.retry_at_ns:
                 continue
-            if device.rests(now_ns):
-                device.rest(now_ns)
-                resting.append(device)
+            if device.skips_counter(now_ns):
+                device.read_power_only(now_ns)
+                seen.append(device)
                 continue
             if device.buffer is not None:
                 device.drain()
             reading = boards.get(device.index) or device.reader.read()
             if reading is not None:
                 boards[device.index] = reading
-                found.append((device, reading))
-        for device, reading in found:
-            device.add_reading(reading)
+                device.add_reading(reading)
+                seen.append(device)
         if self._ticks % PROFILE_TICKS == 0:
-            for device in [*resting, *(device for device, _ in found)]:
+            for device in seen:
                 self._profile(device)
         self._schedule(now_ns)
 
@@ -133,9 +135,9 @@ class Sampler:
             self._next_check_ns = now_ns + CHECK_TICKS * TICK_NS  # the next tick draws another
 
     def _profile(self, device: Device) -> None:
-        device.profiler.record(device.gpu.ledger)
+        device.add_profile(full=self._ticks % SLOW_TICKS == PROFILE_TICKS)
         if self._ticks % LIMIT_TICKS == 0:
-            device.gpu.limit_w = device.profiler.limit_w() or device.gpu.limit_w
+            device.read_limit()
         device.compare()
 
     def _schedule(self, now_ns: int) -> None:

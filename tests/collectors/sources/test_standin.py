@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.gpu.reader import best_read
-from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
-from gramwatt.collectors.testing.waveforms import waveform
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.sources.synthetic import SyntheticNvml
+from gramwatt.collectors.sources.waveforms import waveform
+from tests.collectors.virtual_clock import VirtualClock
 
 PIECES = [[0.3, 100.0, 700.0], [0.2, 650.0, 650.0], [0.07, 90.0, 90.0]]
 WAVE = {"type": "pieces", "pieces": PIECES}
@@ -34,17 +34,18 @@ print(json.dumps(standin.environment(standin.build(home), wave, sensor, home)))
 """
 READ = """
 import json, time
-from gramwatt.collectors.gpu.reader import best_read
-from gramwatt.collectors.sources.nvml import Pynvml
-port = Pynvml()
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.sources.nvml_calls import Pynvml
+nvml, found = Pynvml(), []
+port = Nvml(nvml)
 port.open()
-read, found = best_read(port, 0), []
 for _ in range(60):
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
-    counter_mj, power_mw, _ = read()
+    counter_mj, power_mw, _ = port.read(0)
     found.append([before, time.clock_gettime(time.CLOCK_BOOTTIME), counter_mj, power_mw])
     time.sleep(0.017)
-print(json.dumps([port.name(0), port.limit_mw(0), port.energy_mj(0) >= counter_mj, found]))
+rising = nvml.ask("energy_mj", 0) >= counter_mj
+print(json.dumps([nvml.ask("name", 0), nvml.ask("limit_mw", 0), rising, found]))
 """
 
 
@@ -61,12 +62,12 @@ def readings_in_python() -> list[list[float]]:
     """For machines without a C compiler: the same numbers through the same probe."""
     clock = VirtualClock()
     board = {"waveform": WAVE, "update_period_s": PERIOD_S, "power": "part"}
-    read = best_read(SyntheticNvml({"gpus": [board]}, clock), 0)
+    port = Nvml(SyntheticNvml({"gpus": [board]}, clock))
     found = []
     for _ in range(60):
         clock.sleep(0.017)
         at_s = clock.now_ns() / NS_PER_S
-        found.append([at_s, at_s, *(read()[:2] if read else ())])
+        found.append([at_s, at_s, *port.read(0)[:2]])
     return found
 
 

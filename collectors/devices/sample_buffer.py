@@ -30,18 +30,6 @@ class SampleBuffer:
     `overrun` is True when samples between the last reading and this one had been overwritten.
     """
 
-    __slots__ = (
-        "_answered_ns",
-        "_ask",
-        "_at_ns",
-        "_offset_ns",
-        "_period_us",
-        "_since_us",
-        "overrun",
-        "reach_ns",
-        "silent",
-    )
-
     def __init__(self, ask: Ask, now_ns: int) -> None:
         """Read the buffer once; raises what `ask` raises."""
         self._ask = ask

@@ -10,26 +10,24 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.base import (
-    FAST_FIELDS,
+from gramwatt.collectors.devices.port import (
     DeviceLost,
-    DevicePort,
     NotSupported,
     SourceAbsent,
 )
-from gramwatt.collectors.meter.source_choice import nvml_port
-from gramwatt.collectors.testing.record import (
+from gramwatt.collectors.sources.nvml import chosen_calls
+from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS, NvmlCalls
+from gramwatt.collectors.sources.record import (
     changes,
     header,
     record,
     update_period_s,
 )
-from gramwatt.collectors.testing.replay import ReplayNvml
-from gramwatt.collectors.testing.synthetic import SyntheticNvml
-from gramwatt.collectors.testing.trace import read_trace, write_trace
-from gramwatt.collectors.testing.virtual_clock import VirtualClock
-from gramwatt.collectors.testing.waveforms import waveform
+from gramwatt.collectors.sources.replay import ReplayNvml, read_trace, write_trace
+from gramwatt.collectors.sources.synthetic import SyntheticNvml
+from gramwatt.collectors.sources.waveforms import waveform
 from tests.collectors.rig import Rig, energy_j, gpu
+from tests.collectors.virtual_clock import VirtualClock
 
 WAVES: list[dict[str, Any]] = [
     {"type": "constant", "power_w": 300},
@@ -57,8 +55,8 @@ def test_the_counter_ticks_and_the_power_does_not_wait() -> None:
     nvml = SyntheticNvml({"gpus": [gpu(ramp, update_period_s=0.5)]}, clock)
     values, powers = [], []
     for _ in range(10):
-        values.append(nvml.energy_mj(0))
-        powers.append(nvml.power_mw(0))
+        values.append(nvml.ask("energy_mj", 0))
+        powers.append(nvml.ask("power_mw", 0))
         clock.sleep(0.1)
     assert len(set(values)) == 2
     assert values[0] == 500_000_000  # 1000 s of a ramp to 1000 W: half a million joules
@@ -72,25 +70,25 @@ def test_faults_hold_while_they_last_and_only_for_their_call() -> None:
         {"type": "lost", "at_s": 3},
     ]
     nvml = SyntheticNvml({"gpus": [gpu(faults=faults)]}, clock)
-    assert nvml.power_mw(0) == 250_000
+    assert nvml.ask("power_mw", 0) == 250_000
     clock.sleep(1.5)
     with pytest.raises(NotSupported):
-        nvml.power_mw(0)
-    assert nvml.energy_mj(0) == 375_000
+        nvml.ask("power_mw", 0)
+    assert nvml.ask("energy_mj", 0) == 375_000
     clock.sleep(1)
-    assert nvml.power_mw(0) == 250_000
+    assert nvml.ask("power_mw", 0) == 250_000
     clock.sleep(1)
     with pytest.raises(DeviceLost):
-        nvml.energy_mj(0)
+        nvml.ask("energy_mj", 0)
 
 
 def test_both_test_meters_are_chosen_by_the_environment_and_named_as_such(tmp_path: Path) -> None:
     spec, trace, clock = tmp_path / "s.json", tmp_path / "t.jsonl", VirtualClock()
     spec.write_text(json.dumps({"gpus": [gpu()]}))
     write_trace(trace, {"gpus": [{"uuid": "GPU-1", "name": "x"}]}, [])
-    synthetic = nvml_port({"GRAMWATT_NVML": f"synthetic:{spec}"}, clock)
-    replay = nvml_port({"GRAMWATT_NVML": f"replay:{trace}"}, clock)
-    real = nvml_port({}, clock)
+    synthetic = chosen_calls({"GRAMWATT_NVML": f"synthetic:{spec}"}, clock)
+    replay = chosen_calls({"GRAMWATT_NVML": f"replay:{trace}"}, clock)
+    real = chosen_calls({}, clock)
     assert [port.meter for port in (synthetic, replay, real)] == [
         "nvml-synthetic",
         "nvml-replay",
@@ -101,7 +99,7 @@ def test_both_test_meters_are_chosen_by_the_environment_and_named_as_such(tmp_pa
 @pytest.mark.parametrize("value", ["synthetic:/nowhere.json", "replay:/nowhere", "other:x"])
 def test_a_test_meter_that_cannot_be_had_is_never_replaced_by_the_real_one(value: str) -> None:
     with pytest.raises(SourceAbsent):
-        nvml_port({"GRAMWATT_NVML": value}, VirtualClock())
+        chosen_calls({"GRAMWATT_NVML": value}, VirtualClock()).open()
 
 
 def test_what_was_recorded_replays_as_it_was(tmp_path: Path) -> None:
@@ -114,17 +112,17 @@ def test_what_was_recorded_replays_as_it_was(tmp_path: Path) -> None:
     again, calls = read_trace(path)
     assert calls == recorder.calls
     assert again["gpus"][0]["update_period_s"] == pytest.approx(0.1, abs=0.005)
-    assert again["gpus"][0]["uuid"] != source.uuid(0)
+    assert again["gpus"][0]["uuid"] != source.ask("uuid", 0)
 
     played = VirtualClock()
-    replay: DevicePort = ReplayNvml.from_file(path, played)
+    replay: NvmlCalls = ReplayNvml.from_file(path, played)
     played.sleep((calls[-1].mono_ns - calls[0].mono_ns) / NS_PER_S)
     ours = [c for c in calls if (c.gpu, c.call) == (0, "energy_mj")]
-    assert replay.energy_mj(0) == ours[-1].value
+    assert replay.ask("energy_mj", 0) == ours[-1].value
     assert replay.fields(0, FAST_FIELDS)[0] == ours[-1].value
-    assert replay.memory_b(0) == (40 * 2**30, 80 * 2**30)
+    assert replay.ask("memory_b", 0) == (40 * 2**30, 80 * 2**30)
     with pytest.raises(NotSupported):
-        replay.energy_mj(1)
+        replay.ask("energy_mj", 1)
 
 
 def test_a_trace_measures_as_its_source_did(tmp_path: Path) -> None:
@@ -162,8 +160,8 @@ def test_a_part_time_sensor_tells_the_last_quarter_of_the_last_period() -> None:
     square = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 0.1, "duty": 0.4}
     nvml = SyntheticNvml({"gpus": [gpu(square, power="part"), gpu(square, power="mean")]}, clock)
     clock.sleep(0.02)
-    assert nvml.power_mw(0) == pytest.approx(100_000)
-    assert nvml.power_mw(1) == pytest.approx(340_000)
+    assert nvml.ask("power_mw", 0) == pytest.approx(100_000)
+    assert nvml.ask("power_mw", 1) == pytest.approx(340_000)
 
 
 def test_a_trace_of_changes_replays_the_same_at_every_call(tmp_path: Path) -> None:
@@ -181,4 +179,4 @@ def test_a_trace_of_changes_replays_the_same_at_every_call(tmp_path: Path) -> No
     for call in recorder.calls:
         again.advance_ns(call.mono_ns - began_ns - (again.now_ns() - int(1000 * 1e9)))
         if call.call == "energy_mj":
-            assert replay.energy_mj(0) == call.value
+            assert replay.ask("energy_mj", 0) == call.value

@@ -32,24 +32,6 @@ Without a limit, one and a half times the rating of the largest board sold (1 00
 class CrossCheck:
     """One board's sums of counter and power; `finding` is the sentence when they differ."""
 
-    __slots__ = (
-        "_base_mj",
-        "_base_ns",
-        "_between_w",
-        "_counter_j",
-        "_due",
-        "_mean_j",
-        "_reported",
-        "_samples",
-        "_span_s",
-        "_squares",
-        "_sum_w",
-        "_top_w",
-        "_until_ns",
-        "_waiting_w",
-        "has_means",
-    )
-
     def __init__(self) -> None:
         self.has_means = False
         self._base_ns = 0
@@ -115,7 +97,7 @@ class CrossCheck:
         self._waiting_w.append(w_from_mw(power_mw))
 
     def finding(self, limit_w: float | None, *, final: bool = False) -> str | None:
-        """The sentence to report, once; None while the two agree or too little is known."""
+        """Return the sentence to report, once; None while the two agree or too little is known."""
         if self._reported or self._span_s <= 0:
             return None
         counter_w = self._counter_j / self._span_s

@@ -24,7 +24,8 @@ A process is on the board from `at_s` until `until_s`, as faults are; without `s
 Fault times count from `origin_s`, seconds since boot. Types: `reset` (the counter starts at 0),
 `backward` (loses `joules`), `frozen` (`at_s` to `until_s`; the standstill's energy is lost unless
 `"catches_up": true`), `spike` (gains `joules` until `until_s`), `unsupported`, `failing` and `lost`
-(`at_s` to `until_s`, for one `call` or for all).
+(`at_s` to `until_s`, for one `call` or for all): a call is named by the first word of its name in
+`nvml_calls`, such as energy, power, fields, samples or utilisation.
 """
 
 from __future__ import annotations
@@ -36,10 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Clock
-from gramwatt.collectors.devices.base import (
-    POWER_AVERAGE_FIELD,
-    POWER_INSTANT_FIELD,
-    TOTAL_ENERGY_FIELD,
+from gramwatt.collectors.devices.port import (
     DeviceLost,
     GpuUser,
     MigSlice,
@@ -47,7 +45,12 @@ from gramwatt.collectors.devices.base import (
     ReadFailed,
     SourceAbsent,
 )
-from gramwatt.collectors.testing.waveforms import waveform
+from gramwatt.collectors.sources.nvml_calls import (
+    POWER_AVERAGE_FIELD,
+    POWER_INSTANT_FIELD,
+    TOTAL_ENERGY_FIELD,
+)
+from gramwatt.collectors.sources.waveforms import waveform
 from gramwatt.sci.base.units import MJ_PER_J, MW_PER_W
 
 _ERRORS = {"unsupported": NotSupported, "failing": ReadFailed, "lost": DeviceLost}
@@ -74,9 +77,10 @@ class SyntheticGpu:
         self.wave = waveform(spec["waveform"])
         self.uuid = str(spec.get("uuid", f"GPU-00000000-0000-4000-8000-{place:012d}"))
         self.name = str(spec.get("name", "Synthetic GPU"))
-        self.limit_w = spec.get("limit_w", 700.0)
         self.memory_b = int(spec.get("memory_b", 80 * 2**30))
         self.profile = {**_PROFILE, **{k: v for k, v in spec.items() if k in _PROFILE}}
+        limit_w = spec.get("limit_w", 700.0)
+        self.profile["limit_mw"] = None if limit_w is None else round(limit_w * MW_PER_W)
         self.samples = spec.get("samples")
         self._gain = float(spec.get("counter_gain", 1.0))
         self.slices = tuple(MigSlice(*item) for item in spec.get("slices", ()))
@@ -89,11 +93,11 @@ class SyntheticGpu:
         self._origin_s = origin_s
 
     def truth_j(self, start_s: float, end_s: float) -> float:
-        """The exact energy between two moments since boot [J]."""
+        """Return the exact energy between two moments since boot [J]."""
         return self.wave.energy_j(end_s) - self.wave.energy_j(start_s)
 
     def power_w(self, at_s: float) -> float:
-        """Reading of the power sensor [W]: the wave now, or a mean, as the module describes."""
+        """Return the power sensor's reading [W]: the wave now, or a mean, as described above."""
         tick_s, part_s = self._tick_s(at_s), self.period_s / 4
         if self._sensor == "mean":
             return self.truth_j(tick_s - 1.0, tick_s)
@@ -102,12 +106,12 @@ class SyntheticGpu:
         return self.wave.power_w(at_s)
 
     def mean_w(self, at_s: float) -> float | None:
-        """Mean power over the second before the last update [W]; None where not offered."""
+        """Return the mean power of the second before the last update [W]; None if not offered."""
         tick_s = self._tick_s(at_s)
         return self.truth_j(tick_s - 1.0, tick_s) if self._sensor == "mean" else None
 
     def buffered(self, at_s: float, since_us: int) -> list[tuple[int, int]]:
-        """The driver's samples after a time on its own clock: (time [us], power [mW])."""
+        """Return the driver's samples after a time on its own clock: (time [us], power [mW])."""
         if self.samples is None:
             raise NotSupported("synthetic: no sample buffer")
         period_s, length = float(self.samples["period_s"]), int(self.samples["length"])
@@ -116,8 +120,24 @@ class SyntheticGpu:
         found = [(_driver_us(time_s), self.power_w(time_s)) for time_s in moments_s]
         return [(time_us, round(w * MW_PER_W)) for time_us, w in found if time_us > since_us]
 
+    def counter_mj(self, at_s: float) -> int:
+        """Return the counter [mJ]; raises NotSupported without one."""
+        if not self.has_counter:
+            raise NotSupported("synthetic: no counter")
+        return round(self.counter_j(at_s) * MJ_PER_J)
+
+    def answer(self, call: str) -> Any:
+        """Return what does not change with time: name, id, profile and limit."""
+        if call in ("name", "uuid"):
+            return getattr(self, call)
+        if call == "memory_b":  # half of it used
+            return self.memory_b // 2, self.memory_b
+        if call == "utilisation_percents":
+            return self._offered("utilisation_percent"), self._offered("memory_percent")
+        return self._offered(call)
+
     def counter_j(self, at_s: float) -> float:
-        """Reading of the counter [J]: the wave's integral at its last update, faults included."""
+        """Return the counter [J]: the wave's integral at its last update, faults included."""
         tick_s = self._tick_s(at_s)
         counted_j = self.wave.energy_j(tick_s) * self._gain
         for fault in self.faults:
@@ -137,13 +157,19 @@ class SyntheticGpu:
                 raise error(f"synthetic fault: {fault['type']}")
 
     def users(self, at_s: float) -> tuple[GpuUser, ...]:
-        """The processes that are on the board at a moment since boot."""
+        """Return the processes that are on the board at a moment since boot."""
         since_s = at_s - self._origin_s
         return tuple(
             GpuUser(int(item["pid"]), item.get("sm_percent"), item.get("memory_b"))
             for item in self.processes
             if item.get("at_s", -FOR_EVER_S) <= since_s < item.get("until_s", FOR_EVER_S)
         )
+
+    def _offered(self, name: str) -> int:
+        value = self.profile[name]
+        if value is None:
+            raise NotSupported(f"synthetic: no {name}")
+        return int(value)
 
     def _tick_s(self, at_s: float) -> float:
         return math.floor(at_s / self.period_s + 1e-9) * self.period_s
@@ -178,102 +204,60 @@ class SyntheticNvml:
 
     @classmethod
     def from_file(cls, path: Path, clock: Clock) -> SyntheticNvml:
-        """The NVML a JSON file specifies; raises OSError, ValueError, KeyError or TypeError."""
+        """Return the NVML of a JSON file; raises OSError, ValueError, KeyError or TypeError."""
         return cls(json.loads(path.read_text(encoding="utf-8")), clock)
 
     def open(self) -> None:
-        """Raises SourceAbsent when the specification says `absent`."""
+        """Raise SourceAbsent when the specification says `absent`."""
         if self._absent:
             raise SourceAbsent(str(self._absent))
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Release nothing."""
 
     def driver(self) -> str:
-        """The driver's version."""
+        """Return a version."""
         return "synthetic"
 
     def count(self) -> int:
-        """Number of boards."""
+        """Return the number of boards."""
         if self.gpus:
             self._asked(0, "count")
         return len(self.gpus)
 
-    def name(self, index: int) -> str:
-        """Board name."""
-        return self._asked(index, "name")[0].name
-
-    def uuid(self, index: int) -> str:
-        """Board UUID."""
-        return self._asked(index, "uuid")[0].uuid
-
-    def energy_mj(self, index: int) -> int:
-        """Energy counter [mJ]."""
-        gpu, at_s = self._asked(index, "energy")
-        if not gpu.has_counter:
-            raise NotSupported("synthetic: no counter")
-        return round(gpu.counter_j(at_s) * MJ_PER_J)
-
-    def power_mw(self, index: int) -> int:
-        """Board power [mW]."""
-        gpu, at_s = self._asked(index, "power")
-        return round(gpu.power_w(at_s) * MW_PER_W)
+    def ask(self, call: str, index: int) -> Any:
+        """Return what a board answers to a call now."""
+        gpu, at_s = self._asked(index, call.partition("_")[0])
+        if call == "energy_mj":
+            return gpu.counter_mj(at_s)
+        if call == "power_mw":
+            return round(gpu.power_w(at_s) * MW_PER_W)
+        return gpu.answer(call)
 
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
-        """Field values in one call, None for what a board does not offer."""
+        """Return field values in one call, None for what a board does not offer."""
         gpu, at_s = self._asked(index, "fields")
         if not gpu.has_fields:
             raise NotSupported("synthetic: no field values")
-        offered: dict[int, int] = {}
+        offered = {POWER_INSTANT_FIELD: round(gpu.power_w(at_s) * MW_PER_W)}
         if gpu.has_counter:
-            offered[TOTAL_ENERGY_FIELD] = round(gpu.counter_j(at_s) * MJ_PER_J)
-        power_mw = round(gpu.power_w(at_s) * MW_PER_W)
-        offered[POWER_INSTANT_FIELD] = power_mw
+            offered[TOTAL_ENERGY_FIELD] = gpu.counter_mj(at_s)
         mean_w = gpu.mean_w(at_s)
         if mean_w is not None:
             offered[POWER_AVERAGE_FIELD] = round(mean_w * MW_PER_W)
         return tuple(offered.get(field) for field in ids)
 
     def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
-        """The driver's power samples after `since_us`."""
+        """Return the driver's power samples after `since_us`."""
         gpu, at_s = self._asked(index, "samples")
         return gpu.buffered(at_s, since_us)
 
-    def utilisation_percents(self, index: int) -> tuple[int, int]:
-        """Utilisation of the GPU and of its memory controller [%]."""
-        gpu = self._asked(index, "utilisation")[0]
-        return _offered(gpu, "utilisation_percent"), _offered(gpu, "memory_percent")
-
-    def encoder_percent(self, index: int) -> int:
-        """Utilisation of the encoder [%]."""
-        return _offered(self._asked(index, "encoder")[0], "encoder_percent")
-
-    def temperature_c(self, index: int) -> int:
-        """Temperature [degC]."""
-        return _offered(self._asked(index, "temperature")[0], "temperature_c")
-
-    def clock_reasons(self, index: int) -> int:
-        """Why clocks are what they are, a bit mask."""
-        return _offered(self._asked(index, "clocks")[0], "clock_reasons")
-
-    def memory_b(self, index: int) -> tuple[int, int]:
-        """Half of the memory used, and all of it [B]."""
-        gpu, _ = self._asked(index, "memory")
-        return gpu.memory_b // 2, gpu.memory_b
-
-    def limit_mw(self, index: int) -> int:
-        """Power limit [mW]."""
-        gpu, _ = self._asked(index, "limit")
-        if gpu.limit_w is None:
-            raise NotSupported("synthetic: no limit")
-        return round(float(gpu.limit_w) * MW_PER_W)
-
     def slices(self, index: int) -> tuple[MigSlice, ...]:
-        """MIG devices."""
+        """Return the MIG devices."""
         return self._asked(index, "slices")[0].slices
 
     def users(self, index: int) -> tuple[GpuUser, ...]:
-        """Processes on the board."""
+        """Return the processes on the board."""
         gpu, at_s = self._asked(index, "users")
         return gpu.users(at_s)
 
@@ -282,10 +266,3 @@ class SyntheticNvml:
         gpu, at_s = self.gpus[index], self._clock.now_ns() / NS_PER_S
         gpu.raise_fault(call, at_s, self._faults)
         return gpu, at_s
-
-
-def _offered(gpu: SyntheticGpu, name: str) -> int:
-    value = gpu.profile[name]
-    if value is None:
-        raise NotSupported(f"synthetic: no {name}")
-    return int(value)

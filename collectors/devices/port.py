@@ -1,0 +1,253 @@
+"""The interface of all device sources: what a device is, what it reads, and what a vendor fills in.
+
+SourceError
+├── SourceAbsent     library, driver or permission is missing; the message has the fix
+├── NotSupported     this one call is not offered by this device; others may be
+├── DeviceLost       the device fell off the bus or needs a reset
+└── ReadFailed       anything else; the next reading may work
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, NoReturn, Self
+
+from gramwatt.sci.base.errors import GramwattError
+
+Notify = Callable[[str, str], None]
+"""Leaves a notice with the job: its code and its text."""
+
+
+class SourceError(GramwattError):
+    """A source did not answer; measuring continues without it."""
+
+    code = "source"
+
+
+class SourceAbsent(SourceError):
+    """The source cannot be used on this machine at all."""
+
+    code = "source-absent"
+
+
+class NotSupported(SourceError):
+    """This device does not offer this call."""
+
+    code = "not-supported"
+
+
+class DeviceLost(SourceError):
+    """The device no longer answers any call."""
+
+    code = "device-lost"
+
+
+class ReadFailed(SourceError):
+    """One call failed for another reason."""
+
+    code = "read-failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look for devices: root of the file system, environment, kind of system."""
+
+    root: Path = Path("/")
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    platform: str = sys.platform
+    machine: str = field(default_factory=lambda: os.uname().machine if hasattr(os, "uname") else "")
+
+
+class MigSlice(NamedTuple):
+    """One MIG device of a board: its id and its share (0, 1] of the board's compute slices."""
+
+    uuid: str
+    share: float
+
+
+class Board(NamedTuple):
+    """A device that the driver lists; NVIDIA's in PCI bus order.
+
+    `share` is the part (0, 1] of its readings that is this device's: below 1 where several share
+    one sensor. `includes_host`: its energy holds the host's processor and memory too.
+    """
+
+    ordinal: int
+    uuid: str
+    name: str
+    slices: tuple[MigSlice, ...] = ()
+    memory_b: float | None = None
+    share: float = 1.0
+    includes_host: bool = False
+
+
+class Billed(NamedTuple):
+    """A board or MIG slice the job pays for, and its share (0, 1] of the board."""
+
+    board: Board
+    device_id: str
+    share: float
+
+
+class Visible(NamedTuple):
+    """The devices that are billed, and in sentences what could not be matched."""
+
+    billed: tuple[Billed, ...]
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def whole(cls, boards: Sequence[Board], remarks: tuple[str, ...] = ()) -> Visible:
+        """Return all of the boards."""
+        return cls(tuple(Billed(board, board.uuid, 1.0) for board in boards), remarks)
+
+
+class Values(NamedTuple):
+    """Energy counter [mJ], power [mW] and its mean over one second [mW]; None where not offered."""
+
+    counter_mj: float | None
+    power_mw: float | None
+    mean_mw: float | None = None
+
+
+class Profile(NamedTuple):
+    """How a device runs: use (0 to 1), memory in use [B], and telemetry by the names of
+    sci/journal/telemetry.py. None and left out where not known.
+    """
+
+    utilisation: float | None = None
+    memory_b: float | None = None
+    telemetry: Mapping[str, float] = {}
+
+
+class GpuUser(NamedTuple):
+    """A process with work on a board, None for what the driver does not report.
+
+    `sm_percent` is its time on the streaming multiprocessors [%], comparable among the processes
+    of one answer; `memory_b` what it has allocated [B].
+    """
+
+    pid: int
+    sm_percent: float | None = None
+    memory_b: int | None = None
+
+
+class DevicePort:
+    """A vendor's devices by index; a vendor's file overrides what its library offers.
+
+    `vendor` names it in notices, `title` in lists. `sampled_kind` labels energy that comes from its
+    power readings, `counter_survives` says that its counter goes on when the meter is started anew,
+    `variables` are the environment's that select a job's devices. Every method may raise any
+    SourceError, also after earlier success.
+    """
+
+    vendor = ""
+    title = ""
+    meter = ""
+    library = ""
+    """What is imported; empty for a source that reads files only."""
+    device_class = "accelerator"
+    sampled_kind = "integrated"
+    counter_survives = True
+    variables: tuple[str, ...] = ()
+
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return whether this process can see such devices; no library is loaded for it."""
+        return False
+
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """Return the source of a machine, not yet open."""
+        return cls()
+
+    def open(self) -> None:
+        """Load the library and find the devices; raises SourceAbsent with what to do."""
+
+    def close(self) -> None:
+        """Release the library; never raises."""
+
+    def driver(self) -> str | None:
+        """Return the driver's version, where windows and jobs can be too short for its counter."""
+        return None
+
+    def count(self) -> int:
+        """Return the number of devices that this process can see."""
+        raise NotImplementedError
+
+    def board(self, index: int) -> Board:
+        """Return the description of a device."""
+        raise NotImplementedError
+
+    def energy_mj(self, index: int) -> float:
+        """Return the energy counter [mJ]."""
+        self._lacks("energy counter")
+
+    def power_mw(self, index: int) -> float:
+        """Return the power [mW]."""
+        self._lacks("power")
+
+    def read(self, index: int) -> Values:
+        """Return counter and power of this moment; raises NotSupported where there is neither."""
+        counter_mj = offered(lambda: self.energy_mj(index))
+        power_mw = offered(lambda: self.power_mw(index))
+        if counter_mj is None and power_mw is None:
+            raise NotSupported(self.why_unread(index))
+        return Values(counter_mj, power_mw)
+
+    def read_power(self, index: int) -> Values:
+        """Return the power of this moment without the counter, which may be costly to read."""
+        return Values(None, self.power_mw(index))
+
+    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
+        """Return the driver's own power samples after `since_us`: (its time [us], power [mW]).
+
+        Empty when there is nothing new. The times are of a clock of the driver's choice.
+        """
+        return []
+
+    def profile(self, index: int, *, full: bool) -> Profile:
+        """Return how the device runs; what changes slowly only where `full`."""
+        return Profile()
+
+    def limit_w(self, index: int) -> float | None:
+        """Return the power limit in force [W]; None where it is not known."""
+        return None
+
+    def why_unread(self, index: int) -> str:
+        """Return why neither energy nor power of the device can be read, and what to do."""
+        return "neither counter nor power is readable"
+
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the devices of the job; all of them where the environment names none."""
+        return Visible.whole(boards)
+
+    def wants_none(self, environ: Mapping[str, str]) -> bool:
+        """Return whether the environment gives the job no device, so that nothing is opened."""
+        return False
+
+    def exists(self) -> bool:
+        """Return whether the machine has such a device, readable or not."""
+        return True
+
+    def absence_text(self, why: str) -> str:
+        """Return the sentence for a source that cannot be used."""
+        return f"{self.vendor} is not measured: {why}."
+
+    def remark_text(self, remark: str) -> str:
+        """Return the sentence for what a variable names and is not here."""
+        return f"{self.vendor}: {remark}"
+
+    def _lacks(self, what: str) -> NoReturn:
+        raise NotSupported(f"{self.meter} has no {what}")
+
+
+def offered(call: Callable[[], float]) -> float | None:
+    """Return what the call answers; None where the device does not offer it."""
+    try:
+        return call()
+    except NotSupported:
+        return None

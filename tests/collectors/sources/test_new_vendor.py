@@ -1,0 +1,115 @@
+"""A vendor is added by one file and one line: docs/contributing.md, "Add a vendor"."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors import sources
+from gramwatt.collectors.devices.port import DevicePort, Place
+from gramwatt.collectors.doctor.finding import Target
+from gramwatt.collectors.doctor.vendors import others
+from gramwatt.collectors.sources import vendors
+from gramwatt.sci.advice.jobs import for_job
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.grid.zones import AnnualIntensity
+from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.sci.score.score import ScoreContext, score
+from tests.collectors.rig import by_type, energy_j
+from tests.collectors.vendor_fakes import VendorRig
+
+FILE = '''
+"""Acme cards: power of each from /sys/class/acme."""
+
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.port import Board, DevicePort, Visible
+
+
+class Acme(DevicePort):
+    vendor = title = "Acme"
+    meter = "acme-sysfs"
+    variables = ("ACME_VISIBLE_CARDS",)
+
+    @classmethod
+    def present(cls, place):
+        return (place.root / "sys/class/acme").exists()
+
+    @classmethod
+    def at(cls, place):
+        port = cls()
+        port.cards = sorted((place.root / "sys/class/acme").glob("card*"))
+        return port
+
+    def count(self):
+        return len(self.cards)
+
+    def board(self, index):
+        return Board(index, f"acme-{index}", "Acme X1", memory_b=64 * 2**30)
+
+    def power_mw(self, index):
+        return float(self.cards[index].read_text())
+
+    def visible(self, environ, boards):
+        if self.variables[0] not in environ:
+            return Visible.whole(boards)
+        return visibility.by_runtime(self.variables[0], environ, boards)
+'''
+PART = """
+[hardware.acme-x1]
+source = "the maker's page, 2026"
+name = "Acme X1"
+class = "accelerator"
+host_class = "card"
+tdp_w = 300
+memory_gb = 64
+bf16_tensor_tflops = 400
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A machine with two Acme cards of 200 W, and a gramwatt that has the vendor's file and line."""
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "acme.py").write_text(FILE)
+    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path / "file")])
+    monkeypatch.setattr(vendors, "VENDORS", [*vendors.VENDORS, "acme:Acme"])
+    monkeypatch.delitem(sys.modules, "gramwatt.collectors.sources.acme", raising=False)
+    cards = tmp_path / "root" / "sys" / "class" / "acme"
+    cards.mkdir(parents=True)
+    for number in range(2):
+        (cards / f"card{number}").write_text("200000")
+    return Place(tmp_path / "root", {}, "linux", "x86_64")
+
+
+def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
+    tmp_path: Path, place: Place
+) -> None:
+    def acme(_: VendorRig) -> list[DevicePort]:
+        return [port for port in vendors.ports(place) if port.vendor == "Acme"]
+
+    rig = VendorRig(tmp_path / "home", acme)
+    meter = rig.start(environ={"ACME_VISIBLE_CARDS": "1"})
+    rig.run(60.0, meter)
+    rig.stop(meter)
+    (device,) = [d for d in rig.merged().devices if d.record.device_class == "accelerator"]
+    assert (device.record.device_id, device.record.meter) == ("acme-1", "acme-sysfs")
+    assert energy_j(device.intervals, "integrated") == pytest.approx(200 * 60, rel=1e-3)
+    assert len(by_type(rig.records(), DeviceRecord)) == 3  # with processor and memory
+
+    catalog = Catalog.with_overlay(PART)
+    document = score(rig.merged(), ScoreContext(catalog, AnnualIntensity(catalog)))
+    (part,) = [d for d in document["devices"] if d["class"] == "accelerator"]
+    assert part["hardware"] == "acme-x1"
+    assert document["energy_kwh"] is not None
+    assert document["energy_kwh"]["value"] * 3.6e6 > 200 * 60  # the host comes on top
+    answer = for_job(document, catalog)
+    assert answer["suggestions"] is not None
+
+
+def test_doctor_and_the_ranks_of_a_job_know_a_made_up_vendor(place: Place) -> None:
+    first, second, *_ = others(Target(place))
+    assert (first.what, second.what, first.kind) == ("Acme 0", "Acme 1", "integrated")
+    environ = {"ACME_VISIBLE_CARDS": "1", "PATH": "/bin"}
+    assert vendors.selecting_variables(environ) == {"ACME_VISIBLE_CARDS": "1"}
