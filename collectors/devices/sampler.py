@@ -21,8 +21,8 @@ from gramwatt.collectors.devices.reader import Reading
 TICK_NS = NS_PER_S
 FAST_MIN_S, FAST_MAX_S = 1 / 15, 1 / 10
 PROFILE_TICKS, SLOW_TICKS, LIMIT_TICKS = 5, 10, 60
-"""Ticks for each profile, for each with what changes slowly, in the middle of intervals of 10 s, and
-for each look at the limit."""
+"""Ticks for each profile, for each with what changes slowly (in the middle of intervals of 10 s),
+and for each look at the limit."""
 CHECK_TICKS = 2
 """Ticks for each reading of power at a random moment, where no mean over the second is offered."""
 

@@ -70,7 +70,7 @@ bf16_tensor_tflops = 400
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """A machine with two Acme cards of 200 W, and a gramwatt that has the vendor's file and line."""
+    """A machine with two Acme cards of 200 W, and a gramwatt with the vendor's file and line."""
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "acme.py").write_text(FILE)
     monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path / "file")])
@@ -105,7 +105,8 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
     assert document["energy_kwh"] is not None
     assert document["energy_kwh"]["value"] * 3.6e6 > 200 * 60  # the host comes on top
     answer = for_job(document, catalog)
-    assert answer["suggestions"] is not None
+    assert answer["estimate"] is not None
+    assert answer["estimate"]["total_g"] is not None
 
 
 def test_doctor_and_the_ranks_of_a_job_know_a_made_up_vendor(place: Place) -> None:
