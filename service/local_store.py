@@ -6,8 +6,9 @@ without it.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from gramwatt.service.budgets.budgets import StandingAnswer
     from gramwatt.service.container import Service
     from gramwatt.service.intensity.answers import IntensityAnswer
+
+_KNOWS_MORE = """
+    SELECT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?) OR EXISTS (SELECT 1 FROM intensity_series)
+"""
 
 
 def ingest(home: Path, job_id: str | None = None) -> list[str]:
@@ -56,6 +61,26 @@ def document(home: Path, job_id: str) -> JobDoc | None:
             return job_document(service, job_id).document
         except (UnknownJobError, ScoreError):
             return None
+
+
+def knows_more(home: Path, job_id: str) -> bool:
+    """Tell whether the store has what a score from the spool alone would lack.
+
+    That is lines under the job's id, or intensity over time. Only a database in a file is looked
+    into, without what opens the store, which takes half a second: another is asked for the score.
+    """
+    from gramwatt.service.config import ConfigError, from_environment, sqlite_url
+
+    path = home / "gramwatt.db"
+    try:
+        if from_environment(home=home).database_url != sqlite_url(path):
+            return True
+        if not path.exists():
+            return False
+        with closing(sqlite3.connect(path)) as connection:
+            return bool(connection.execute(_KNOWS_MORE, (job_id,)).fetchone()[0])
+    except (ConfigError, OSError, sqlite3.Error):  # opening the store says what is wrong
+        return True
 
 
 def plan(home: Path, request: Mapping[str, Any]) -> PlanDoc:

@@ -29,6 +29,10 @@ class LocalStore(JobStore, Protocol):
     Each raises a GramwattError also for a question that cannot be answered.
     """
 
+    def knows_more(self, home: Path, job_id: str) -> bool:
+        """Tell whether more than the spool may go into a job's score: lines, or intensity."""
+        ...
+
     def plan(self, home: Path, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer to a request, both as of POST /v1/plans."""
         ...

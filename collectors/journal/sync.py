@@ -88,7 +88,7 @@ def _unstored(folders: list[spool.SpoolFolder], config: Config) -> dict[str, Any
     """The document of a job that stays spooled; None while it runs or makes no score."""
     if not folders or any(folder.is_live() for folder in folders):
         return None
-    from gramwatt.collectors.journal.result import job_document
+    from gramwatt.collectors.journal.ending import job_document
 
     document = job_document(folders, config)
     return None if document is None else dict(document)

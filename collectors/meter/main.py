@@ -23,7 +23,13 @@ from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S, process_exists
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.installation import has_service
-from gramwatt.collectors.journal.ending import Ended, lines, prepare, runs_elsewhere, see
+from gramwatt.collectors.journal.ending import (
+    Ended,
+    lines,
+    preload_engine,
+    report_location,
+    runs_elsewhere,
+)
 from gramwatt.collectors.meter.dependencies import Dependencies, host_command
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.node_meter import NodeMeter
@@ -154,7 +160,7 @@ class Loop:
     def _prepare_end(self) -> None:
         if self._meter.devices:  # of several meters of a job the leader ends last
             with contextlib.suppress(Exception):
-                prepare()
+                preload_engine()
 
     def _reply_notices(self) -> None:
         if self._meter.unreported and (notices := self._meter.new_notices()):
@@ -256,7 +262,7 @@ def main() -> int:
     meter.release()  # before the reply: its reader finds a folder that nobody writes to
     silent = meter.wants_lines and _is_silent(ended)
     closed |= {"lines": []} if silent else {}  # at once, or the client takes the job for ended
-    channel.reply({**closed, "see": see(ended), "notices": meter.new_notices()})
+    channel.reply({**closed, "see": report_location(ended), "notices": meter.new_notices()})
     if meter.wants_lines and not silent:
         channel.reply({"reply": "ended", "lines": _end_lines(ended, meter.log)})
     # `run` waits for a server itself; a store that is on this machine is not waited for.

@@ -31,17 +31,19 @@ from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gramwatt.collectors.cli.run.measure import Run
     from gramwatt.collectors.cli.run.pausing import Pauses
     from gramwatt.collectors.cli.run.questions import Questions
     from gramwatt.collectors.common.local_store import LocalStore
 
-SENT_TIMEOUT_S = 3.0
-SCORE_TIMEOUT_S = 30.0
+    OpenStore = Callable[[], LocalStore | None]
+
+SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 3.0, 10.0, 30.0
 """How long `run` waits at its end [s]: until a server has the journal, which a container would take
-along with it; and for the score where a file or the whole summary was asked for."""
+along with it; for the score of a store that knows more than the spool; and for the score where a
+file or the whole summary was asked for."""
 PASS_ON = {
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -133,8 +135,9 @@ def start(
         "deadline": deadline,
         "expected_hours": expected_hours,
     }
-    store = context.obj() if budget or any(timing.values()) else None
-    sys.exit(run_command(context.args, args, strict, json_summary, verbose, budget, timing, store))
+    sys.exit(
+        run_command(context.args, args, strict, json_summary, verbose, budget, timing, context.obj)
+    )
 
 
 def run_command(
@@ -145,7 +148,7 @@ def run_command(
     verbose: bool = False,
     budget: bool = False,
     timing: Mapping[str, Any] | None = None,
-    store: LocalStore | None = None,
+    store: OpenStore = lambda: None,
 ) -> int:
     """Check the arguments, measure the command, print its line; return the exit code.
 
@@ -177,7 +180,7 @@ def run_command(
         return stopped.exit_code
     if done.measured:
         try:
-            _report_end(done, config, json_summary, verbose)
+            _report_end(done, config, json_summary, verbose, store)
         except Exception as error:
             see = f"gramwatt job {done.job_id}"
             print_message(f"the figures could not be made ({error!r}); see `{see}`")
@@ -209,32 +212,78 @@ def _wait(
 
 
 def _prepare_end() -> None:
-    from gramwatt.collectors.journal.ending import prepare
+    from gramwatt.collectors.journal.ending import preload_engine
 
     with contextlib.suppress(Exception):  # a broken installation must not stop a job
-        prepare()
+        preload_engine()
 
 
-def _report_end(done: Run, config: Config, json_summary: Path | None, verbose: bool) -> None:
-    if not verbose:
+def _report_end(
+    done: Run, config: Config, json_summary: Path | None, verbose: bool, store: OpenStore
+) -> None:
+    """Print the line about a job, or its summary, and write the file that was asked for.
+
+    The score is waited for where it is asked for, or where the store knows more of the job than its
+    spool: what is printed is what the store has.
+    """
+    local = None if config.server else store()
+    wanted = bool(json_summary or verbose)
+    if not wanted and not (local and local.knows_more(config.home, done.job_id)):
         _print_line(done, config)
-    if config.server and not (json_summary or verbose):
-        settings = {"GRAMWATT_SERVER": config.server}
-        sent, problem = send_with_sync(done.job_id, SENT_TIMEOUT_S, settings)
-        if not sent or problem:
-            _report_unscored(done.job_id, config, problem, None, "is not on its server")
-    elif json_summary or verbose:
-        scored = _await_score(done.job_id, config, json_summary, verbose)
-        if verbose and not scored:
-            _print_line(done, config)
+        if config.server:
+            _send(done.job_id, config, config.server)
+        return
+    limit_s = SCORE_TIMEOUT_S if wanted else STORE_TIMEOUT_S
+    document, problem = _score(done.job_id, config, local, limit_s)
+    see = f"gramwatt report job {done.job_id}"
+    if config.server:
+        see = f"{plain_address(config.server)}/jobs/{done.job_id}"
+    if document is None or not verbose:
+        _print_line(done, config, document)
+    elif not quiet():
+        from gramwatt.collectors.cli.summary import summary_lines
+
+        write_stderr("\n".join(summary_lines(document, see)) + "\n")
+    if document is None and wanted:
+        _report_unscored(done.job_id, config, problem, json_summary)
+    elif document is not None and json_summary is not None:
+        write_summary(json_summary, json.dumps(document, indent=2) + "\n", see)
 
 
-def _print_line(done: Run, config: Config) -> None:
+def _print_line(done: Run, config: Config, document: Mapping[str, Any] | None = None) -> None:
     from gramwatt.collectors.journal.ending import Ended, lines
 
     if done.home is not None and not quiet():
-        for text in lines(Ended(done.job_id, config, done.home, done.unwritten)):
+        for text in lines(Ended(done.job_id, config, done.home, done.unwritten), document):
             print_message(text)
+
+
+def _send(job: str, config: Config, server: str) -> None:
+    """Wait a while until the server has the journal: a container would take it along."""
+    sent, problem = send_with_sync(job, SENT_TIMEOUT_S, {"GRAMWATT_SERVER": server})
+    if not sent or problem:
+        _report_unscored(job, config, problem, None, "is not on its server")
+
+
+def _score(
+    job: str, config: Config, store: LocalStore | None, limit_s: float
+) -> tuple[Mapping[str, Any] | None, str | None]:
+    """Return the document of the server or the store; None and the reason where there is none."""
+    if config.server:
+        return score_with_sync(job, limit_s, {"GRAMWATT_SERVER": config.server})
+    from gramwatt.collectors.common.http import within
+    from gramwatt.collectors.journal.sync import sync
+    from gramwatt.sci.base.errors import GramwattError
+
+    try:
+        done = within(limit_s, lambda: sync(config, store, job))
+    except TimeoutError:
+        return None, None
+    except GramwattError as error:
+        return None, error.message
+    except OSError as error:
+        return None, str(error)
+    return done.document, next(iter(done.problems), None)
 
 
 def _unmeasured(command: list[str], strict: bool, why: str) -> int:
@@ -267,27 +316,6 @@ def _unwritable(summary: Path) -> str | None:
     if str(summary) == "-":
         return "standard output belongs to the command; give a file"
     return why_unwritable(summary)
-
-
-def _await_score(job_id: str, config: Config, json_summary: Path | None, verbose: bool) -> bool:
-    """Wait for the score of the server or the store; write and print what was asked for.
-
-    Returns whether there is one.
-    """
-    settings = {"GRAMWATT_SERVER": config.server} if config.server else {}
-    document, problem = score_with_sync(job_id, SCORE_TIMEOUT_S, settings)
-    see = f"gramwatt report job {job_id}"
-    if config.server:
-        see = f"{plain_address(config.server)}/jobs/{job_id}"
-    if document is not None and json_summary is not None:
-        write_summary(json_summary, json.dumps(document, indent=2) + "\n", see)
-    if document is not None and verbose and not quiet():
-        from gramwatt.collectors.cli.summary import summary_lines
-
-        write_stderr("\n".join(summary_lines(document, see)) + "\n")
-    if document is None:
-        _report_unscored(job_id, config, problem, json_summary)
-    return document is not None
 
 
 def _report_unscored(

@@ -26,13 +26,13 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What can be asked: the server of `config`, or `store`, None where there is none here.
+    """What can be asked: the server of `config`, or else what `open_store` gives, None without one.
 
     Every method takes the time that the answer may take [s], and raises NoAnswer.
     """
 
     config: Config
-    store: LocalStore | None
+    open_store: Callable[[], LocalStore | None]
 
     def plan(self, request: Document, limit_s: float) -> Document:
         """Return the plan for a request, as of POST /v1/plans."""
@@ -78,9 +78,9 @@ class Questions:
     ) -> Document:
         if self.config.server:
             return _of_server(self.config, self.config.server, path, request, limit_s)
-        if self.store is None:
+        store = self.open_store()
+        if store is None:
             raise NoAnswer("the store could not be asked: it needs the extra `service`")
-        store = self.store
         try:
             return http.within(limit_s, lambda: of_store(store))
         except TimeoutError:

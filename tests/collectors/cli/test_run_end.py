@@ -158,7 +158,8 @@ def test_a_job_whose_server_is_down_ends_with_its_line_however_often_it_is_run(
 ) -> None:
     nobody = {**environ, "GRAMWATT_SERVER": "http://127.0.0.1:9"}
     see = r"see http://127\.0\.0\.1:9/jobs/([\w-]+)"
-    line = re.compile(LINE.pattern.split("see ")[0] + see)
+    said = r" \(scored here; the server's score counts\); "
+    line = re.compile(LINE.pattern.split("; see ")[0] + said + see)
     ended = [ran(nobody, *words)[1] for words in (["--", "true"], ["-v", "--", "true"])]
     assert [sum(bool(line.fullmatch(text)) for text in lines) for lines in ended] == [1, 1]
     (first,) = (found[1] for text in ended[0] if (found := line.fullmatch(text)))

@@ -1,0 +1,86 @@
+"""What `gramwatt run` prints at its end, and what the store has of the job then: one score."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gramwatt.collectors.common.config import resolve
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.ending import job_document, result_line
+from gramwatt.service.local_store import document, ingest
+from tests.journals import journal, lines
+from tests.service.cli.command import gramwatt
+from tests.service.processes import eventually
+
+pytestmark = pytest.mark.usefixtures("home")
+
+GRAMWATT = [sys.executable, "-m", "gramwatt"]
+FIGURES = ("energy_kwh", "operational_g", "embodied_g", "total_g", "sci", "data_quality", "units")
+
+
+@pytest.fixture
+def hourly(home, tmp_path):
+    """Spain with an intensity of its own for every hour around now, in the store."""
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    rows = ["start_utc,g_per_kwh"]
+    rows += [f"{now + timedelta(hours=hour):%Y-%m-%dT%H:%MZ},{300 + hour}" for hour in range(-4, 4)]
+    path = tmp_path / "es.csv"
+    path.write_text("\n".join(rows))
+    flags = ("--zone", "ES", "--basis", "lifecycle", "--signal", "average")
+    assert gramwatt("import", "intensity", str(path), *flags)[0] == 0
+
+
+def ran(home):
+    """The line of a job, and its document in the store when what is spooled was ingested."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("GRAMWATT_")}
+    settings = {"GRAMWATT_HOME": str(home), "GRAMWATT_HOST_SOURCE": "model", "GRAMWATT_ZONE": "ES"}
+    command = [*GRAMWATT, "run", "--", "sleep", "0.3"]
+    settings["GRAMWATT_JOB_ID"] = "job-1"
+    done = subprocess.run(
+        command, env=clean | settings, capture_output=True, text=True, timeout=120, check=True
+    )
+    subprocess.run([*GRAMWATT, "sync"], env=clean | settings, timeout=60, check=True)
+    assert eventually(lambda: not list(home.glob("spool/*/*/*.jsonl")), 60)
+    code, out, _ = gramwatt("job", "job-1", "--json")
+    assert code == 0
+    return done.stderr, json.loads(out)
+
+
+def line_of(found):
+    return f"gramwatt: {result_line(found, '`gramwatt job job-1`')}\n"
+
+
+def test_the_line_of_a_run_is_that_of_the_stored_score(home):
+    line, stored = ran(home)
+    assert line == line_of(stored)
+    subprocess.run([*GRAMWATT, "sync"], timeout=60, check=True)
+    assert json.loads(gramwatt("job", "job-1", "--json")[1])["revision"] == 1
+
+
+def test_so_it_is_where_the_store_has_the_intensity_of_the_hour(home, hourly):
+    line, stored = ran(home)
+    assert line == line_of(stored)
+    assert {row["quality"] for row in stored["intensity"]} == {"hourly"}
+
+
+def test_so_it_is_for_a_job_of_which_the_store_has_lines_already(home):
+    first, _ = ran(home)
+    line, stored = ran(home)
+    assert line == line_of(stored) != first
+
+
+@pytest.mark.parametrize("minutes", [1, 37])
+def test_the_spool_makes_the_same_score_as_the_store_to_the_last_digit(home, minutes):
+    records = journal("job-1", minutes=minutes)
+    folder = home / "spool" / "job-1" / "node-1"
+    folder.mkdir(parents=True)
+    (folder / f"{records[0].writer}.jsonl").write_bytes(b"\n".join(lines(records)) + b"\n")
+    here = job_document(spool.folders(home, "job-1"), resolve({"home": str(home)}))
+    os.utime(folder / f"{records[0].writer}.jsonl", (0, 0))
+    assert ingest(home) == ["job-1"]
+    stored = document(home, "job-1")
+    assert {name: here.get(name) for name in FIGURES} == {n: stored.get(n) for n in FIGURES}
