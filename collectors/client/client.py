@@ -12,7 +12,7 @@ import threading
 import time
 
 from gramwatt.collectors.client.channel import Channel, encode
-from gramwatt.collectors.client.count_totals import CountTotals
+from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.client.frameworks import loaded_frameworks
 from gramwatt.collectors.client.messages import print_message, print_notice, unwritten_text
 
@@ -110,14 +110,15 @@ class Client:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._channel = Channel()
-        self._counts = CountTotals()
         self._count_rate = RateLimit(BURST_LINES, LINES_PER_S)
         self._window_rate = RateLimit(WINDOW_BURST, WINDOWS_PER_S)
         self._windows_left_out = False
         self._lines: list[bytes] = []
+        self._id = os.urandom(6).hex()
         self._start_mark = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
         if boot_ns := _boot_ns():
             self._start_mark["boot_ns"] = boot_ns
+        self._counts = CountLines(self._now_ns)
         self._restarts = 0
         self._retry_at = 0.0
         self._polled_at = time.monotonic()
@@ -264,8 +265,9 @@ class Client:
     def _launch(self) -> bool:
         if not self._channel.launch():
             return False
-        self._counts.reset()
+        self._counts.resend()
         line: dict[str, Any] = {"cmd": "start", "job_id": self.job_id, "role": self._role}
+        line["client"] = self._id
         line |= {"parent_pid": self._pid, **self._start_mark, "args": self._args}
         line |= {"restart": self._restarts} if self._restarts else {}
         line |= {"verbose": True} if self._verbose else {}
@@ -291,15 +293,15 @@ class Client:
 
     def _read_replies(self) -> None:
         for reply in self._channel.replies():
-            kind, total = reply.get("reply"), reply.get("total")
+            kind = reply.get("reply")
             self.ready = self.ready or kind == "ready"
             self.closed = self.closed or kind == "closed"
             self.home = reply.get("home", self.home)
             self.unwritten = reply.get("unwritten", self.unwritten)
             self.lines = reply.get("lines", self.lines)
             self._see = reply.get("see", self._see)
-            if kind == "saved" and isinstance(total, float | int):
-                self._counts.saved(reply.get("unit"), reply.get("phase"), total)
+            if kind == "saved":
+                self._counts.saved(int(reply["seq"]))
             for notice in map(str, reply.get("notices") or ()):
                 if notice not in self.notices:
                     self.notices.append(notice)
@@ -329,6 +331,13 @@ class Client:
                 self._channel.wait_for_room(deadline)
             self._read_replies()
         return self.closed or self._channel.connected
+
+    def _now_ns(self) -> int:
+        """Unix time on the job's timeline, which a clock that is set does not bend [ns]."""
+        mark = self._start_mark
+        if "boot_ns" in mark:
+            return mark["wall_ns"] + (_boot_ns() or 0) - mark["boot_ns"]
+        return mark["wall_ns"] + time.monotonic_ns() - mark["mono_ns"]
 
 
 def _boot_ns() -> int | None:

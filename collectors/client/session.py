@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from contextvars import ContextVar
 
 from gramwatt.collectors.client.client import Client, quiet, switched_off
 from gramwatt.collectors.client.messages import print_message
@@ -38,20 +39,29 @@ _ended = 0
 
 
 class OpenWindow:
-    """One entry of a window: its name, path and begin [ns], and what was counted since [R]."""
+    """One entry of a window of a session: its path and begin [ns], and what was counted since [R].
 
-    __slots__ = ("counts", "name", "path", "start_ns")
+    `path` is its name with those of the windows around it: "epoch-3/validation".
+    """
 
-    def __init__(self, name: str, outer: list[OpenWindow]) -> None:
+    __slots__ = ("counts", "ended", "name", "path", "session", "start_ns")
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session = session
         self.name = name
+        self.ended = False
         self.start_ns = time.monotonic_ns()
         self.counts: dict[str | None, float] = {}
-        self.path = window_path([*outer, self])
+        self.path = window_path([*session.windows(), self])
 
 
 def window_path(windows: list[OpenWindow]) -> str:
-    """The name of the innermost of these windows with those around it: "epoch-3/validation"."""
+    """Return the name of the innermost of these windows with those around it."""
     return "/".join(window.name for window in windows)[:PATH_LENGTH]
+
+
+_windows: ContextVar[tuple[OpenWindow, ...]] = ContextVar("gramwatt_windows", default=())
+"""The windows that are open here: each thread and each asyncio task has its own."""
 
 
 class Session:
@@ -65,7 +75,6 @@ class Session:
         self.by_start = by_start
         self._args = dict(args)
         self.client = Client(self.id, "track", args)
-        self._windows: list[OpenWindow] = []
         self._pause_point: PausePoint | None = None
         self._depth = 0
         self._outcome: tuple[str, int | None, int | None] | None = None
@@ -115,25 +124,29 @@ class Session:
         return self._depth <= 0
 
     def count(self, amount: float, unit: str | None) -> None:
-        """Add an amount [R] to the job and to every open window."""
-        opened = list(self._windows)  # other threads open and close theirs
+        """Add an amount [R] to the job and to every window that is open here."""
+        opened = self.windows()
         for window in opened:
             window.counts[unit] = window.counts.get(unit, 0.0) + amount
         self.client.count(amount, unit, window_path(opened) or None)
         if self._pause_point is not None:
             self._pause_point.check()
 
+    def windows(self) -> list[OpenWindow]:
+        """Return the job's windows that are open in this thread or task, the outermost first."""
+        return [item for item in _windows.get() if item.session is self and not item.ended]
+
     def enter_window(self, name: str) -> OpenWindow:
-        """Open a window inside those that are open."""
-        window = OpenWindow(name, self._windows)
-        self._windows.append(window)
+        """Open a window inside those that are open here."""
+        window = OpenWindow(self, name)
+        _windows.set((*_windows.get(), window))
         self.client.enter_window(window.path, window.start_ns)
         return window
 
     def leave_window(self, window: OpenWindow) -> None:
         """Close a window; windows may overlap, so it need not be the innermost."""
-        if window in self._windows:
-            self._windows.remove(window)
+        window.ended = True  # for the thread that opened it, if this is another
+        _windows.set(tuple(other for other in _windows.get() if not other.ended))
         self.client.leave_window(window.path, window.start_ns, window.counts)
 
     @property

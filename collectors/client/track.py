@@ -151,7 +151,11 @@ class Window:
 
     def __exit__(self, *_error: object) -> None:
         if self._session is not None and self._entries:
-            self._session.leave_window(self._entries.pop())
+            # Several threads may be in this window; and a block may end where it did not begin.
+            here = [window for window in self._session.windows() if window in self._entries]
+            window = (here or self._entries)[-1]
+            self._entries.remove(window)
+            self._session.leave_window(window)
 
 
 class Tracker:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.identity import safe_id
-from gramwatt.collectors.journal.counts import Counted, Key, counted
 from gramwatt.collectors.journal.intervals import moment
-from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, WriterFile, acquire
+from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, WriterFile, acquire, open_counts
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import (
@@ -43,11 +41,9 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
     try:
         if folder.is_live() or folder.may_be_resumed():
             return False
-        records, closed = list(readable(folder.lines())), set[str | None]()
+        records = list(readable(folder.lines()))
         for dead in folder.unclosed():
-            totals = {} if dead.client in closed else counted(folder.writers(), dead.client)
-            _write_end(folder, dead, records, totals)
-            closed.add(dead.client)
+            _write_end(folder, dead, records)
     except OSError:  # no room or no right to write: the next run tries again
         return False
     except Exception as error:  # another release's lines, or none at all
@@ -61,13 +57,8 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
     return True
 
 
-def _write_end(
-    folder: SpoolFolder,
-    dead: WriterFile,
-    records: list[AnyRecord],
-    totals: Mapping[Key, Counted],
-) -> None:
-    """Write what the client of a dead writer had counted and not journaled, and an end."""
+def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) -> None:
+    """Write the count lines that a dead writer's client had open, and an end."""
     writer = safe_id(f"r-{dead.writer}")
     base: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node, "writer": writer}
     own = [r for r in records if r.writer in (dead.writer, dead.writer + "-open")]
@@ -82,14 +73,12 @@ def _write_end(
     if job is not None:
         opening |= {"project": job.project, "name": job.name, "kind": job.kind, "units": job.units}
     lines: list[AnyRecord] = [JobRecord(**base, seq=1, **opening)]
-    for (unit, phase), entry in totals.items():
-        if entry.unjournaled > 0:
-            fields: dict[str, Any] = {"at": moment(entry.at_ns), "unit": unit, "phase": phase}
-            amount = entry.unjournaled
-            lines.append(CountRecord(**base, seq=len(lines) + 1, amount=amount, **fields))
+    for count in open_counts(folder.writers(), dead.client):
+        fields = count._asdict() | {"job_id": folder.job_id, "node": folder.node}
+        lines.append(CountRecord(at=moment(fields.pop("at_ns")), **fields))
     lost = f"job-lost: {CODES['job-lost']}"
     closing: dict[str, Any] = {"ended_at": last, "state": "lost", "notices": (*notices[:63], lost)}
-    lines.append(EndRecord(**base, seq=len(lines) + 1, **closing))
+    lines.append(EndRecord(**base, seq=2, **closing))
     _write_whole(folder.path / f"{writer}.jsonl", "".join(encode(line) + "\n" for line in lines))
 
 

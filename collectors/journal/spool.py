@@ -15,11 +15,11 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common import clock, files, identity
 from gramwatt.collectors.common.config import plain_address
@@ -51,13 +51,24 @@ class WriterFile:
     lines: int
     resumes: str | None
     state: dict[str, Any] | None
-    counts: dict[tuple[str, str | None], float]
-    """Sums of its count lines by unit and phase, the lines of windows left out [R]."""
+    counts: frozenset[tuple[str, int]]
+    """Writer and number of each count line in it."""
 
     @property
     def client(self) -> str | None:
         """The client whose meter it was, as its state says; None for a recovery or no state."""
         return _text((self.state or {}).get("client"))
+
+
+class CountLine(NamedTuple):
+    """A count line in a state: it may have grown since."""
+
+    writer: str
+    seq: int
+    unit: str
+    phase: str | None
+    amount: float
+    at_ns: int
 
 
 def spool_root(home: Path) -> Path:
@@ -422,8 +433,7 @@ def _whole_lines(path: Path, synced: bool = False) -> Iterator[bytes]:
 
 
 def _writer_file(path: Path) -> WriterFile:
-    ended, lines, resumes = False, 0, None
-    amounts: dict[tuple[str, str | None], list[float]] = {}
+    ended, lines, resumes, counts = False, 0, None, set[tuple[str, int]]()
     for line in _whole_lines(path):
         lines += 1
         if line.startswith(INTERVAL_BEGINS):  # of which nothing is asked here
@@ -432,10 +442,8 @@ def _writer_file(path: Path) -> WriterFile:
         kind = doc.get("type")
         ended = ended or kind == "end"
         resumes = _text(doc.get("resumes")) or resumes if kind == "job" else resumes
-        amount = doc.get("amount")
-        if kind == "count" and "since" not in doc and isinstance(amount, int | float):
-            key = (str(doc.get("unit")), _text(doc.get("phase")))
-            amounts.setdefault(key, []).append(amount)
+        if kind == "count":
+            counts.add((str(doc.get("writer")), doc.get("seq", 0)))
     return WriterFile(
         writer=path.stem,
         path=path,
@@ -444,8 +452,21 @@ def _writer_file(path: Path) -> WriterFile:
         lines=lines,
         resumes=resumes,
         state=_state_of(path),
-        counts={key: math.fsum(parts) for key, parts in amounts.items()},
+        counts=frozenset(counts),
     )
+
+
+def open_counts(writers: Sequence[WriterFile], client: str | None) -> list[CountLine]:
+    """Return the count lines in the states of a client's meters that are in no journal yet."""
+    known = {key for item in writers for key in item.counts}
+    found: dict[tuple[str, int], CountLine] = {}
+    for item in writers:
+        for line in (item.state or {}).get("counts", ()) if item.client == client else ():
+            newest = CountLine(*line)
+            key = newest.writer, newest.seq
+            if key not in known and (key not in found or found[key].amount < newest.amount):
+                found[key] = newest
+    return list(found.values())
 
 
 def _client_lives(state: dict[str, Any]) -> bool:

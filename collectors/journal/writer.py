@@ -64,7 +64,7 @@ class Journal:
         return self.folder / f"{self.base['writer']}.jsonl"
 
     def put(self, record: type[AnyRecord], /, **fields: Any) -> None:
-        """Add a final record; it is written at the next flush."""
+        """Add a final record for the next flush; `writer` and `seq` may be another's."""
         self.pending.append((record, fields))
         if len(self.pending) > PENDING_MAX and self._failing:
             self.pending, before = thinned(self.pending), len(self.pending)
@@ -75,17 +75,17 @@ class Journal:
         if not self.pending:
             self._sync_rest()
             return True
-        lines = [
-            encode(kind(seq=self.seq + place, **self.base, **fields)).encode() + b"\n"
-            for place, (kind, fields) in enumerate(self.pending, start=1)
-        ]
+        lines, seq = list[bytes](), self.seq
+        for kind, fields in self.pending:
+            seq += "seq" not in fields
+            lines.append(encode(kind(**{"seq": seq, **self.base, **fields})).encode() + b"\n")
         try:
             descriptor = self._opened()
             self._append(descriptor, b"".join(lines))
         except OSError as error:
             self._fail(error)
             return False
-        self.seq += len(lines)
+        self.seq = seq
         self.pending.clear()
         self._sync(descriptor, 0)
         self._failing = ""

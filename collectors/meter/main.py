@@ -88,6 +88,7 @@ class Loop:
         self._host_fd: int | None = None
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
+        self._confirmed = 0
         # `run` does these itself before and after its command.
         by_track = meter.role == "track"
         self._spare = [self._check_place, self._prepare_end] if by_track else []
@@ -167,12 +168,10 @@ class Loop:
             self._channel.reply({"reply": "notice", "notices": notices})
 
     def _confirm_counts(self) -> None:
-        """Acknowledge the totals on disk to the client, as far as it reads."""
-        unconfirmed = self._meter.counts.unconfirmed
-        for sent, total in list(unconfirmed.items()):
-            if not self._channel.reply({"reply": "saved", **sent._asdict(), "total": total}):
-                return
-            del unconfirmed[sent]
+        """Tell the client which of its count lines are on disk, if it reads."""
+        saved = self._meter.counts.saved
+        if saved > self._confirmed and self._channel.reply({"reply": "saved", "seq": saved}):
+            self._confirmed = saved
 
     def handle(self, commands: list[dict[str, Any]]) -> None:
         """Act on lines that have been read already, and on the end of the client's stream."""

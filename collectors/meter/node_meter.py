@@ -19,7 +19,7 @@ from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.devices.boundaries import LONGEST_PERIOD_NS
-from gramwatt.collectors.journal.intervals import Schedule, moment
+from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import (
     LOCK,
     SpoolFolder,
@@ -35,7 +35,7 @@ from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.resume import EarlierMeters, client_id
+from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
 from gramwatt.collectors.sources.vendors import selecting_variables
@@ -95,10 +95,12 @@ class NodeMeter:
         self.log = Log(folder / "meter.log", dependencies.clock)
         if elsewhere:
             self.notify("spool-elsewhere", elsewhere)
-        writer = os.urandom(6).hex()
+        # A client's first meter has its client's id, so that its count lines say when they began.
+        client = identity.safe_id(str(start.get("client") or os.urandom(6).hex()))
+        writer = os.urandom(6).hex() if start.get("restart") else client
         base = {"job_id": self.job_id, "node": self.node, "writer": writer}
         self.journal = Journal(folder, base, self.log.write)
-        self.counts = CountBuffer(Schedule(self.job_start_ns), config.units, self.notify)
+        self.counts = CountBuffer(client, config.units, self.notify)
         self.windows = WindowRecorder(config.units, self.journal.put, self.notify)
         self._earlier = EarlierMeters(
             folder, start, dependencies.boot, dependencies.process_start_ns
@@ -118,7 +120,7 @@ class NodeMeter:
         for notice in self.config.notices:
             self.notify(notice.code, notice.message)
         self.journal.open()  # from here on nobody delivers and deletes what is read of the folder
-        self.counts.restore(self._earlier.counted())
+        self.counts.restore(self._earlier.open_counts())
         dead = self._earlier.to_resume()
         if dead:
             self.log.write(f"resumes {dead.writer}")
@@ -137,7 +139,7 @@ class NodeMeter:
         """Act on one line of the client; an unknown one is ignored, for newer clients."""
         name = command.get("cmd")
         if name == "count":
-            self.counts.add(command, self._time_ns(command))
+            self.counts.add(command)
         elif name == "window":
             self._window(command)
         elif name == "notice":
@@ -192,7 +194,7 @@ class NodeMeter:
         stop_ns = self._time_ns(command)
         if self.devices is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
-        self.counts.flush(self.journal.put)
+        self.counts.flush(self.journal.put, ended=True)
         self.windows.close(self.timeline.at_mono, stop_ns)
         if software := command.get("software"):
             self._guarded("the list of software", lambda: self._put_job(None, software))
@@ -211,6 +213,7 @@ class NodeMeter:
         )
         self.journal.write_open(self._state(), [])
         if self.journal.flush():
+            self.counts.mark_saved()
             self.journal.write_open(self._state(), [])  # its intervals are final lines now
         else:
             self.unwritten = self.journal.failure
@@ -335,7 +338,7 @@ class NodeMeter:
         if self.config.server:
             remember_server(self.journal.folder, self.config.server)
         opened = self.devices.open_intervals() if self.devices and settled else []
-        if self._disk_takes_lines and self.counts.due(now_ns):
+        if self._disk_takes_lines:
             self.counts.flush(self.journal.put)
         if self.journal.thinned:
             self.notify("spool-resolution", CODES["spool-resolution"])
@@ -346,7 +349,7 @@ class NodeMeter:
             return
         self._disk_takes_lines = self.journal.flush()
         if self._disk_takes_lines:
-            self.counts.saved()
+            self.counts.mark_saved()
 
     def _state(self) -> dict[str, Any]:
         state = {
@@ -358,10 +361,10 @@ class NodeMeter:
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),
-            "client": client_id(self.start_line),
+            "client": self.start_line.get("client"),
             "notices": self.notices,
             "visible": selecting_variables(self.dependencies.environ),
-            **self.counts.state(),
+            "counts": self.counts.state(),
         }
         return {**state, **self.devices.state()} if self.devices else state
 

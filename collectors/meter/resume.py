@@ -13,17 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.journal.counts import Counted, Key, counted
-from gramwatt.collectors.journal.spool import SpoolFolder, WriterFile
+from gramwatt.collectors.journal.spool import CountLine, SpoolFolder, WriterFile, open_counts
 
 CLOCK_TICK_NS = NS_PER_S // 100
 """/proc counts a process's start in hundredths of a second."""
-
-
-def client_id(start: dict[str, Any]) -> str | None:
-    """The client of a start line, the same for each of its meters; None without its marks."""
-    parts = [start.get(name) for name in ("parent_pid", "mono_ns", "wall_ns")]
-    return None if None in parts else "-".join(map(str, parts))
 
 
 class EarlierMeters:
@@ -38,7 +31,7 @@ class EarlierMeters:
     ) -> None:
         self._folder = SpoolFolder(folder)
         self._boot = boot
-        self._client = client_id(start)
+        self._client = start.get("client")
         self._parent_pid = start.get("parent_pid")
         self._process_start_ns = process_start_ns
 
@@ -52,9 +45,9 @@ class EarlierMeters:
         ]
         return max(dead, key=lambda item: _saved_ns(item.state or {}), default=None)
 
-    def counted(self) -> dict[Key, Counted]:
-        """What this client's earlier meters have journaled or left in their states."""
-        return counted(self._folder.writers(), self._client)
+    def open_counts(self) -> list[CountLine]:
+        """Return this client's count lines that its earlier meters had not journaled."""
+        return open_counts(self._folder.writers(), self._client) if self._client else []
 
     def leader_state(self, timeline: Timeline, *, relayed: bool) -> dict[str, Any] | None:
         """The last leader's state, when the readings of this job can continue from it.

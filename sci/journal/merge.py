@@ -238,32 +238,19 @@ def _count_key(count: CountRecord) -> tuple[object, ...]:
 def _with_spans(
     counts: Sequence[CountRecord], jobs: Sequence[JobRecord]
 ) -> tuple[CountRecord, ...]:
-    """The counts, in order of time, each over the span since the one before it.
-
-    A writer that resumes another counts on from it.
-    """
-    resumed = {(job.node, job.writer): job.resumes for job in jobs if job.resumes}
+    """The counts, in order of time, each over the span since its client's one before it."""
     began = {(job.node, job.writer): job.started_at for job in jobs}
     last: dict[tuple[object, ...], tuple[datetime, datetime]] = {}
     found = []
     for count in counts:
-        first = _first_writer(count.node, count.writer, resumed)
-        start = min(began.get(first, count.at), count.at)
-        since, at = last.get((first, count.unit), (start, start))
+        client = count.node, count.writer.removesuffix("-count")
+        start = min(began.get(client, count.at), count.at)
+        since, at = last.get((client, count.unit), (start, start))
         if count.at > at:
             since, at = at, count.at
-        last[first, count.unit] = since, at
+        last[client, count.unit] = since, at
         found.append(replace(count, since=since))
     return tuple(found)
-
-
-def _first_writer(node: str, writer: str, resumed: dict[tuple[str, str], str]) -> tuple[str, str]:
-    """The writer that this one goes back to, by those it resumes."""
-    met: set[str] = set()
-    while writer not in met and (node, writer) in resumed:
-        met.add(writer)
-        writer = resumed[node, writer]
-    return node, writer
 
 
 def _head(jobs: Sequence[JobRecord]) -> JobRecord:

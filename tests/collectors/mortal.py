@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.client.count_totals import CountTotals
+from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.meter.node_meter import NodeMeter
 
 
@@ -75,6 +75,6 @@ class Rank:
     doomed: int | None = None
     end_ns: int | None = None
     closed_ns: int = 0
-    totals: CountTotals = field(default_factory=CountTotals)
+    lines: CountLines = field(init=False)
     wire: list[bytes] = field(default_factory=list)
     at_risk: list[tuple[int, float]] = field(default_factory=list)

@@ -8,14 +8,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.client.count_totals import CountTotals
+from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.meter.resume import client_id
 from gramwatt.collectors.sources.nvml import Nvml
 from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.sci.journal.merge import MergedJob, merge
@@ -40,8 +39,8 @@ class Rig:
         self.boot = "boot-1"
         self.clients: dict[int, int] = {}  # processes that live, and when they began [ns]
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
-        self._totals: dict[str | None, CountTotals] = {}
-        self._counting: dict[str | None, NodeMeter] = {}
+        self._lines: dict[str, CountLines] = {}
+        self._counting: dict[str, NodeMeter] = {}
 
     def start(
         self, *, pid: int = 100, environ: dict[str, str] | None = None, **more: Any
@@ -60,6 +59,11 @@ class Rig:
         )
         config = Config(home=self.home, units=("image",), **more.pop("config", {}))
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}
+        client = start["client"] = f"c{pid}-{mono_ns}-{wall_ns}"
+        if client in self._lines:
+            more.setdefault("restart", 1)
+        lines = CountLines(lambda: wall_ns + self.clock.mono_ns() - mono_ns)
+        self._lines.setdefault(client, lines)
         meter = NodeMeter(
             dependencies, config, {**start, "mono_ns": mono_ns, "wall_ns": wall_ns, **more}
         )
@@ -69,27 +73,24 @@ class Rig:
     def count(self, meter: NodeMeter, amount: float, *key: str | None) -> None:
         """The meter's client counts; `key` is unit and phase."""
         unit, phase = (*key, None, None)[:2]
-        self._totals_of(meter).add(unit, amount, phase)
+        self._lines_of(meter).add(unit, amount, phase)
         self.send_counts(meter)
 
     def send_counts(self, meter: NodeMeter) -> None:
         """The client sends what has changed, to a new meter everything."""
-        totals, client = self._totals_of(meter), client_id(meter.start_line)
+        lines, client = self._lines_of(meter), meter.start_line["client"]
         if self._counting.get(client) is not meter:
-            totals.reset()
+            lines.resend()
         self._counting[client] = meter
-        totals.add_up()
-        mark = {"mono_ns": self.clock.mono_ns()}
-        totals.send(lambda line: meter.handle({**json.loads(line), **mark}) is None)
+        lines.add_up()
+        lines.send(lambda line: meter.handle(json.loads(line)) is None)
 
     def confirm_counts(self, meter: NodeMeter) -> None:
         """The meter's replies reach the client."""
-        for sent, total in meter.counts.unconfirmed.items():
-            self._totals_of(meter).saved(*sent, total)
-        meter.counts.unconfirmed.clear()
+        self._lines_of(meter).saved(meter.counts.saved)
 
-    def _totals_of(self, meter: NodeMeter) -> CountTotals:
-        return self._totals.setdefault(client_id(meter.start_line), CountTotals())
+    def _lines_of(self, meter: NodeMeter) -> CountLines:
+        return self._lines[meter.start_line["client"]]
 
     def now(self) -> int:
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())

@@ -242,10 +242,8 @@ class Story(Rig):
 
     def _confirm(self, rank: Rank, meter: NodeMeter) -> None:
         """The meter's replies to counts, of which every second one is lost."""
-        for sent, total in meter.counts.unconfirmed.items():
-            if self.arrivals.random() < 0.5:
-                rank.totals.saved(*sent, total)
-        meter.counts.unconfirmed.clear()
+        if self.arrivals.random() < 0.5:
+            self.confirm_counts(meter)
 
     def _forget(self, rank: Rank) -> None:
         """What was counted since the last save of the open file may die with meter and client."""
@@ -294,7 +292,8 @@ class Story(Rig):
         if meter.devices is not None:
             self.restarts += "restart" in more
         rank.wire.clear()
-        rank.totals.reset()
+        rank.lines = self._lines_of(meter)
+        rank.lines.resend()
         self._tell(rank)
 
     def _count(self, rank: Rank) -> None:
@@ -303,21 +302,20 @@ class Story(Rig):
         amount = float(self.draw.randrange(1, 100))
         self.sent += amount
         rank.at_risk.append((self.clock.now_ns(), amount))
-        rank.totals.add(None, amount, None)
+        rank.lines.add(None, amount, None)
         if rank.meter is not None:
             self._tell(rank)
 
     def _tell(self, rank: Rank) -> None:
         """The client sends what it has, which the meter may read now, later, or not any more."""
-        rank.totals.add_up()
-        rank.totals.send(lambda line: rank.wire.append(line) is None)
+        rank.lines.add_up()
+        rank.lines.send(lambda line: rank.wire.append(line) is None)
         if self.arrivals.random() < 0.5:
             self._read(rank)
 
     def _read(self, rank: Rank) -> None:
         while rank.meter and rank.wire:
-            line = json.loads(rank.wire.pop(0))
-            rank.meter.handle({**line, "mono_ns": self.clock.mono_ns()})
+            rank.meter.handle(json.loads(rank.wire.pop(0)))
 
     def _doom(self, rank: Rank) -> None:
         if rank.meter is None or rank.fate == "dead":

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from gramwatt.collectors.client.count_totals import CountTotals
+from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.common.config import Config
@@ -21,7 +21,7 @@ from gramwatt.collectors.journal.spool import LOCK, acquire, remember_server, sp
 from gramwatt.collectors.journal.sync import Store, SyncResult, sync
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter.count_buffer import CountBuffer
-from gramwatt.collectors.meter.resume import EarlierMeters, client_id
+from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
 from tests.simulation.ledger import Job
 from tests.simulation.surroundings import WRITTEN_BACK_NS, wall_ns
@@ -81,7 +81,7 @@ class Client:
     config: Config
     state: str = "completed"
     exit_code: int | None = 0
-    totals: CountTotals = field(default_factory=CountTotals)
+    lines: CountLines = field(init=False)
     wire: list[bytes] = field(default_factory=list)
     counted: float = 0.0
     writers: list[str] = field(default_factory=list)
@@ -134,6 +134,9 @@ class Client:
         self.node = self.machine.node
         wall = wall_ns(self.machine)
         self.start = {"parent_pid": self.number, "mono_ns": boot_ns, "wall_ns": wall}
+        self.start["client"] = f"{self.world.draw.getrandbits(48):012x}"
+        begun_ns = self.world.now_ns
+        self.lines = CountLines(lambda: wall + self.world.now_ns - begun_ns)
         self.job.clients.append(self)
         self.world.log(f"client {self.number} of {self.job.job_id} begins")
         self.launch()
@@ -145,14 +148,14 @@ class Client:
         meter = Meter(self)
         self.meter = meter
         self.meters.append(meter)
-        self.totals.reset()
+        self.lines.resend()
         if self._survives(meter.begin):
             self._tick(meter)
 
     def count(self, amount: float) -> None:
         """Count units; the meter reads it now, later or, when it dies first, from a later total."""
         self.counted += amount
-        self.totals.add("image", amount, None)
+        self.lines.add("image", amount, None)
         self._tell()
 
     def kill_meter(self) -> None:
@@ -225,20 +228,18 @@ class Client:
         self.world.after(self.world.draw.uniform(0.1, 30), self.launch)
 
     def _tell(self) -> None:
-        self.totals.add_up()
+        self.lines.add_up()
         if self.meter is not None:
-            self.totals.send(lambda line: self.wire.append(line) is None)
+            self.lines.send(lambda line: self.wire.append(line) is None)
 
     def _read(self, meter: Meter) -> None:
         """The meter reads what the client sent, and its confirmations arrive, or do not."""
         for line in self.wire:
-            meter.counts.add(json.loads(line), meter.timeline.now_ns())
+            meter.counts.add(json.loads(line))
         self.wire.clear()
         meter.received = max(meter.received, self.counted)
         if self.world.draw.random() < 0.5:
-            for sent, total in meter.counts.unconfirmed.items():
-                self.totals.saved(*sent, total)
-            meter.counts.unconfirmed.clear()
+            self.lines.saved(meter.counts.saved)
 
     def _tick(self, meter: Meter) -> None:
         if self.over or self.meter is not meter:
@@ -259,7 +260,7 @@ class Meter:
         self.process = Process(f"meter of {client.number}")
         self.process.on_saved = self._saved
         self.received = 0.0
-        writer = f"{world.draw.getrandbits(48):012x}"
+        writer = f"{world.draw.getrandbits(48):012x}" if client.meters else client.start["client"]
         client.writers.append(writer)
         self.folder = spool_root(machine.home) / job_id / client.node
         base = {"job_id": job_id, "node": client.node, "writer": writer}
@@ -267,7 +268,7 @@ class Meter:
         clock = MachineClock(world, machine)
         self.timeline = Timeline.from_mark(clock, client.start["mono_ns"], client.start["wall_ns"])
         schedule = Schedule(self.timeline.start_ns)
-        self.counts = CountBuffer(schedule, ("image",), lambda code, text: None)
+        self.counts = CountBuffer(client.start["client"], ("image",), lambda code, text: None)
         self._earlier = EarlierMeters(
             self.folder, client.start, machine.boot, lambda pid: machine.alive.get(pid)
         )
@@ -303,7 +304,7 @@ class Meter:
         with suppress(OSError):  # no room: it leads without a lock
             acquire(self.folder / LOCK)
         self.journal.open()
-        self.counts.restore(self._earlier.counted())
+        self.counts.restore(self._earlier.open_counts())
         dead = self._earlier.to_resume()
         self._put_job(dead.writer if dead else None)
         self._continue(self._earlier.leader_state(self.timeline, relayed=False))
@@ -326,7 +327,7 @@ class Meter:
         self._save_at_ns = (now_ns // SAVE_EVERY_NS + 1) * SAVE_EVERY_NS
         if self.client.config.server:
             remember_server(self.folder, self.client.config.server)
-        if self._takes_lines and self.counts.due(now_ns):
+        if self._takes_lines:
             self.counts.flush(self.journal.put)
         if not self._write_open():
             self._takes_lines = False
@@ -334,7 +335,7 @@ class Meter:
             return
         self._takes_lines = self._flush()
         if self._takes_lines:
-            self.counts.saved()
+            self.counts.mark_saved()
 
     def close(self) -> None:
         """The last reading, the end record and whole files, when the disk has room."""
@@ -342,7 +343,7 @@ class Meter:
         self._read()
         for ledger in self._ledgers.values():
             ledger.close()
-        self.counts.flush(self.journal.put)
+        self.counts.flush(self.journal.put, ended=True)
         client = self.client
         self.journal.put(
             EndRecord,
@@ -352,6 +353,7 @@ class Meter:
         )
         self._write_open()
         if self._flush():
+            self.counts.mark_saved()
             self._saved(False)
             self._write_open()
         else:
@@ -393,9 +395,9 @@ class Meter:
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),
-            "client": client_id(client.start),
+            "client": client.start["client"],
             "devices": devices,
-            **self.counts.state(),
+            "counts": self.counts.state(),
         }
 
     def _put_job(self, resumes: str | None) -> None:

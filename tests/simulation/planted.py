@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import sqlalchemy as sa
 
+from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.journal import recovery, spool, uploader, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
@@ -163,13 +164,24 @@ def forgets_the_readings() -> AbstractContextManager[Any]:
 
 
 def counts_again_after_a_restart() -> AbstractContextManager[Any]:
-    """A restarted meter journals the client's whole total again."""
-    return patch.object(count_buffer.CountBuffer, "restore", lambda self, counted: None)
+    """Each meter of a client numbers the client's lines anew, so that none is known."""
+
+    def patched(self: Any, *args: Any) -> None:
+        original(self, *args)
+        self._writer += f"-{_world().draw.getrandbits(32):08x}"
+
+    original = count_buffer.CountBuffer.__init__
+    return patch.object(count_buffer.CountBuffer, "__init__", patched)
+
+
+def lines_grow_after_a_restart() -> AbstractContextManager[Any]:
+    """A client adds to a line that its dead meter had saved, and that is known already."""
+    return patch.object(CountLines, "resend", lambda self: self._unsent.update(self._lines))
 
 
 def loses_counts_of_the_dead() -> AbstractContextManager[Any]:
     """Closing a dead job leaves out what it had counted and not journaled."""
-    return patch.object(recovery, "counted", lambda writers, client: {})
+    return patch.object(recovery, "open_counts", lambda writers, client: [])
 
 
 def heard_by_the_jobs_clock() -> AbstractContextManager[Any]:
@@ -338,6 +350,7 @@ BUGS = (
     Bug(14, answers_before_the_disk),
     Bug(10, forgets_the_readings),
     Bug(10, counts_again_after_a_restart),
+    Bug(10, lines_grow_after_a_restart),
     Bug(0, loses_counts_of_the_dead),
     Bug(14, heard_by_the_jobs_clock),
     Bug(1, first_day_only),

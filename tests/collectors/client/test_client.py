@@ -46,8 +46,13 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
 
 def amounts(told: list[dict[str, Any]]) -> dict[tuple[str | None, str | None], float]:
-    """The totals that the meter was sent last."""
-    return {(line["unit"], line["phase"]): line["total"] for line in told if line["cmd"] == "count"}
+    """The sums by unit and phase of the count lines that meters were sent, each as it was last."""
+    last = {line["seq"]: line for line in told if line["cmd"] == "count"}
+    sums: dict[tuple[str | None, str | None], float] = {}
+    for line in last.values():
+        key = line["unit"], line["phase"]
+        sums[key] = sums.get(key, 0.0) + line["amount"]
+    return sums
 
 
 def test_the_protocol_from_start_to_stop(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,90 @@ def test_windows_may_overlap(clients: list[FakeClient]) -> None:
         second.__exit__()
         job.count(2)
     assert clients[0].counts == [(1.0, None, "b"), (2.0, None, None)]
+
+
+def counted_in_windows(client: FakeClient) -> list[tuple[str, float]]:
+    return sorted((item[1], item[3][None]) for item in client.told if item[0] == "leave")
+
+
+ONE_EACH = [("part-0", 1.0), ("part-1", 1.0), ("part-2", 1.0)]
+
+
+def test_threads_have_windows_of_their_own(clients: list[FakeClient]) -> None:
+    together = threading.Barrier(3)
+
+    def work(number: int) -> None:
+        with job.window(f"part-{number}"):
+            together.wait(30)
+            job.count(1)
+            together.wait(30)
+
+    with track(unit="image") as job, job.window("epoch"):
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        job.count(10)
+    assert counted_in_windows(clients[0]) == [("epoch", 10.0), *ONE_EACH]
+    assert sorted(clients[0].counts, key=str) == [
+        *((1.0, None, name) for name, _ in ONE_EACH),
+        (10.0, None, "epoch"),
+    ]
+
+
+def test_a_pool_leaves_no_window_in_its_threads(clients: list[FakeClient]) -> None:
+    def work(number: int) -> None:
+        with window if number == 3 else job.window(f"part-{number}"):
+            job.count(1)
+
+    with track(unit="image") as job, ThreadPoolExecutor(2) as pool:
+        window = job.window("part-3")
+        list(pool.map(work, [0, 1, 2, 3, 3]))
+        pool.submit(job.count, 7).result()
+    found = counted_in_windows(clients[0])
+    assert found == [*ONE_EACH, ("part-3", 1.0), ("part-3", 1.0)]
+    assert clients[0].counts[-1] == (7.0, None, None)
+
+
+def test_tasks_have_windows_of_their_own_inside_those_around_them(
+    clients: list[FakeClient],
+) -> None:
+    async def work(number: int) -> None:
+        with job.window(f"part-{number}"):
+            await asyncio.sleep(0.01)
+            job.count(1)
+            await asyncio.to_thread(job.count, 1)
+
+    async def main() -> None:
+        with job.window("epoch"):
+            await asyncio.gather(*map(work, range(3)))
+            job.count(10)
+
+    with track(unit="image") as job:
+        asyncio.run(main())
+        job.count(5)
+    inner = [(f"epoch/{name}", 2.0) for name, _ in ONE_EACH]
+    assert counted_in_windows(clients[0]) == [("epoch", 16.0), *inner]
+    assert clients[0].counts[-1] == (5.0, None, None)
+
+
+def test_a_window_may_end_in_another_thread_and_another_jobs_is_not_counted_in(
+    clients: list[FakeClient],
+) -> None:
+    with track(unit="image") as job:
+        window = job.window("a")
+        window.__enter__()
+        thread = threading.Thread(target=window.__exit__)
+        thread.start()
+        thread.join()
+        job.count(2)
+        job.window("open for ever").__enter__()
+    with track(unit="image") as second:
+        second.count(1)
+    assert clients[0].counts == [(2.0, None, None)]
+    assert [item[:2] for item in clients[0].told if item[0] == "leave"] == [("leave", "a")]
+    assert clients[1].counts == [(1.0, None, None)]
 
 
 @pytest.mark.parametrize("wrong", ["x", -1, float("nan"), float("inf"), [1]])
@@ -613,7 +698,7 @@ def test_a_forgotten_stop_completes_at_exit(tmp_path: Path) -> None:
     told, done = run_script(tmp_path, "job = track(unit='image').start(); job.count(3)")
     assert done.returncode == 0
     assert ends(told) == [("completed", None)]
-    assert [item["total"] for item in told if item["cmd"] == "count"] == [3.0]
+    assert [item["amount"] for item in told if item["cmd"] == "count"] == [3.0]
 
 
 def test_a_forgotten_stop_fails_when_the_script_does(tmp_path: Path) -> None:
@@ -645,7 +730,7 @@ print("end")
 """
     told, done = run_script(tmp_path, body)
     assert (done.returncode, done.stdout) == (0, "end\n")
-    assert [item["total"] for item in told if item["cmd"] == "count"][-1] == 11.0
+    assert [item["amount"] for item in told if item["cmd"] == "count"][-1] == 11.0
     assert [item["cmd"] for item in told].count("start") == 1
     assert ends(told) == [("completed", None)]
 

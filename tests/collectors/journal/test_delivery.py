@@ -141,8 +141,7 @@ def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
     first = rig.start(pid=100)
     rig.count(first, 4)
     rig.run(21, first)
-    assert list(first.counts.unconfirmed.values()) == [4]
-    rig.kill(first)  # the reply never arrives
+    rig.kill(first)  # no reply arrives
     if not client_lives:
         del rig.clients[100]
     sent = delivered_by_sync(rig, monkeypatch)

@@ -121,11 +121,11 @@ def test_counts_survive_the_meter_once_each(tmp_path: Path) -> None:
         rig.count(first, 4)
         rig.run(1, first)
     rig.kill(first)
-    # The last of them were in the meter's memory only, so the client sends its total again.
+    # The last of them were in the meter's memory only, so the client sends its lines again.
     second = rig.start(restart=1)
     rig.count(second, 1)
     rig.stop(second)
-    assert sum(c.amount for c in by_type(rig.records(), CountRecord)) == 25 * 4 + 1
+    assert sum(count.amount for count in rig.merged().counts) == 25 * 4 + 1
 
 
 def test_counts_in_the_open_file_are_closed_by_the_recovery(tmp_path: Path) -> None:

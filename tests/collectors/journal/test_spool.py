@@ -18,7 +18,6 @@ from gramwatt.collectors.journal import spool, uploader
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire, set_aside
 from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.resume import client_id
 from tests import journals
 from tests.collectors.rig import Rig, gpu
 
@@ -240,12 +239,6 @@ def test_what_is_left_of_a_delivered_folder_is_deleted_and_never_closed_again(
     assert spool.abandoned(tmp_path) == []
     assert not left.exists()
     assert list((tmp_path / "taken").iterdir()) == []
-
-
-def test_a_client_that_began_with_the_machine_has_a_mark_of_its_own() -> None:
-    start = {"parent_pid": 0, "mono_ns": 0, "wall_ns": 1_780_000_000_000_000_000}
-    assert client_id(start) == "0-0-1780000000000000000"
-    assert client_id({**start, "mono_ns": None}) is None
 
 
 def test_the_lines_of_intervals_are_counted_and_not_read(

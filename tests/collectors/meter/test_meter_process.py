@@ -55,6 +55,7 @@ class Client:
         self._socket = ours
         self._stream = ours.makefile("rb")
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": os.getpid()}
+        start["client"] = more.pop("client", os.urandom(6).hex())
         marks = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
         self.start_line = {**start, **marks, "args": {"unit": "image"}, **more}
         self.send(**self.start_line)
@@ -63,6 +64,9 @@ class Client:
 
     def send(self, **message: Any) -> None:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def count(self, amount: float) -> None:
+        self.send(cmd="count", seq=1, closed=1, amount=amount, at_ns=time.time_ns())
 
     def receive(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._stream.readline())
@@ -148,7 +152,7 @@ def test_from_start_to_stop(connect: Connect, home: Path) -> None:
     client = connect(verbose=True)
     assert client.ready["reply"] == "ready"
     assert any(text.startswith("meter-synthetic: ") for text in client.ready["notices"])
-    client.send(cmd="count", unit=None, total=8)
+    client.count(8)
     time.sleep(1.5)
     client.stop()
     job = merged(home)
@@ -193,7 +197,7 @@ def test_killing_the_meter_loses_nothing(connect: Connect, home: Path) -> None:
     time.sleep(0.7)
     first.kill()
     time.sleep(0.7)
-    line = {key: first.start_line[key] for key in ("mono_ns", "wall_ns")}
+    line = {key: first.start_line[key] for key in ("client", "mono_ns", "wall_ns")}
     second = connect(restart=1, **line)
     time.sleep(0.7)
     second.stop()
@@ -209,7 +213,7 @@ def test_killing_both_loses_at_most_ten_seconds_and_is_closed_later(
 ) -> None:
     began = time.monotonic()
     client = connect(parent_pid=holder.pid)
-    client.send(cmd="count", unit=None, total=3)
+    client.count(3)
     time.sleep(2.0)
     client.kill()
     lived_s = time.monotonic() - began
@@ -225,7 +229,7 @@ def test_killing_both_loses_at_most_ten_seconds_and_is_closed_later(
 
 def test_sigterm_makes_it_journal_at_once_and_go_on(connect: Connect, home: Path) -> None:
     client = connect()
-    client.send(cmd="count", unit=None, total=3)
+    client.count(3)
     client.process.send_signal(signal.SIGTERM)
     client.process.send_signal(signal.SIGINT)
     deadline = time.monotonic() + 30
@@ -239,7 +243,7 @@ def test_sigterm_makes_it_journal_at_once_and_go_on(connect: Connect, home: Path
 def test_two_ranks_are_one_leader_and_one_relay(connect: Connect, home: Path) -> None:
     ranks = [connect(role="track") for _ in range(2)]
     for client in ranks:
-        client.send(cmd="count", unit=None, total=5)
+        client.count(5)
     time.sleep(1.0)
     for client in ranks:
         client.stop()
@@ -262,6 +266,6 @@ def test_garbage_on_the_channel_is_ignored(connect: Connect, home: Path) -> None
     client = connect()
     client._socket.sendall(b"\xff\xfe garbage\n[1,2]\n" + b"{" * 5000 + b"\n")
     client.send(cmd="unknown")
-    client.send(cmd="count", unit=None, total=1)
+    client.count(1)
     client.stop()
     assert sum(count.amount for count in merged(home).counts) == 1

@@ -356,7 +356,7 @@ def test_counts_are_summed_by_unit_and_phase_and_all_arrive(tmp_path: Path) -> N
 def test_a_count_without_a_meaning_is_said_and_left_out(tmp_path: Path, amount: Any) -> None:
     rig = Rig(tmp_path)
     meter = rig.start()
-    meter.handle({"cmd": "count", "unit": None, "phase": None, "total": amount})
+    meter.handle({"cmd": "count", "seq": 1, "closed": 0, "amount": amount, "at_ns": 1})
     rig.run(1, meter)
     rig.stop(meter)
     assert by_type(rig.records(), CountRecord) == []
