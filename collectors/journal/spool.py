@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import math
 import os
 import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -27,12 +26,8 @@ from gramwatt.sci.journal.records import INTERVAL_BEGINS
 
 LOCK = "lock"
 SERVER = "server.json"
-SPOOL, ASIDE = "spool", "taken"
-"""Folders of the home: journals, and delivered ones on their way out."""
-DELIVERED = ".delivered"
-"""Name of a folder that is being deleted."""
-ABANDONED_AFTER_S = 60.0
-"""A folder that was set aside so long ago [s] was left by a process that died."""
+SPOOL, DELIVERED = "spool", "delivered"
+"""Folders of the home: journals, and delivered ones that are being deleted."""
 FOREIGN_QUIET_S = 900.0
 """On storage shared by nodes a lock may be invisible from here; a folder of another node that was
 written within three 5-minute intervals counts as live."""
@@ -108,21 +103,6 @@ def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
     return [SpoolFolder(Path(path)) for path in sorted(nodes, key=lambda p: (_changed_at(p), p))]
 
 
-def abandoned(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
-    """Folders, of all jobs or one, that were set aside by a process that died before they were
-    delivered; what one left that died while it deleted them is deleted.
-    """
-    now, found = time.time(), []
-    for path in sorted((home / ASIDE).glob(f"*/{job_id or '*'}/*")):
-        if now - _mtime(path.parent) <= ABANDONED_AFTER_S:
-            continue
-        if path.name == DELIVERED:
-            remove(SpoolFolder(path))
-        else:
-            found.append(SpoolFolder(path))
-    return found
-
-
 def size_b(home: Path) -> int:
     """Size of the spool [B]; each file is looked up once, as thousands of folders may wait."""
     jobs = _scanned(os.fspath(spool_root(home)))
@@ -183,6 +163,10 @@ class SpoolFolder:
             return True
         return self._is_recent() and not self._is_of_this_machine(journals)
 
+    def is_closed(self) -> bool:
+        """Whether nobody writes here any more, and every writer has its end."""
+        return not (self.is_live() or self.unclosed() or self.may_be_resumed())
+
     def _is_recent(self) -> bool:
         """Whether a meter has written here within FOREIGN_QUIET_S."""
         # Not by the other files: who delivers the folder writes there as well.
@@ -198,14 +182,11 @@ class SpoolFolder:
         states = filter(None, map(_state_of, journals))
         return any(state.get("machine") == identity.machine_id() for state in states)
 
-    def lines(self, *, synced: bool = False) -> Iterator[bytes]:
-        """Final lines of all writers, then open lines; a torn last line is left out.
-
-        With `synced` a final line is on the disk before it is passed on (`synced_b`).
-        """
+    def lines(self) -> Iterator[bytes]:
+        """Final lines of all writers, then open lines; a torn last line is left out."""
         for path in _entries(self.path):
             if path.suffix == ".jsonl":
-                yield from _whole_lines(path, synced)
+                yield from _whole_lines(path)
         yield from self.open_lines()
 
     def open_lines(self) -> Iterator[bytes]:
@@ -266,50 +247,32 @@ def remember_server(folder: Path, address: str) -> bool:
     return True
 
 
-def set_aside(home: Path, folder: SpoolFolder) -> SpoolFolder | None:
-    """Move a closed folder to where no meter opens it; None when it is live, not closed, or gone
-    already, or when the client of a dead meter may start another one.
+def send_until_unchanged(folder: SpoolFolder, send: Callable[[Iterator[bytes]], object]) -> bool:
+    """Send a folder's lines, and again what came meanwhile; True when it is closed and can go."""
+    while True:
+        before = folder.sizes_b()
+        send(folder.lines())
+        if not folder.is_closed():
+            return False
+        if folder.sizes_b() == before:
+            return True
 
-    A meter that opens a file of it during the move gets the folder back; where it has made the
-    folder anew meanwhile, it finds that out at its next save and takes its lines along (`Journal`).
-    Raises OSError where nothing can be moved.
+
+def discard(home: Path, folder: SpoolFolder) -> None:
+    """Delete a folder that was delivered, and its job's where that is empty.
+
+    It leaves the spool in one step: what a process that dies here leaves of it is no journal, and a
+    recovery must not close what has lost its end. A meter that opens a file of it in this moment
+    finds that out at its next save, and takes its lines along (`Journal`). Raises OSError where
+    nothing can be moved.
     """
-    if folder.is_live() or folder.unclosed() or folder.may_be_resumed():
-        return None
-    target = home / ASIDE / uuid.uuid4().hex[:12] / folder.job_id / folder.node
-    files.folder(target.parent)
-    try:
-        os.replace(folder.path, target)
-    except FileNotFoundError:  # another process delivers it
-        _remove_empty(target.parent)
-        return None
-    aside = SpoolFolder(target)
-    if aside.is_live():
-        put_back(aside, folder)
-        return None
+    trash = home / DELIVERED
+    files.folder(trash)
+    with contextlib.suppress(FileNotFoundError):  # another process delivers it
+        os.replace(folder.path, trash / uuid.uuid4().hex)
+    for left in _scanned(os.fspath(trash)):
+        shutil.rmtree(left.path, ignore_errors=True)
     _remove_empty(folder.path.parent)
-    return aside
-
-
-def put_back(aside: SpoolFolder, folder: SpoolFolder) -> None:
-    """Undo `set_aside`; where a meter has made the folder anew, the old one stays for later."""
-    with contextlib.suppress(OSError):
-        files.folder(folder.path.parent)
-        os.replace(aside.path, folder.path)
-    _remove_empty(aside.path.parent)
-
-
-def remove(aside: SpoolFolder) -> None:
-    """Delete a folder that was set aside and delivered, and the empty ones above it.
-
-    It is renamed first: what a process that dies here leaves of it is no journal. A recovery would
-    count again what files that are gone already had counted.
-    """
-    delivered = aside.path.with_name(DELIVERED)
-    with contextlib.suppress(FileNotFoundError):  # another process deletes it
-        os.replace(aside.path, delivered)
-    shutil.rmtree(delivered, ignore_errors=True)
-    _remove_empty(delivered.parent)
 
 
 def reject(home: Path, folder: SpoolFolder) -> Path:
@@ -356,26 +319,9 @@ def is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def synced_b(descriptor: int) -> int:
-    """Put an open journal on the disk, and return the size up to which it is there [B].
-
-    Else a power cut could take count lines that were delivered, and the recovery would journal what
-    is in them once more, under its own name. A disk that cannot sync holds no delivery back.
-    """
-    size_b = os.fstat(descriptor).st_size
-    with contextlib.suppress(OSError):
-        os.fsync(descriptor)
-    return size_b
-
-
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those above it, up to the home's own, as far as they are empty."""
-    while folder.name not in (SPOOL, ASIDE, ""):
-        try:
-            folder.rmdir()
-        except OSError:  # not empty, or gone
-            return
-        folder = folder.parent
+    with contextlib.suppress(OSError):  # not empty, or gone
+        folder.rmdir()
 
 
 def _scanned(folder: str) -> list[os.DirEntry[str]]:
@@ -420,13 +366,11 @@ def _held(path: Path) -> bool:
         os.close(descriptor)
 
 
-def _whole_lines(path: Path, synced: bool = False) -> Iterator[bytes]:
+def _whole_lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as stream:
-            left_b = synced_b(stream.fileno()) if synced else math.inf
             for line in stream:
-                left_b -= len(line)
-                if line.endswith(b"\n") and len(line) > 1 and left_b >= 0:
+                if line.endswith(b"\n") and len(line) > 1:
                     yield line[:-1]
     except OSError:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ def sync(
     """
     done = SyncResult()
     home = spool.usable_home(config.home)
-    found = [*spool.abandoned(home, job_id), *spool.folders(home, job_id)]
+    found = spool.folders(home, job_id)
     chosen = [folder for folder in found if _close(home, folder, done)]
     if job_id:
         done.closed += _close_neighbours(home, job_id)
@@ -183,9 +183,8 @@ def _send(
                 return
             except uploader.JobDeleted as error:
                 done.remarks.append(f"{error}; what was still spooled of it is dropped")
-                aside = spool.set_aside(home, folder)
-                if aside is not None:
-                    spool.remove(aside)
+                if folder.is_closed():
+                    spool.discard(home, folder)
             except uploader.ServerRefused as error:
                 done.problems.append(f"{error}; the journal stays spooled")
                 job_id = None  # it has no score there
@@ -199,27 +198,21 @@ def _send(
 def _send_folder(
     home: Path, folder: spool.SpoolFolder, server: str, session: Session, done: SyncResult
 ) -> None:
-    """Send a folder's lines; a dead one is deleted once it was moved aside and nothing is new."""
+    """Send a folder's lines; a closed one is deleted, or kept elsewhere with what was refused."""
     from gramwatt.collectors.journal.uploader import upload
 
-    before = folder.sizes_b()
-    results = [upload(folder.path, folder.job_id, folder.lines(synced=True), server, session)]
+    results: list[Sent] = []
+
+    def send(lines: Iterator[bytes]) -> None:
+        results.append(upload(folder.path, folder.job_id, lines, server, session))
+
+    can_go = spool.send_until_unchanged(folder, send)
     done.sent.append(folder.job_id)
-    aside = spool.set_aside(home, folder)
-    if aside is not None:
-        try:
-            if aside.sizes_b() != before:
-                lines = aside.lines(synced=True)
-                results.append(upload(aside.path, aside.job_id, lines, server, session))
-        except BaseException:
-            spool.put_back(aside, folder)
-            raise
-        if any(sent.too_new for sent in results):
-            spool.put_back(aside, folder)
-        elif any(sent.rejected for sent in results):
-            spool.reject(home, aside)
+    if can_go and not any(sent.too_new for sent in results):
+        if any(sent.rejected for sent in results):
+            spool.reject(home, folder)
         else:
-            spool.remove(aside)
+            spool.discard(home, folder)
     done.problems += _refusals(folder.job_id, results)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.spool import SpoolFolder, remove, set_aside
+from gramwatt.collectors.journal.spool import SpoolFolder, discard
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
@@ -56,13 +56,13 @@ class Sync:
         self._story.delivered += folder.lines()
 
     def end(self) -> None:
-        """Move the folder out of the way, send what is new, delete it."""
+        """Send what is new, and delete the folder if nobody lives in it."""
         story = self._story
-        aside = set_aside(story.home, story.spool())
-        if aside is not None:
-            if aside.sizes_b() != self._before:
-                story.delivered += aside.lines()
-            remove(aside)
+        folder = story.spool()
+        if folder.sizes_b() != self._before:
+            story.delivered += folder.lines()
+        if folder.is_closed():
+            discard(story.home, folder)
             story.deletions += 1
 
 

@@ -400,9 +400,7 @@ class Story:
 
     def _spooled(self, machine: Machine) -> bool:
         with self.world.acting(machine, None):
-            return bool(spool.folders(machine.home)) or bool(
-                list((machine.home / spool.ASIDE).glob("*/*/*"))
-            )
+            return bool(spool.folders(machine.home))
 
     def _left(self) -> list[str]:
         return sorted(

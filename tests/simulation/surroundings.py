@@ -155,7 +155,12 @@ class Os:
     fsync = fdatasync
 
     def replace(self, source: Any, target: Any) -> None:
-        """As `os.replace`; who dies here may have done it before."""
+        """As `os.replace`; who dies here may have done it before.
+
+        No journal may be deleted before all of it was acknowledged.
+        """
+        if Path(target).parent.name == spool.DELIVERED:
+            SCENE.ledger.deleting(Path(source))
         fatal = _is_last_call()
         if fatal and SCENE.world.draw.random() < 0.5:
             SCENE.world.fault("kill", "before replace")
@@ -167,15 +172,14 @@ class Os:
 
 
 class Shutil:
-    """`shutil`, for deleting a delivered folder: not before all of it was acknowledged."""
+    """`shutil`, for deleting a delivered folder."""
 
-    def rmtree(self, path: Path, ignore_errors: bool = False) -> None:
+    def rmtree(self, path: str, ignore_errors: bool = False) -> None:
         """As `shutil.rmtree`; who dies here has deleted a part."""
         if SCENE.world.process and SCENE.world.process.dead:
             raise Death
-        SCENE.ledger.deleting(path)
         if _is_last_call():
-            for file in sorted(path.iterdir())[: SCENE.world.draw.randrange(4)]:
+            for file in sorted(Path(path).iterdir())[: SCENE.world.draw.randrange(4)]:
                 file.unlink()
             SCENE.world.fault("kill", "in rmtree")
             raise Death

@@ -1,7 +1,7 @@
 """The embedded store: ingests the journals that closed meters left in this machine's spool.
 
-Several processes may do this at once. Ingesting is idempotent, and a folder is deleted only after
-it was moved out of every meter's way and nothing in it is new. What needs the database is imported
+Several processes may do this at once. Ingesting is idempotent, and a folder is deleted only when it
+is closed and nothing in it is new. What needs the database is imported
 where it is used: with nothing spooled, `gramwatt sync` ends without it.
 """
 
@@ -68,38 +68,37 @@ def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
 
 
 def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
-    """Folders whose every writer is dead and ended, and those a crash left on the way out.
+    """Folders whose every writer is dead and ended.
 
     A journal that was measured for a server is not the local store's: `gramwatt sync` sends it.
     """
     closed = [f for f in spool.folders(home, job_id) if not f.is_live() and not f.unclosed()]
-    found = [*spool.abandoned(home, job_id), *closed]
-    return [folder for folder in found if folder.server() is None]
+    return [folder for folder in closed if folder.server() is None]
 
 
 def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
-    """Ingest a folder, move it aside, and delete it once nothing in it is new."""
+    """Ingest a folder, and delete it once it is closed and nothing in it is new.
+
+    Returns whether the job can be scored: its lines are stored, and no meter writes on here.
+    """
     from gramwatt.service.common.errors import DeletedJobError
 
-    before = folder.sizes_b()
-    answer: IngestAnswer | None = None
-    deleted: DeletedJobError | None = None
+    answers: list[IngestAnswer] = []
     try:
-        answer = ingest_lines(service, folder.job_id, folder.lines(synced=True))
+        can_go = spool.send_until_unchanged(
+            folder, lambda lines: answers.append(ingest_lines(service, folder.job_id, lines))
+        )
     except DeletedJobError as error:
-        deleted = error
-    aside = spool.set_aside(home, folder)
-    if aside is None:  # a meter's again, or another process delivers it, or its client lives
-        return deleted is None and folder.may_be_resumed() and not folder.is_live()
-    if deleted is None and aside.sizes_b() != before:
-        answer = ingest_lines(service, aside.job_id, aside.lines(synced=True))
-    if answer is not None and answer["rejected"]:
-        _reject(home, aside, answer)
-    else:
-        spool.remove(aside)
-    if deleted is not None:
-        _report(f"{deleted}; what its meter had still spooled is dropped")
-    return deleted is None
+        if folder.is_closed():
+            spool.discard(home, folder)
+            _report(f"{error}; what its meter had still spooled is dropped")
+        return False
+    refused = [answer for answer in answers if answer["rejected"]]
+    if can_go and refused:
+        _reject(home, folder, refused[-1])
+    elif can_go:
+        spool.discard(home, folder)
+    return not folder.is_live()
 
 
 def _ingest_open(service: Service, home: Path, job_id: str) -> None:
@@ -113,7 +112,7 @@ def _ingest_open(service: Service, home: Path, job_id: str) -> None:
             if folder.is_live():
                 read_journal(service, folder)
             else:
-                ingest_lines(service, folder.job_id, folder.lines(synced=True))
+                ingest_lines(service, folder.job_id, folder.lines())
 
 
 def _score(service: Service, job_id: str) -> bool:
@@ -129,15 +128,15 @@ def _score(service: Service, job_id: str) -> bool:
     return score_when_closed(service, key)
 
 
-def _reject(home: Path, aside: SpoolFolder, answer: IngestAnswer) -> None:
+def _reject(home: Path, folder: SpoolFolder, answer: IngestAnswer) -> None:
     """Keep a folder with lines that the store refuses, and report it once."""
     try:
-        target = spool.reject(home, aside)
+        target = spool.reject(home, folder)
     except FileNotFoundError:  # another process is keeping it
         return
     first = answer["rejected"][0]
     _report(
-        f"{answer['rejected_count']} journal lines of job {aside.job_id} were refused "
+        f"{answer['rejected_count']} journal lines of job {folder.job_id} were refused "
         f"(first: {first['code']}, {first['message']}); they are kept in {target}"
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,7 +103,7 @@ def _new_lines(folder: SpoolFolder, positions: dict[str, int]) -> Iterator[bytes
         try:
             with path.open("rb") as stream:
                 at = positions.get(path.name, 0)
-                end = spool.synced_b(stream.fileno())
+                end = os.fstat(stream.fileno()).st_size
                 # A file shorter than before was cut back to its last whole append.
                 at = stream.seek(at if at <= end else 0)
                 for line in stream:

@@ -80,7 +80,7 @@ def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
     assert sum(count.amount for count in found.counts) == 12
     assert found.state == "completed"
     assert spool.folders(home(environ)) == []
-    assert not list((home(environ) / "taken").iterdir())
+    assert not list((home(environ) / "delivered").iterdir())
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
@@ -182,22 +182,6 @@ def test_a_power_cut_after_an_upload_whose_answer_was_lost_doubles_no_count(
     stored += delivered_by_sync(rig, monkeypatch)
     unique = {(r.writer, r.seq): r.amount for r in by_type(stored, CountRecord)}
     assert sum(unique.values()) == 12
-
-
-def test_a_disk_that_cannot_sync_holds_no_delivery_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_descriptor: int) -> None:
-        raise OSError("this file system cannot sync")
-
-    rig = Rig(tmp_path)
-    meter = rig.start()
-    rig.count(meter, 12)
-    rig.stop(meter)
-    monkeypatch.setattr(os, "fsync", refuse)
-    sent = delivered_by_sync(rig, monkeypatch)
-    assert [count.amount for count in by_type(sent, CountRecord)] == [12]
-    assert spool.folders(tmp_path) == []
 
 
 def sizes_on_disk(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:

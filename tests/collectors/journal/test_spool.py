@@ -16,7 +16,7 @@ import pytest
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import spool, uploader
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire, set_aside
+from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire
 from gramwatt.collectors.meter.log import Log
 from tests import journals
 from tests.collectors.rig import Rig, gpu
@@ -99,7 +99,7 @@ def test_a_meter_that_holds_the_lock_is_live_without_a_journal(tmp_path: Path) -
     with (found.path / "lock").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert found.is_live()
-        assert set_aside(tmp_path, found) is None
+        assert not found.is_closed()
     assert not found.is_live()
 
 
@@ -126,9 +126,9 @@ def test_folders_are_listed_by_their_last_change(tmp_path: Path) -> None:
 
 def test_removing_takes_the_empty_jobs_folder_along(tmp_path: Path) -> None:
     first, second = folder(tmp_path, "n-1", a_jsonl="1\n"), folder(tmp_path, "n-2", a_jsonl="1\n")
-    spool.remove(first)
+    spool.discard(tmp_path, first)
     assert (tmp_path / "spool" / "job").is_dir()
-    spool.remove(second)
+    spool.discard(tmp_path, second)
     assert not (tmp_path / "spool" / "job").exists()
 
 
@@ -222,23 +222,21 @@ def test_what_is_left_of_a_delivered_folder_is_deleted_and_never_closed_again(
         a_jsonl=line("job", 1),
         b_jsonl=line("job", 1, resumes="a") + line("end", 2),
     )
-    aside = set_aside(tmp_path, found)
-    assert aside is not None
+    assert found.is_closed()
 
-    def killed(path: Path, *, ignore_errors: bool) -> None:
-        (path / "b.jsonl").unlink()
+    def killed(path: str, *, ignore_errors: bool) -> None:
+        (Path(path) / "b.jsonl").unlink()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
         dying.setattr(shutil, "rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
-            spool.remove(aside)
+            spool.discard(tmp_path, found)
     [left] = tmp_path.rglob("a.jsonl")
-    assert spool.abandoned(tmp_path) == []
-    age(left.parent.parent, 100)
-    assert spool.abandoned(tmp_path) == []
+    assert spool.folders(tmp_path) == []
+    spool.discard(tmp_path, folder(tmp_path, node_id(), a_jsonl=line("job", 1)))
     assert not left.exists()
-    assert list((tmp_path / "taken").iterdir()) == []
+    assert list((tmp_path / "delivered").iterdir()) == []
 
 
 def test_the_lines_of_intervals_are_counted_and_not_read(

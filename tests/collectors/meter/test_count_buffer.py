@@ -70,7 +70,7 @@ def deliver(rig: Rig) -> list[AnyRecord]:
     """What a sync does with a folder in which nobody lives: close it, send it, delete it."""
     assert close_dead(rig.folder())
     records = rig.records()
-    spool.remove(rig.folder())
+    spool.discard(rig.home, rig.folder())
     return records
 
 

@@ -51,13 +51,13 @@ def test_a_closed_spool_is_scored_and_removed(home):
     assert ingest_home(home) == ["job-1"]
     assert document(home, "job-1")["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
     assert [path.name for path in sorted(home.iterdir())] == [
+        "delivered",
         "gramwatt.db",
         "gramwatt.db-shm",
         "gramwatt.db-wal",
         "spool",
-        "taken",
-    ] or [path.name for path in sorted(home.iterdir())] == ["gramwatt.db", "spool", "taken"]
-    assert list((home / "spool").iterdir()) == list((home / "taken").iterdir()) == []
+    ] or [path.name for path in sorted(home.iterdir())] == ["delivered", "gramwatt.db", "spool"]
+    assert list((home / "spool").iterdir()) == list((home / "delivered").iterdir()) == []
 
 
 def test_the_store_in_a_home_that_all_may_read_is_private(home):
@@ -69,14 +69,14 @@ def test_the_store_in_a_home_that_all_may_read_is_private(home):
             session.execute(sa.text("SELECT 1"))
             modes = {path.name: path.stat().st_mode & 0o777 for path in home.iterdir()}
         store.close()
-        aside = spool.set_aside(home, SpoolFolder(spooled(home).parent))
+        kept = spool.reject(home, SpoolFolder(spooled(home).parent))
     finally:
         os.umask(before)
     assert modes.pop("gramwatt.db") == 0o600
     assert set(modes.values()) <= {0o600}  # what SQLite keeps beside it
-    above = aside.path.parents
-    assert [path.stat().st_mode & 0o777 for path in above[:3]] == [0o700] * 3
-    assert (above[2].name, home.stat().st_mode & 0o777) == ("taken", 0o755)
+    above = kept.parents
+    assert [path.stat().st_mode & 0o777 for path in above[:2]] == [0o700] * 2
+    assert (above[1].name, home.stat().st_mode & 0o777) == ("rejected", 0o755)
 
 
 def test_without_a_closed_spool_no_store_is_made(home):
@@ -114,35 +114,16 @@ def test_refused_lines_are_kept_and_said_once(home, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_meter_that_comes_back_in_the_last_moment_keeps_its_folder(home, monkeypatch):
-    path = spooled(home)
-    replace = os.replace
-    held = []
-
-    def replace_and_return(source, target):
-        replace(source, target)
-        if not held:  # the meter opened its file just before the folder was moved
-            held.append((target / path.name).open("rb"))
-            fcntl.flock(held[0], fcntl.LOCK_EX)
-
-    monkeypatch.setattr(os, "replace", replace_and_return)
-    ingest_home(home)
-    assert path.exists()
-    held[0].close()
-    assert ingest_home(home) == ["job-1"]
-    assert not path.exists()
-
-
 def test_lines_that_arrive_while_taking_in_are_not_lost(home, monkeypatch):
     path = spooled(home, "job-1")
     late = lines(journal("job-1", node=path.parent.name, writer="w2", role="track", minutes=1))
-    move = spool.set_aside
+    is_closed = SpoolFolder.is_closed
 
-    def write_and_move(home_, folder):
+    def write_and_look(folder):
         (path.parent / "w2.jsonl").write_bytes(b"\n".join(late) + b"\n")
-        return move(home_, folder)
+        return is_closed(folder)
 
-    monkeypatch.setattr(spool, "set_aside", write_and_move)
+    monkeypatch.setattr(SpoolFolder, "is_closed", write_and_look)
     ingest_home(home)
     service = open_store(home)
     from gramwatt.service.store.models import Writer
@@ -153,22 +134,9 @@ def test_lines_that_arrive_while_taking_in_are_not_lost(home, monkeypatch):
     assert writers == {"w1": 9, "w2": 5}
 
 
-def test_what_a_crash_left_on_the_way_out_is_taken_in(home):
-    path = spooled(home)
-    left = home / "taken" / "abc" / "job-1" / path.parent.name
-    left.parent.mkdir(parents=True)
-    path.parent.rename(left)
-    assert ingest_home(home) == []
-    minutes_ago = time.time() - 120
-    os.utime(left.parent, (minutes_ago, minutes_ago))
-    assert ingest_home(home) == ["job-1"]
-    assert list((home / "taken").iterdir()) == []
-
-
-@pytest.mark.parametrize("place", ["spool", "taken/abc"])
-def test_a_folder_without_a_journal_is_removed_once_no_meter_holds_it(home, place):
+def test_a_folder_without_a_journal_is_removed_once_no_meter_holds_it(home):
     """A meter that died while its disk took no file leaves a lock and nothing else."""
-    folder = home / place / "job-1" / "node-1"
+    folder = home / "spool" / "job-1" / "node-1"
     folder.mkdir(parents=True)
     lock = folder / "lock"
     lock.touch()
@@ -183,7 +151,7 @@ def test_a_folder_without_a_journal_is_removed_once_no_meter_holds_it(home, plac
         assert ingest_home(home) == []
         assert lock.exists()  # it waits for room on its disk
     assert ingest_home(home) == []
-    assert list((home / "spool").glob("*")) == list((home / "taken").glob("*")) == []
+    assert list((home / "spool").glob("*")) == list((home / "delivered").glob("*")) == []
     assert document(home, "job-1") is None
 
 
