@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from gramwatt.collectors.client.count_lines import CountLines
@@ -18,7 +19,7 @@ from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
 from gramwatt.collectors.journal.spool import LOCK, acquire, remember_server, spool_root
-from gramwatt.collectors.journal.sync import Store, SyncResult, sync
+from gramwatt.collectors.journal.sync import SyncResult, sync
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.resume import EarlierMeters
@@ -465,7 +466,7 @@ def run_sync(world: World, config: Config, machine: Machine, job_id: str | None 
     machine.syncs.append(process)
     if world.chance(0.15):
         process.doom = world.draw.randrange(60)
-    store = Store(lambda home, job: [], lambda home, job: None)
+    store: Any = SimpleNamespace(ingest=lambda home, job: [], document=lambda home, job: None)
     results: list[SyncResult] = []
 
     def act() -> None:
