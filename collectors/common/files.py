@@ -39,19 +39,31 @@ def folder(path: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open(..., opener=opener)`: a file that is made gets mode 0600."""
+    """Open a file for `open(..., opener=opener)`; one that is made gets mode 0600."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def write_text(path: Path, text: str) -> None:
-    """As `Path.write_text` in UTF-8; a file that is made gets mode 0600. Raises OSError."""
-    with open(path, "w", encoding="utf-8", opener=opener) as stream:
-        stream.write(text)
+def replace_text(path: Path, text: str, *, synced: bool = False) -> None:
+    """Write a file of mode 0600 in one step, so that no reader finds half of it; raises OSError.
+
+    It survives a power cut if it is `synced`.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(beside, "w", encoding="utf-8", opener=opener) as stream:
+            stream.write(text)
+            if synced:
+                stream.flush()
+                os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream to write and read, which becomes the file when the block ends without an error.
+    """Give a stream to write and read, which becomes the file when the block ends without an error.
 
     Until then, and on an error, what was there stays as it is. A link is followed, and a file keeps
     its mode; what is no file, such as a pipe, is written to at the end. Raises OSError.
@@ -81,7 +93,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def why_unwritable(path: Path) -> str | None:
-    """Why no file can be written to this path, such as a full disk; None when one can.
+    """Return why no file can be written to this path, such as a full disk; None when one can.
 
     Tried in the path's folder with a nameless file. What exists and is no file is not tried.
     """
@@ -102,13 +114,13 @@ def why_unwritable(path: Path) -> str | None:
 
 
 def why(error: Exception) -> str:
-    """Why a file could not be used: the system's words, without its number and the file's name."""
+    """Return why a file could not be used in the system's words, without number and file name."""
     words: str | None = getattr(error, "strerror", None)
     return words or str(error)
 
 
 def text_of(path: Path) -> str | None:
-    """The text of a small file without blanks and NULs around it; None when it cannot be read."""
+    """Return a small file's text without blanks and NULs around it; None if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
     except OSError:

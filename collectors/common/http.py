@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-CONNECT_S, READ_S = 3.05, 10.0
+TIMEOUT_S = (3.05, 10.0)
 """Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
 
 
@@ -52,13 +52,13 @@ def exchange(
 ) -> requests.Response:
     """Return the answer to a request within `limit_s` [s]; `content` is as requests takes it.
 
-    Raises TimeoutError, or requests.RequestException where none can be had. A redirect is an answer
-    like any other: keys and journals are not for another server.
+    Raises TimeoutError, which says the time, or requests.RequestException where none can be had. A
+    redirect is an answer like any other: keys and journals are not for another server.
     """
     import requests
     from urllib3.exceptions import ProtocolError
 
-    timeout = (min(CONNECT_S, limit_s), min(READ_S, limit_s))
+    timeout = min(TIMEOUT_S[0], limit_s), min(TIMEOUT_S[1], limit_s)
 
     def send() -> requests.Response:
         return session.request(method, url, timeout=timeout, allow_redirects=False, **content)
@@ -73,7 +73,10 @@ def exchange(
             # it had not read the body.
             return send()
 
-    return within(limit_s, send_again_if_closed)
+    try:
+        return within(limit_s, send_again_if_closed)
+    except requests.Timeout:
+        raise TimeoutError(f"does not answer within {timeout[1]:g} s") from None
 
 
 def within(limit_s: float, work: Callable[[], Result]) -> Result:
@@ -96,7 +99,7 @@ def within(limit_s: float, work: Callable[[], Result]) -> Result:
     try:
         result, error = results.get(timeout=limit_s)
     except Empty:
-        raise TimeoutError(f"no answer within {limit_s:.2g} s") from None
+        raise TimeoutError(f"does not answer within {limit_s:g} s") from None
     if error is not None:
         raise error
     return result  # type: ignore[return-value]  # None only where `work` returns it

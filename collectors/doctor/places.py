@@ -10,6 +10,7 @@ from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.common.http import exchange, new_session
 from gramwatt.collectors.common.installation import has_service, install_command, missing_packages
 from gramwatt.collectors.doctor.finding import Finding, Target
 
@@ -126,9 +127,8 @@ def zone(config: Config) -> Finding:
 
 
 def _status(url: str, timeout_s: float) -> int:
-    import requests
-
-    return requests.get(url, timeout=timeout_s, allow_redirects=False).status_code
+    with new_session(repeats=False) as session:
+        return exchange(session, "GET", url, timeout_s).status_code
 
 
 def _file_system(path: Path, root: Path) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import requests
 
 from gramwatt.collectors.common.config import plain_address
+from gramwatt.collectors.common.http import exchange, new_session
 from gramwatt.collectors.journal.live import (
     RECENT,
     LiveJob,
@@ -18,7 +19,6 @@ from gramwatt.collectors.journal.live import (
     mean_utilisation,
     power_now,
 )
-from gramwatt.collectors.journal.uploader import new_session
 from gramwatt.sci.base.document import JobDoc, SeriesPoint
 from gramwatt.sci.journal.records import parse_time
 
@@ -46,10 +46,10 @@ def _answer(
     """The JSON of an answer; None, where that is allowed, for a job without a score yet."""
     shown = plain_address(server)
     try:
-        answer = session.get(f"{server.rstrip('/')}{address}", timeout=TIMEOUT_S)
+        answer = exchange(session, "GET", f"{server.rstrip('/')}{address}", TIMEOUT_S)
         if answer.ok:
             return answer.json()
-    except (requests.RequestException, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ServerError(f"{shown} does not answer: {type(error).__name__}") from None
     if missing_is_none and answer.status_code in (404, 409, 422):
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common import files
@@ -79,7 +78,8 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
     lost = f"job-lost: {CODES['job-lost']}"
     closing: dict[str, Any] = {"ended_at": last, "state": "lost", "notices": (*notices[:63], lost)}
     lines.append(EndRecord(**base, seq=2, **closing))
-    _write_whole(folder.path / f"{writer}.jsonl", "".join(encode(line) + "\n" for line in lines))
+    text = "".join(encode(line) + "\n" for line in lines)
+    files.replace_text(folder.path / f"{writer}.jsonl", text, synced=True)
 
 
 def _last_seen(records: list[AnyRecord]) -> datetime | None:
@@ -93,17 +93,3 @@ def _time(record: AnyRecord) -> datetime | None:
     if isinstance(record, CountRecord):
         return record.at
     return record.started_at if isinstance(record, JobRecord) else None
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """A file that appears complete or not at all; raises OSError."""
-    temporary = path.with_suffix(".tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8", opener=files.opener) as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -237,11 +237,9 @@ def remember_server(folder: Path, address: str) -> bool:
     target, text = folder / SERVER, json.dumps({"server": plain_address(address)}) + "\n"
     if files.text_of(target) == text.strip():
         return True
-    beside = folder / f"{SERVER}.{os.getpid()}"
     try:
         files.folder(folder)
-        files.write_text(beside, text)
-        os.replace(beside, target)
+        files.replace_text(target, text)
     except OSError:
         return False
     return True

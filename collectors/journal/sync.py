@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, plain_address
+from gramwatt.collectors.common.http import new_session
 from gramwatt.collectors.common.local_store import JobStore
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
@@ -173,7 +174,7 @@ def _send(
     )
 
     key = config.api_key or server_key.for_server(home, server)
-    with uploader.new_session(key) as session:
+    with new_session(key) as session:
         for folder in chosen:
             try:
                 _send_folder(home, folder, server, session, done)

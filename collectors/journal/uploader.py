@@ -7,26 +7,20 @@ keeps that. An answer that is lost costs a repeated batch, which the server know
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any
 
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3.exceptions import ProtocolError
-from urllib3.util.retry import Retry
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.config import plain_address
+from gramwatt.collectors.common.http import exchange
 
 BATCH_MAX_B = 1_000_000
 BATCH_MAX_LINES = 5_000
-TIMEOUT_S = (3.05, 10.0)
-"""Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
 ANSWER_LIMIT_S = 30.0
 """How long one body may take until its answer is whole [s], with all repetitions. Most jobs are one
 body; each that is acknowledged is progress, and is not sent again."""
@@ -62,26 +56,6 @@ class Sent:
     refused: int = 0
     rejected: list[dict[str, Any]] = field(default_factory=list)
     too_new: bool = False
-
-
-def new_session(api_key: str | None) -> requests.Session:
-    """An HTTP session that repeats what is safe; POST is, because lines have identities."""
-    retry = Retry(
-        total=2,
-        connect=1,
-        read=False,
-        respect_retry_after_header=False,
-        backoff_factor=0.3,
-        status_forcelist=(429, 502, 503, 504),
-        allowed_methods=None,
-        raise_on_status=False,
-    )
-    session = requests.Session()
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(max_retries=retry))
-    if api_key:
-        session.headers["Authorization"] = f"Bearer {api_key}"
-    return session
 
 
 def upload(
@@ -142,11 +116,9 @@ def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[
     """
     url = f"{server}/v1/jobs/{job_id}/report"
 
-    def exchange() -> requests.Response:
-        return session.get(url, headers={"Accept": "application/json"}, timeout=TIMEOUT_S)
-
     try:
-        answer = _within(DOCUMENT_LIMIT_S, exchange)
+        headers = {"Accept": "application/json"}
+        answer = exchange(session, "GET", url, DOCUMENT_LIMIT_S, headers=headers)
         document = answer.json() if answer.ok else None
     except (requests.RequestException, TimeoutError, ValueError, RecursionError):
         return None
@@ -166,38 +138,18 @@ def read_marks(folder: Path) -> dict[str, int]:
 
 
 def _write_marks(folder: Path, marks: dict[str, int]) -> None:
-    beside = folder / f".{MARKS}.{os.getpid()}"
-    try:
-        files.write_text(beside, json.dumps(marks))
-        os.replace(beside, folder / MARKS)
-    except OSError:  # a full disk: the next upload repeats what this one sent
-        beside.unlink(missing_ok=True)
+    with suppress(OSError):  # a full disk: the next upload repeats what this one sent
+        files.replace_text(folder / MARKS, json.dumps(marks))
 
 
 def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
     headers = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
     shown = plain_address(url)
 
-    def send() -> requests.Response:
-        return session.post(
-            url, data=body, headers=headers, timeout=TIMEOUT_S, allow_redirects=False
-        )
-
-    def exchange() -> requests.Response:
-        try:
-            return send()
-        except requests.ConnectionError as error:
-            if not (error.args and isinstance(error.args[0], ProtocolError)):
-                raise
-            # The server has closed the kept connection, as gunicorn does after a refusal for which
-            # it had not read the body. Lines have identities, so sending again is harmless.
-            return send()
-
     try:
-        answer = _within(ANSWER_LIMIT_S, exchange)
-    except (requests.Timeout, TimeoutError) as error:
-        limit_s = ANSWER_LIMIT_S if isinstance(error, TimeoutError) else TIMEOUT_S[1]
-        raise ServerAway(f"{shown} does not answer within {limit_s:g} s") from None
+        answer = exchange(session, "POST", url, ANSWER_LIMIT_S, data=body, headers=headers)
+    except TimeoutError as error:
+        raise ServerAway(f"{shown} {error}") from None
     except (requests.RequestException, ValueError) as error:
         raise ServerAway(f"{shown} cannot be reached ({type(error).__name__})") from None
     return _checked_answer(answer, shown, body.count(b"\n"))
@@ -250,27 +202,3 @@ def _refused_lines(document: dict[str, Any]) -> int:
     """Number of lines refused; a server lists only the first of many, an earlier one lists all."""
     listed, counted = len(document["rejected"]), document.get("rejected_count")
     return max(listed, counted) if isinstance(counted, int) else listed
-
-
-def _within(limit_s: float, exchange: Callable[[], requests.Response]) -> requests.Response:
-    """The exchange's answer; raises TimeoutError after `limit_s` [s], or what the exchange does.
-
-    A read timeout starts again with every byte, so a server that sends slowly could hold us for
-    ever. A late exchange goes on in its own thread, which uses no file and ends with the process.
-    """
-    answers: SimpleQueue[requests.Response | Exception] = SimpleQueue()
-
-    def work() -> None:
-        try:
-            answers.put(exchange())
-        except Exception as error:
-            answers.put(error)
-
-    Thread(target=work, daemon=True).start()
-    try:
-        answer = answers.get(timeout=limit_s)
-    except Empty:
-        raise TimeoutError from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer

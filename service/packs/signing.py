@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.collectors.common.files import why, write_text
+from gramwatt.collectors.common.files import replace_text, why
 from gramwatt.service.packs.archive import CHECKSUMS, Files, PackError, digest
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def make_key(home: Path) -> Path:
     key = read_key(private)
     if key is None:
         key = Ed25519PrivateKey.generate()
-        write_text(private, _private_pem(key))
+        replace_text(private, _private_pem(key))
     public.write_text(_public_pem(key.public_key()), encoding="ascii")
     return public
 

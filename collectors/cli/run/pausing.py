@@ -150,7 +150,7 @@ class PauseRecord:
         deadline = rule.deadline.isoformat() if rule.deadline else None
         with suppress(OSError):
             files.folder(self._path.parent)
-            files.write_text(self._path, json.dumps({"deadline": deadline, "paused_s": paused_s}))
+            files.replace_text(self._path, json.dumps({"deadline": deadline, "paused_s": paused_s}))
 
     def forget(self) -> None:
         """The job has ended."""

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.app import build_app
 from gramwatt.collectors.client import messages
+from gramwatt.collectors.common import http
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import uploader
 from gramwatt.collectors.journal.spool import remember_server
@@ -121,7 +122,7 @@ def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(
 def test_after_a_server_was_silent_no_other_folder_is_tried_there(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploader, "TIMEOUT_S", (20.0, 0.3))
+    monkeypatch.setattr(http, "TIMEOUT_S", (20.0, 0.3))
     folder = write_dead_job(home)
     other = home / "spool" / "job-2" / node_id()
     other.mkdir(parents=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.common import http
 from gramwatt.collectors.journal import uploader
 from tests.collectors.oddserver import OddServer
 
@@ -79,7 +80,7 @@ def line(writer: str, seq: int, filler: int = 0) -> bytes:
 
 
 def send(folder: Path, lines: list[bytes], server: Server, key: str | None = None) -> uploader.Sent:
-    with uploader.new_session(key) as session:
+    with http.new_session(key) as session:
         return uploader.upload(folder, "job", lines, server.url, session)
 
 
@@ -132,7 +133,7 @@ def test_a_failing_server_is_away_and_what_it_took_before_is_remembered(
 
 def test_an_unreachable_server_is_away(folder: Path, server: Server) -> None:
     with (
-        uploader.new_session(None) as session,
+        http.new_session(None) as session,
         pytest.raises(uploader.ServerAway, match="cannot be reached"),
     ):
         uploader.upload(folder, "job", [line("a", 1)], "http://127.0.0.1:9", session)
@@ -162,7 +163,7 @@ def odd() -> Iterator[OddServer]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploader, "TIMEOUT_S", (20.0, 0.3))
+    monkeypatch.setattr(http, "TIMEOUT_S", (20.0, 0.3))
     monkeypatch.setattr(uploader, "ANSWER_LIMIT_S", 0.5)
 
 
@@ -172,7 +173,7 @@ def test_a_server_that_is_silent_or_drips_is_given_up(
 ) -> None:
     odd.answer, words = ANSWERS[kind]
     with (
-        uploader.new_session(None) as session,
+        http.new_session(None) as session,
         pytest.raises(uploader.ServerAway, match=words),
     ):
         uploader.upload(folder, "job", [line("a", 1)], odd.url, session)
@@ -185,7 +186,7 @@ def test_an_answer_that_speaks_for_no_line_takes_none(
 ) -> None:
     odd.answer, words = ANSWERS[kind]
     with (
-        uploader.new_session(None) as session,
+        http.new_session(None) as session,
         pytest.raises(uploader.ServerAway, match=words),
     ):
         uploader.upload(folder, "job", [line("a", 1)], odd.url, session)
@@ -193,7 +194,7 @@ def test_an_answer_that_speaks_for_no_line_takes_none(
 
 
 def test_messages_tell_no_credentials(folder: Path) -> None:
-    with uploader.new_session(None) as session, pytest.raises(uploader.ServerAway) as away:
+    with http.new_session(None) as session, pytest.raises(uploader.ServerAway) as away:
         uploader.upload(folder, "job", [line("a", 1)], "http://key:word@127.0.0.1:9", session)
     assert "word" not in str(away.value)
 
@@ -247,7 +248,7 @@ def test_a_kept_connection_that_the_server_closes_is_opened_again(
             self.wfile.write(answer)
 
     server.RequestHandlerClass = Closing
-    with uploader.new_session(None) as session:
+    with http.new_session(None) as session:
         for _ in range(3):
             with pytest.raises(uploader.ServerRefused, match="not yours"):
                 uploader.upload(folder, "job", [line("a", 1)], server.url, session)
