@@ -19,7 +19,7 @@ from gramwatt.sci.catalog.embodied_facts import Tier
 from gramwatt.sci.catalog.parameters import parameters
 from gramwatt.sci.embodied.te import Embodied
 
-MAKING = "manufacturing, use excluded"
+MANUFACTURING = "manufacturing, use excluded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ def stand_in_te(part: Hardware | None) -> Embodied:
     """
     if part is not None and part.host_class in ("computer", "edge"):
         key = "computer" if part.host_class == "computer" else "host_edge"
-        stages = f"the whole computer that holds the part, {MAKING}"
+        stages = f"the whole computer that holds the part, {MANUFACTURING}"
         return Embodied(_grams(key), "D", stages, includes_host=True)
-    return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MAKING}")
+    return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MANUFACTURING}")
 
 
 def server_accelerators() -> float:
@@ -66,7 +66,7 @@ def host_share_te(part: Hardware | None, count: float = 1.0) -> Embodied | None:
         boards = count / part.devices_per_board if part and found == "card" else count
         stages = f"usual host ({found}) without its accelerators, {shares}"
         figure, tier = _grams(f"host_{found}").scaled(boards), "D"
-    return Embodied(figure, tier, f"{stages}, {MAKING}")
+    return Embodied(figure, tier, f"{stages}, {MANUFACTURING}")
 
 
 def shows_host(part: Hardware | None) -> bool:
@@ -111,7 +111,7 @@ def socket_te(cpu: Cpu | None) -> Embodied:
     low_g, high_g = value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"]
     text = f"embodied model v1, CPU {source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
-    return Embodied(figure, tier, f"packaged CPU, {MAKING}")
+    return Embodied(figure, tier, f"packaged CPU, {MANUFACTURING}")
 
 
 def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
@@ -126,7 +126,7 @@ def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
 
 def dram_te(memory_gib: float) -> Embodied:
     """TE of a host's memory [gCO2e]; marketed GB are GiB."""
-    return Embodied(_grams("dram").scaled(memory_gib), "C", f"DRAM, {MAKING}")
+    return Embodied(_grams("dram").scaled(memory_gib), "C", f"DRAM, {MANUFACTURING}")
 
 
 @lru_cache(maxsize=1024)
@@ -137,13 +137,13 @@ def host_te(cpu: Cpu | None, threads: float | None, memory_gib: float | None) ->
     Cached, because a fleet's jobs run on the same few hosts.
     """
     if cpu is None and threads is None and memory_gib is None:
-        return Embodied(_grams("host_unknown"), "D", f"a server of unknown size, {MAKING}")
+        return Embodied(_grams("host_unknown"), "D", f"a server of unknown size, {MANUFACTURING}")
     sockets = _sockets(cpu, threads)
     parts = [cpu_te(cpu, threads), _memory_te(sockets, cpu, memory_gib)]
     case = (_grams("case") + _grams("assembly")).times(_at_most_one(sockets), "gCO2e")
     figure = reduce(add, (part.te_g for part in parts), case)
     tier: Tier = "D" if any(part.tier == "D" for part in parts) else "C"
-    stages = f"CPU, DRAM, case and assembly, {MAKING}, storage of unknown size left out"
+    stages = f"CPU, DRAM, case and assembly, {MANUFACTURING}, storage of unknown size left out"
     return Embodied(figure, tier, stages)
 
 
@@ -181,7 +181,9 @@ def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> 
         return dram_te(memory_gib)
     per_socket = cpu.threads if cpu else parameters()["cpu_default_threads"]
     gib = parameters().quantity("dram_gib_per_thread").times(sockets.scaled(per_socket), "GiB")
-    return Embodied(_grams("dram").times(gib, "gCO2e"), "D", f"DRAM of assumed size, {MAKING}")
+    return Embodied(
+        _grams("dram").times(gib, "gCO2e"), "D", f"DRAM of assumed size, {MANUFACTURING}"
+    )
 
 
 def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:

@@ -20,7 +20,7 @@ from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.journal.nodes import Node, Span, deciding, end_notices, nodes_of, union
+from gramwatt.sci.journal.nodes import Node, Span, deciding_end, end_notices, nodes_of, union
 from gramwatt.sci.journal.records import (
     HOST_CLASSES,
     AnyRecord,
@@ -134,7 +134,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     seen = _last_seen(unique)
     nodes = nodes_of(jobs, ends, seen)
     decided = [node.end for node in nodes if node.end]
-    end = deciding(decided) if len(decided) == len(nodes) else None
+    end = deciding_end(decided) if len(decided) == len(nodes) else None
     started = min(node.reserved[0][0] for node in nodes)
     if cut or held:
         notices.append(Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh"))

@@ -53,7 +53,7 @@ def nodes_of(
 ) -> tuple[Node, ...]:
     """Every node with a job record, by name; `last_seen` is each one's last reading or count."""
     return tuple(
-        _node(name, _answering(own, own_ends), last_seen.get(name))
+        _node(name, _independent_writers(own, own_ends), last_seen.get(name))
         for name, (own, own_ends) in sorted(_by_node(jobs, ends).items())
     )
 
@@ -63,13 +63,13 @@ def unended(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> list[JobRec
     found = [
         writer.record
         for own, own_ends in _by_node(jobs, ends).values()
-        for writer in _answering(own, own_ends)
+        for writer in _independent_writers(own, own_ends)
         if writer.end is None
     ]
     return sorted(found, key=lambda job: (job.node, job.writer))
 
 
-def deciding(ends: Iterable[EndRecord]) -> EndRecord:
+def deciding_end(ends: Iterable[EndRecord]) -> EndRecord:
     """The end that gives several writers or nodes their state and exit code.
 
     It is the first in time that failed or was killed, since the others mostly end because of it;
@@ -121,7 +121,7 @@ def _by_node(
     return found
 
 
-def _answering(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> list[_Writer]:
+def _independent_writers(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> list[_Writer]:
     """The writers of a node that no other answers for, with their ends.
 
     A meter that resumes a writer answers for it. A recovery only ends the writer it names, and not
@@ -167,12 +167,12 @@ def _node(name: str, writers: Sequence[_Writer], last_seen: datetime | None) -> 
     runs = _runs(writers)
     reserved = [_span(run, last_seen) if run is runs[-1] else _span(run, None) for run in runs]
     ends = [[writer.end for writer in run if writer.end] for run in runs]
-    earlier = (deciding(of_run) for of_run in ends[:-1])
+    earlier = (deciding_end(of_run) for of_run in ends[:-1])
     open_ = any(writer.end is None for writer in runs[-1])
     return Node(
         name,
         tuple(reserved),
-        end=None if open_ else deciding(ends[-1]),
+        end=None if open_ else deciding_end(ends[-1]),
         ended_at=None if open_ else reserved[-1][1],
         earlier=tuple(end for end in earlier if end.state != "completed"),
     )

@@ -36,7 +36,7 @@ class InputsError(GramwattError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IntensityQuery:
     """Points of intensity that the engine asked for: of a zone (None: the world) over a span."""
 
     zone: str | None
@@ -57,13 +57,13 @@ class ScoreInputs:
     revision: int
     corrections: tuple[Correction, ...] = ()
     lifetime_years: float | None = None
-    intensity: tuple[Asked, ...] = ()
+    intensity: tuple[IntensityQuery, ...] = ()
     zone: tzinfo = UTC
     provisional: bool = False
 
     def score(self, catalog: Catalog) -> JobDoc:
         """The job's document out of these inputs; raises ScoreError."""
-        return self.score_with(catalog, _Given(self.intensity, AnnualIntensity(catalog)))
+        return self.score_with(catalog, RecordedIntensity(self.intensity, AnnualIntensity(catalog)))
 
     def score_with(self, catalog: Catalog, intensity: IntensityLookup) -> JobDoc:
         """The job's document with intensity from a lookup; raises ScoreError."""
@@ -86,7 +86,7 @@ class ScoreInputs:
             "time_zone": str(self.zone),
             "provisional": self.provisional,
             "corrections": [correction.to_doc() for correction in self.corrections],
-            "intensity": [_asked_doc(asked) for asked in self.intensity],
+            "intensity": [_query_doc(asked) for asked in self.intensity],
         }
 
     @classmethod
@@ -103,7 +103,7 @@ class ScoreInputs:
                 revision=doc["revision"],
                 corrections=tuple(map(_correction, doc["corrections"])),
                 lifetime_years=doc["lifetime_years"],
-                intensity=tuple(map(_asked, doc["intensity"])),
+                intensity=tuple(map(_query, doc["intensity"])),
                 zone=UTC if doc["time_zone"] == str(UTC) else time_zone(doc["time_zone"]),
                 provisional=doc.get("provisional", False) is True,
             )
@@ -118,19 +118,19 @@ class Recorder:
     """A lookup that keeps what it was asked for and what it answered."""
 
     lookup: IntensityLookup
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[IntensityQuery] = field(default_factory=list)
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
         """The points of the lookup behind it."""
         found = self.lookup.points(zone, start, end)
-        self.asked.append(Asked(zone, start, end, tuple(found)))
+        self.asked.append(IntensityQuery(zone, start, end, tuple(found)))
         return found
 
 
-class _Given:
+class RecordedIntensity:
     """A lookup that answers what was answered before; annual values come from the catalog."""
 
-    def __init__(self, asked: Iterable[Asked], annual: AnnualIntensity) -> None:
+    def __init__(self, asked: Iterable[IntensityQuery], annual: AnnualIntensity) -> None:
         self._asked = {(one.zone, one.start, one.end): one.points for one in asked}
         self._annual = annual
 
@@ -149,7 +149,7 @@ class _Given:
         return [point]
 
 
-def _asked_doc(asked: Asked) -> dict[str, Any]:
+def _query_doc(asked: IntensityQuery) -> dict[str, Any]:
     return {
         "zone": asked.zone,
         "start": format_time(asked.start),
@@ -158,9 +158,9 @@ def _asked_doc(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _asked(doc: Mapping[str, Any]) -> Asked:
+def _query(doc: Mapping[str, Any]) -> IntensityQuery:
     start, end = parse_time(doc["start"]), parse_time(doc["end"])
-    return Asked(doc["zone"], start, end, tuple(map(_point, doc["points"])))
+    return IntensityQuery(doc["zone"], start, end, tuple(map(_point, doc["points"])))
 
 
 def _point_doc(point: IntensityPoint) -> dict[str, Any]:

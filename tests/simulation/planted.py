@@ -267,7 +267,7 @@ def the_first_end_decides() -> AbstractContextManager[Any]:
     """A job ends with its first node, while others still run."""
     from gramwatt.sci.journal import merge
 
-    return patch.object(merge, "deciding", lambda ends: list(ends)[0])
+    return patch.object(merge, "deciding_end", lambda ends: list(ends)[0])
 
 
 def conflicts_are_not_tried_again() -> AbstractContextManager[Any]:
