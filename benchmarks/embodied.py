@@ -15,7 +15,7 @@ import statistics
 
 from gramwatt.sci.catalog.embodied_facts import Dies
 from gramwatt.sci.catalog.parameters import parameters
-from gramwatt.sci.embodied.accelerators import Board, board_kg
+from gramwatt.sci.embodied.te import Board, board_kg
 
 POINTS = (
     ("H100 SXM (NVIDIA PCF)", Board((Dies(814, 1, 5),), 700, 80, "HBM3"), 164.0),

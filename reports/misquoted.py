@@ -18,7 +18,7 @@ from gramwatt.sci.base.formatting import number
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.hardware import Hardware
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 
 Found = TypeVar("Found")
 

@@ -19,7 +19,7 @@ from gramwatt.sci.base.name_index import find_matches
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.overlay import OverlayError
-from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
+from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 
 Doc = Mapping[str, Any]
 WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")

@@ -22,8 +22,7 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR, kwh_from_j, s_from_h
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
-from gramwatt.sci.embodied.accelerators import accelerator_te
-from gramwatt.sci.embodied.hosts import host_share_te
+from gramwatt.sci.embodied.te import accelerator_te, host_share_te
 from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
 from gramwatt.sci.score.location import Place, in_data_centre, locate

@@ -1,11 +1,35 @@
-"""TE, the embodied carbon of a device or host, with its stages and data tier."""
+"""TE, the embodied carbon of accelerators and hosts: declared, published, or modelled.
+
+Accelerators are modelled from the bottom up (model v1):
+M = uplift x (k_die x sum(area x CPA(node) / Y(area)) + GB x f_mem + TDP x f_thermal + board) [kg],
+cradle to gate, host excluded. The model was fitted on the eleven points it is checked against, so
+its agreement with them (log sd 0.17) is a consistency check; the bands of tiers C and D are wider
+for that reason. A default with a wide range replaces what is not known of a host: a usual amount of
+memory per thread, a default for CPUs, published whole-server figures for an unknown host. Storage
+is not counted, and `stages` says so. Every parameter, with its range and source, is a line of
+embodied_model.csv.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from operator import add
+from typing import Any
 
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.catalog.embodied_facts import Tier
+from gramwatt.sci.base.units import G_PER_KG, cm2_from_mm2, g_from_kg
+from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
+from gramwatt.sci.catalog.embodied_facts import DeclaredTe, Dies, Study, Tier
+from gramwatt.sci.catalog.parameters import Parameters, parameters
+
+BOARD_STAGES = "accelerator board or module, cradle to gate, host and use excluded"
+WAFER_STAGES = "wafer-scale system, cradle to gate, use excluded"
+DECLARED_STAGES = "declared in the overlay, use excluded"
+STUDY_BAND = 1.25
+"""Usual range of a study that gives none: a quarter either way (docs/data-sources.md)."""
+MANUFACTURING = "manufacturing, use excluded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +46,338 @@ class Embodied:
     includes_host: bool = False
 
     def scaled(self, share: float) -> Embodied:
-        """TE of a share of it, or of several of it [gCO2e]."""
+        """Return TE of a share of it, or of several of it [gCO2e]."""
         return replace(self, te_g=self.te_g.scaled(share))
+
+
+@lru_cache(maxsize=1024)
+def accelerator_te(part: Hardware) -> Embodied | None:
+    """Return TE of one device [gCO2e]: declared by the user, else published, else modelled.
+
+    None where an input of the model is not known. Cached, because a comparison of parts asks for it
+    several times for each.
+    """
+    facts = part.embodied_facts
+    if facts.declared:
+        return _declared_te(facts.declared, part.overlay)
+    return _published_te(facts.study) if facts.study else _modelled_te(part)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Inputs of the model for one board: dies, power [W] and memory [GB]."""
+
+    dies: tuple[Dies, ...]
+    power_w: float
+    memory_gb: float
+    memory_type: str
+
+
+def murphy_yield(area_cm2: float, defects_per_cm2: float) -> float:
+    """Return share of good dies by Murphy's model: ((1 - exp(-AD)) / AD)^2."""
+    load = area_cm2 * defects_per_cm2
+    return ((1 - math.exp(-load)) / load) ** 2
+
+
+def board_kg(board: Board, k_die: float | None = None) -> float:
+    """Return embodied carbon of a board by model v1 [kgCO2e]; `k_die` None is its own."""
+    given = parameters()
+    silicon = math.fsum(_die_kg(dies, given) for dies in board.dies)
+    factor = given["k_die"] if k_die is None else k_die
+    parts = (
+        factor * silicon,
+        board.memory_gb * given[_memory_key(board.memory_type)],
+        board.power_w * given["f_thermal"],
+        given["board"],
+    )
+    return given["uplift"] * math.fsum(parts)
+
+
+def wafer_kg(process_nm: float, power_w: float) -> float:
+    """Return embodied carbon of a wafer-scale system: a wafer, heat path and case [kgCO2e]."""
+    given = parameters()
+    silicon = given["k_die"] * given["wafer_area"] * given.cpa_kg_per_cm2(process_nm)
+    heat = power_w * given["f_thermal"]
+    return given["uplift"] * (silicon + heat) + given["wafer_case"]
+
+
+def _declared_te(declared: DeclaredTe, source: str | None) -> Embodied:
+    """Return TE declared in the overlay, with its declared or else its tier's usual range."""
+    bands = {"C": parameters()["band_c"], "D": parameters()["band_d"]}
+    band = bands.get(declared.tier, STUDY_BAND)
+    low_kg = declared.kg / band if declared.low_kg is None else declared.low_kg
+    high_kg = declared.kg * band if declared.high_kg is None else declared.high_kg
+    value_g = g_from_kg(declared.kg)
+    low_g, high_g = min(g_from_kg(low_kg), value_g), max(g_from_kg(high_kg), value_g)
+    figure = Quantity(value_g, low_g, high_g, "gCO2e", "declared", f"overlay: {source}")
+    return Embodied(figure, declared.tier, DECLARED_STAGES, declared.includes_host)
+
+
+def _published_te(study: Study) -> Embodied:
+    value_g = g_from_kg(study.kg / study.devices)
+    low_g, high_g = g_from_kg(study.low_kg), g_from_kg(study.high_kg)
+    source = f"{study.item}, {study.source}"
+    figure = Quantity(value_g, low_g, high_g, "gCO2e", "catalog", source)
+    stages = f"{study.boundary}, use excluded".replace(";", ",")
+    return Embodied(figure, study.tier, stages, study.includes_host)
+
+
+def _modelled_te(part: Hardware) -> Embodied | None:
+    inputs = part.embodied_facts.inputs
+    kilograms = _modelled_kg(part)
+    if kilograms is None:
+        return None
+    tier: Tier = "D" if inputs.assumed else "C"
+    band = parameters()["band_d" if inputs.assumed else "band_c"]
+    value_g = g_from_kg(kilograms / part.devices_per_board)
+    source = f"embodied model v1, tier {tier}" + (" (assumed inputs)" if inputs.assumed else "")
+    source += f", overlay: {part.overlay}" if part.overlay else ""
+    high_g = value_g * (inputs.high_factor or band)
+    figure = Quantity(value_g, value_g / band, high_g, "gCO2e", "estimated", source)
+    return Embodied(figure, tier, WAFER_STAGES if inputs.model == "wafer" else BOARD_STAGES)
+
+
+def _modelled_kg(part: Hardware) -> float | None:
+    """Return the board's embodied carbon by the model [kgCO2e]; None without an input."""
+    inputs, devices = part.embodied_facts.inputs, part.devices_per_board
+
+    def board_figure(assumed: float | None, per_device: float | None) -> float | None:
+        if assumed is not None:
+            return assumed
+        return None if per_device is None else per_device * devices
+
+    area = board_figure(inputs.die_area_mm2, part.die_area_mm2)
+    count = board_figure(inputs.die_count, part.die_count)
+    node = part.process_nm if inputs.process_nm is None else inputs.process_nm
+    power = board_figure(inputs.power_w, part.tdp_w)
+    memory = board_figure(inputs.memory_gb, part.memory_gb)
+    if inputs.model == "wafer":
+        return None if node is None or power is None else wafer_kg(node, power)
+    if inputs.model == "none" or area is None or count is None or node is None:
+        return None
+    if power is None or memory is None:
+        return None
+    extra = (inputs.extra_dies,) if inputs.extra_dies else ()
+    dies = (Dies(area, count, node), *extra)
+    return board_kg(Board(dies, power, memory, part.memory_type or ""))
+
+
+def _die_kg(dies: Dies, given: Parameters) -> float:
+    area_cm2 = cm2_from_mm2(dies.area_mm2 / dies.count)
+    good = murphy_yield(area_cm2, given["defects_per_cm2"])
+    return dies.count * area_cm2 * given.cpa_kg_per_cm2(dies.process_nm) / good
+
+
+def _memory_key(memory_type: str) -> str:
+    # What is neither HBM nor GDDR counts as LPDDR, whose factor lies near that of server DRAM.
+    for kind in ("hbm", "gddr"):
+        if memory_type.lower().startswith(kind):
+            return f"f_mem_{kind}"
+    return "f_mem_lpddr"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is seen of a host: threads and memory [GiB], None where not known."""
+
+    threads: float | None = None
+    memory_gib: float | None = None
+
+
+def stand_in_te(part: Hardware | None) -> Embodied:
+    """Return TE for a part without a figure, or for one that is not in the catalog [gCO2e].
+
+    Chips that are made for one computer, and small modules, count as the whole computer.
+    """
+    if part is not None and part.host_class in ("computer", "edge"):
+        key = "computer" if part.host_class == "computer" else "host_edge"
+        stages = f"the whole computer that holds the part, {MANUFACTURING}"
+        return Embodied(_grams(key), "D", stages, includes_host=True)
+    return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MANUFACTURING}")
+
+
+def server_accelerators() -> float:
+    """Return number of accelerators in the server of the published figure."""
+    return parameters()["gpu_host_devices"]
+
+
+def host_share_te(part: Hardware | None, count: float = 1.0) -> Embodied | None:
+    """Return TE beside so many devices where only their host's class is known [gCO2e].
+
+    None for a part of a computer's own chip, which has nothing beside it.
+    """
+    found = part.host_class if part else "card"
+    if found == "computer":
+        return None
+    shares = f"{count:g} {'share' if count == 1 else 'shares'}"
+    tier: Tier
+    if found == "server":
+        devices = server_accelerators()
+        stages = f"server for {devices:g} accelerators without them, {shares} of {devices:g}"
+        figure, tier = _grams("gpu_host").scaled(count / devices), "C"
+    else:
+        # A board that the driver lists as two devices stands in one slot.
+        boards = count / part.devices_per_board if part and found == "card" else count
+        stages = f"usual host ({found}) without its accelerators, {shares}"
+        figure, tier = _grams(f"host_{found}").scaled(boards), "D"
+    return Embodied(figure, tier, f"{stages}, {MANUFACTURING}")
+
+
+def shows_host(part: Hardware | None) -> bool:
+    """Return whether threads and memory tell the size of the part's host.
+
+    They do not for boards of a published server, and for modules, which hold both themselves.
+    """
+    return part is None or part.host_class in ("card", "cloud", "workstation")
+
+
+def seen_host_te(
+    usual: Embodied, size: Size, cpu: Cpu | None = None, *, server: bool = True
+) -> Embodied:
+    """Return TE of a host of accelerators by what is seen of it [gCO2e], without the accelerators.
+
+    `usual` is the sum of their `host_share_te`. Storage, network and power supplies are not seen,
+    and a virtual machine is a slice of a host, so the range never is narrower than the usual one;
+    and of a `server`, fewer threads than one socket has are a slice no smaller than the usual.
+    """
+    if cpu is None and size == Size():
+        return usual
+    seen = host_te(cpu, size.threads, size.memory_gib)
+    value, low, high = seen.te_g.value, seen.te_g.low, seen.te_g.high
+    if server and _sockets(cpu, size.threads).low < 1:
+        value = max(value, usual.te_g.value)
+    low, high = min(low, usual.te_g.low), max(value, high, usual.te_g.high)
+    figure = Quantity(value, low, high, "gCO2e", "estimated", seen.te_g.source)
+    return replace(seen, te_g=figure)
+
+
+def socket_te(cpu: Cpu | None) -> Embodied:
+    """Return TE of one packaged CPU [gCO2e] by its die area, else a class default."""
+    given = parameters()
+    area_mm2 = cpu.die_area_mm2 if cpu else None
+    tier: Tier
+    if area_mm2 is None:
+        mass, source, tier = given.quantity("cpu_default"), "class default", "D"
+    else:
+        by_area = given.quantity("cpu_per_mm2").scaled(area_mm2, "kg")
+        mass, source, tier = given.quantity("cpu_base") + by_area, "by die area", "C"
+    value_g = mass.scaled(G_PER_KG).value
+    low_g, high_g = value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"]
+    text = f"embodied model v1, CPU {source}"
+    figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
+    return Embodied(figure, tier, f"packaged CPU, {MANUFACTURING}")
+
+
+def cpu_te(cpu: Cpu | None, threads: float | None) -> Embodied:
+    """Return TE of a host's CPUs [gCO2e].
+
+    A known CPU counts by threads: 32 threads of a 64-thread part are half a socket, 128 are two.
+    An unknown one counts as at least one default socket; the low end is by its threads.
+    """
+    socket = socket_te(cpu)
+    return replace(socket, te_g=socket.te_g.times(_sockets(cpu, threads), "gCO2e"))
+
+
+def dram_te(memory_gib: float) -> Embodied:
+    """Return TE of a host's memory [gCO2e]; marketed GB are GiB."""
+    return Embodied(_grams("dram").scaled(memory_gib), "C", f"DRAM, {MANUFACTURING}")
+
+
+@lru_cache(maxsize=1024)
+def host_te(cpu: Cpu | None, threads: float | None, memory_gib: float | None) -> Embodied:
+    """Return TE of a machine without its accelerators [gCO2e]: CPUs, memory, case and assembly.
+
+    A machine with fewer threads than one socket is taken as a slice of a server, case included.
+    Cached, because a fleet's jobs run on the same few hosts.
+    """
+    if cpu is None and threads is None and memory_gib is None:
+        return Embodied(_grams("host_unknown"), "D", f"a server of unknown size, {MANUFACTURING}")
+    sockets = _sockets(cpu, threads)
+    parts = [cpu_te(cpu, threads), _memory_te(sockets, cpu, memory_gib)]
+    case = (_grams("case") + _grams("assembly")).times(_at_most_one(sockets), "gCO2e")
+    figure = reduce(add, (part.te_g for part in parts), case)
+    tier: Tier = "D" if any(part.tier == "D" for part in parts) else "C"
+    stages = f"CPU, DRAM, case and assembly, {MANUFACTURING}, storage of unknown size left out"
+    return Embodied(figure, tier, stages)
+
+
+def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied | None:
+    """Return TE of the share of the host that belongs to one device of an instance [gCO2e].
+
+    It is share/ToR of the host's CPUs, memory and case, by devices; the range holds the share by
+    threads and by memory too. Where the host is not known, or does not tell more than its class,
+    it is that of the class. None for a part that has no host beside it.
+    """
+    part = catalog.hardware(instance.hardware)
+    usual, host = host_share_te(part), catalog.host_of(instance)
+    if usual is None or host is None or host.count is None or not shows_host(part):
+        return usual.scaled(instance.share) if usual else None
+    by_devices = instance.share / (host.count * host.share)
+    shares = [by_devices, *_other_shares(instance, host)]
+    cpu, size = catalog.cpu_of(host), Size(host.vcpu, host.host_memory_gib)
+    whole = seen_host_te(usual.scaled(host.count * host.share), size, cpu, server=False)
+    figure = whole.te_g.scaled(by_devices)
+    source = f"{by_devices:.4g} of the host {host.cited}, {figure.source}"
+    low, high = whole.te_g.low * min(shares), whole.te_g.high * max(shares)
+    figure = Quantity(figure.value, min(low, figure.low), high, "gCO2e", figure.kind, source)
+    return replace(whole, te_g=figure)
+
+
+def _other_shares(instance: Instance, host: Instance) -> list[float]:
+    """Return shares of the host's threads and of its memory for each device of an instance."""
+    pairs = [(instance.vcpu, host.vcpu), (instance.host_memory_gib, host.host_memory_gib)]
+    count = instance.count or 1
+    return [min(1.0, part / whole) / count for part, whole in pairs if part and whole]
+
+
+def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> Embodied:
+    if memory_gib is not None:
+        return dram_te(memory_gib)
+    per_socket = cpu.threads if cpu else parameters()["cpu_default_threads"]
+    gib = parameters().quantity("dram_gib_per_thread").times(sockets.scaled(per_socket), "GiB")
+    return Embodied(
+        _grams("dram").times(gib, "gCO2e"), "D", f"DRAM of assumed size, {MANUFACTURING}"
+    )
+
+
+def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:
+    """Return number of sockets of the host; below 1 for a part of one."""
+    if cpu is not None:
+        count = 1.0 if threads is None else threads / cpu.threads
+        return Quantity.exact(count, "sockets", "derived", f"threads of {cpu.id}")
+    if threads is None:
+        return Quantity.exact(1.0, "sockets", "estimated", "one socket assumed")
+    share = threads / parameters()["cpu_default_threads"]
+    most = max(1.0, share)
+    return Quantity(most, share, most, "sockets", "estimated", "threads of an unknown CPU")
+
+
+def _at_most_one(sockets: Quantity) -> Quantity:
+    value, low, high = (min(1.0, end) for end in (sockets.value, sockets.low, sockets.high))
+    return Quantity(value, low, high, sockets.unit, sockets.kind, sockets.source)
+
+
+def _grams(key: str) -> Quantity:
+    """Return a parameter in kg or kg per unit, converted to [gCO2e] or [gCO2e per unit]."""
+    return parameters().quantity(key).scaled(G_PER_KG, "gCO2e")
+
+
+def hardware_doc(part: Hardware) -> dict[str, Any]:
+    """Return an accelerator with its TE [gCO2e]; null where not known."""
+    doc = part.to_doc()
+    sources = doc.pop("sources")
+    return doc | _te_doc(accelerator_te(part)) | {"sources": sources}
+
+
+def cpu_doc(cpu: Cpu) -> dict[str, Any]:
+    """Return a CPU with the TE of one socket [gCO2e]."""
+    return cpu.to_doc() | _te_doc(socket_te(cpu))
+
+
+def _te_doc(found: Embodied | None) -> dict[str, Any]:
+    return {
+        "embodied_g": found.te_g.to_doc() if found else None,
+        "embodied_tier": found.tier if found else None,
+        "embodied_stages": found.stages if found else None,
+        "embodied_includes_host": found.includes_host if found else None,
+    }

@@ -21,8 +21,7 @@ from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Catalog, Instance
-from gramwatt.sci.estimate.model import DECLARED, Assumptions
-from gramwatt.sci.estimate.plausible import remarks
+from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.spread import USUAL_HOURS
@@ -119,7 +118,7 @@ def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod
 
 
 def placed(request: EstimateRequest, machine: Instance | None) -> EstimateRequest:
-    """The request with the instance's provider put before a region without one.
+    """Return the request with the instance's provider put before a region without one.
 
     Raises ScoreError for a region of another cloud than the instance's.
     """
@@ -136,7 +135,7 @@ def placed(request: EstimateRequest, machine: Instance | None) -> EstimateReques
 
 
 def _place(request: EstimateRequest, catalog: Catalog, data_centre: bool) -> Place:
-    """Zone, region and PUE; raises LookupFailed for a zone or region that is not known."""
+    """Return zone, region and PUE; raises LookupFailed for a zone or region that is not known."""
     if request.zone:
         catalog.zone(request.zone)
     if request.region:
@@ -145,7 +144,7 @@ def _place(request: EstimateRequest, catalog: Catalog, data_centre: bool) -> Pla
 
 
 def _grid(request: EstimateRequest, place: Place, intensity: IntensityLookup) -> Quantity:
-    """Intensity [gCO2e/kWh]: declared, else the annual mean of the zone."""
+    """Return intensity [gCO2e/kWh]: declared, else the annual mean of the zone."""
     if request.intensity_g_per_kwh is not None:
         return Quantity.exact(request.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
     # A request does not say when the job runs, and an annual mean does not depend on it.
@@ -154,7 +153,7 @@ def _grid(request: EstimateRequest, place: Place, intensity: IntensityLookup) ->
 
 
 def _length(request: EstimateRequest) -> timedelta:
-    """For how long the work runs, a day where that is not said, a year at the most."""
+    """Return how long the work runs, a day where that is not said, a year at the most."""
     hours = request.hours or (request.device_hours or USUAL_HOURS) / (request.count or 1.0)
     return timedelta(hours=min(max(hours, 1.0), HOURS_PER_YEAR))
 

@@ -6,13 +6,15 @@ Each input that is used is kept in `inputs` with its range and source, and liste
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.formatting import all_digits
+from gramwatt.sci.base.formatting import all_digits, number, plain
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import (
+    HOURS_PER_YEAR,
     S_PER_HOUR,
     W_PER_KW,
     flop_per_s_from_tflops,
@@ -20,9 +22,13 @@ from gramwatt.sci.base.units import (
     h_from_s,
 )
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
-from gramwatt.sci.embodied.accelerators import accelerator_te
-from gramwatt.sci.embodied.hosts import host_share_te, instance_host_te, stand_in_te
-from gramwatt.sci.embodied.te import Embodied
+from gramwatt.sci.embodied.te import (
+    Embodied,
+    accelerator_te,
+    host_share_te,
+    instance_host_te,
+    stand_in_te,
+)
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.score.allocation import embodied_share_g
 
@@ -50,6 +56,10 @@ HOST_SHARE = Quantity(
 TRAINING_UTILISATION = Quantity(
     0.35, 0.22, 0.48, "1", "estimated", "model FLOP utilisation of 22 published training runs"
 )
+RATED_TIMES = 2.0
+"""Times its rated power a device may draw before it is remarked: peaks reach 1.3."""
+CLEANEST, DIRTIEST = 5.0, 2000.0
+"""Intensities that no grid goes beyond [gCO2e/kWh]: the catalog's zones have 15 to 1121."""
 UTILISATION_ERROR = 0.35
 """Power modelled by utilisation: 27 to 37 % error of rated-power models (arXiv:2506.14551)."""
 
@@ -57,7 +67,7 @@ UTILISATION_ERROR = 0.35
 def training_device_hours(
     parameters: float, tokens: float, peak_flop_per_s: float, utilisation: float
 ) -> float:
-    """6 x N x D / (peak x utilisation) [h] of one device at its dense peak rate [FLOP/s]."""
+    """Return 6 x N x D / (peak x utilisation) [h] of one device at its dense peak rate [FLOP/s]."""
     operations = FLOP_PER_PARAMETER_TOKEN * parameters * tokens
     return h_from_s(operations / (peak_flop_per_s * utilisation))
 
@@ -75,7 +85,7 @@ class Assumptions:
 
     @property
     def with_host(self) -> bool:
-        """Whether a host is added to the devices; modules and whole systems include theirs."""
+        """Return whether a host is added; modules and whole systems include theirs."""
         apart = self.hardware is None or self.hardware.device_class in ("gpu", "accelerator")
         return self.request.host and apart
 
@@ -85,7 +95,7 @@ class Assumptions:
         return self.instance.share if self.instance else 1.0
 
     def devices(self) -> float:
-        """Number of devices: those of the instance, else `count`, else 1."""
+        """Return number of devices: those of the instance, else `count`, else 1."""
         if self.instance is None:
             return self.request.count or 1.0
         count = self.instance.devices(self.request.count)
@@ -94,7 +104,7 @@ class Assumptions:
         return count
 
     def device_hours(self) -> Quantity | None:
-        """Device hours [h]: declared, else count x hours, else from parameters and tokens."""
+        """Return device hours [h]: declared, count x hours, or by parameters and tokens."""
         asked = self.request
         if asked.device_hours is not None:
             self._check_hours(asked.device_hours)
@@ -137,7 +147,7 @@ class Assumptions:
             raise ScoreError(text, code="conflicting-fields")
 
     def energy_kwh(self, hours: Quantity | None) -> Quantity | None:
-        """IT energy [kWh]: declared, else power x device hours, plus the host's."""
+        """Return IT energy [kWh]: declared, else power x device hours, plus the host's."""
         if self.request.energy_kwh is not None:
             return Quantity.exact(self.request.energy_kwh, "kWh", "declared", DECLARED)
         power = self._power()
@@ -154,7 +164,7 @@ class Assumptions:
         return devices + devices.times(HOST_SHARE, "kWh")
 
     def embodied_g(self, hours: Quantity | None) -> Quantity | None:
-        """M [gCO2e] = TE x device hours / EL, with the host's share of TE included."""
+        """Return M [gCO2e] = TE x device hours / EL, with the host's share of TE included."""
         te = self._te()
         if te is None or hours is None:
             text = "Embodied carbon is not known; give embodied_kg_per_device and device_hours."
@@ -166,13 +176,13 @@ class Assumptions:
         return an_hour.times(hours.scaled(1.0, "1"), "gCO2e")
 
     def life(self) -> Quantity:
-        """EL [years]: declared, else that of the catalog."""
+        """Return EL [years]: declared, else that of the catalog."""
         if self.request.lifetime_years is not None:
             return Quantity.exact(self.request.lifetime_years, "years", "declared", DECLARED)
         return self.catalog.lifetime(self.hardware.id if self.hardware else None)
 
     def _peak(self) -> Quantity:
-        """Peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
+        """Return peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
 
         Raises ScoreError without hardware, or where the catalog has no such rate.
         """
@@ -198,7 +208,7 @@ class Assumptions:
         raise ScoreError(f"the catalog has {what}; give hours or device_hours", code="rate-unknown")
 
     def _power(self) -> Quantity | None:
-        """Mean power of a device [W]: declared, else rated power by utilisation or usual share."""
+        """Return mean power of a device [W]: declared, else rated by utilisation or usual share."""
         if self.request.power_w is not None:
             value, low, high = self.request.power_w
             return Quantity(value, low, high, "W", "declared", DECLARED)
@@ -217,7 +227,7 @@ class Assumptions:
         return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
 
     def _te(self) -> Quantity | None:
-        """TE of a device with its share of a host [gCO2e]; None where no device is named."""
+        """Return TE of a device with its share of a host [gCO2e]; None where no device is named."""
         part = self._device_te()
         te = part.te_g.scaled(self.share) if part else None
         if self.request.embodied_kg_per_device is not None:
@@ -238,7 +248,7 @@ class Assumptions:
         return te + host.te_g
 
     def _device_te(self) -> Embodied | None:
-        """TE of a whole device, a generic figure where the catalog has none; None without one."""
+        """Return TE of a device, generic where the catalog has none; None without a device."""
         if self.hardware is None:
             return None
         found = accelerator_te(self.hardware)
@@ -249,6 +259,48 @@ class Assumptions:
         return found
 
     def _cited(self) -> str:
-        """The part as cited in the source of a figure, with the share that the instance has."""
+        """Return the part as cited in a source, with the share that the instance has."""
         named = self.hardware.cited if self.hardware else "the hardware"
         return named if self.share == 1.0 else f"{self.share:.4g} of {named}"
+
+
+def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
+    """Yield notices on power, energy, intensity and time, each with what to do."""
+    yield from _power(work, hours)
+    given = work.request.intensity_g_per_kwh
+    if given is not None and not CLEANEST <= given <= DIRTIEST:
+        text = f"{given:g} gCO2e/kWh is what no grid has ({CLEANEST:g} to {DIRTIEST:g})"
+        if CLEANEST <= given * 1000 <= DIRTIEST:
+            text += f"; if it is in kg, give {given * 1000:g}"
+        yield Notice("input-implausible", f"{text}.", "intensity_g_per_kwh")
+    asked, life_h = work.request, work.life().value * HOURS_PER_YEAR
+    known = asked.count is not None or work.instance or asked.hours is not None
+    if hours is not None and known and hours.value / work.devices() > life_h:
+        text = (
+            f"{_text(hours.value / work.devices())} h on each device are more than its life of "
+            f"{work.life().value:g} years: M is above its TE. Check hours, or declare "
+            "lifetime_years."
+        )
+        yield Notice("lifetime-exceeded", text, "embodied_g")
+
+
+def _text(value: float) -> str:
+    return plain(number(value, 3))
+
+
+def _power(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
+    rated = work.hardware.tdp_w * work.share if work.hardware and work.hardware.tdp_w else None
+    asked = work.request
+    if rated is None:
+        return
+    field, drawn, most = "power_w", asked.power_w.value if asked.power_w else 0.0, rated
+    if asked.energy_kwh is not None and hours is not None:
+        drawn = asked.energy_kwh * W_PER_KW / hours.value
+        field, most = "energy_kwh", rated * (1 + HOST_SHARE.high)
+    if drawn > RATED_TIMES * most:
+        hint = "per device, in W" if field == "power_w" else "of all IT equipment, in kWh"
+        text = (
+            f"{_text(drawn)} W a device are {_text(drawn / rated)} times the rated {rated:g} W of "
+            f"{asked.hardware or work.instance and work.instance.id}; {field} is {hint}."
+        )
+        yield Notice("input-implausible", text, field)

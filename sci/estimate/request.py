@@ -60,7 +60,7 @@ class EstimateRequest:
 
 
 def parse_estimate_request(document: Mapping[str, Any]) -> EstimateRequest:
-    """The request in a JSON object; raises ScoreError with a stable code and what to change."""
+    """Return the request in a JSON object; raises ScoreError with what to change."""
     request = parse(EstimateRequest, document)
     if not (request.hardware or request.instance or request.energy_kwh is not None):
         raise ScoreError("say what ran: hardware, instance, or energy_kwh", code="missing-field")

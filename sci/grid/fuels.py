@@ -22,7 +22,7 @@ the difference between the least and the greatest factor moves the mean by some 
 
 
 def mix_intensity(generation: Mapping[str, float], basis: Basis) -> float | None:
-    """Mean intensity [gCO2e/kWh] of the generation by fuel, in any one unit; None without any.
+    """Return the mean intensity [gCO2e/kWh] of generation by fuel in one unit; None without any.
 
     Raises KeyError for a fuel without a factor. Negative generation is a plant's own use: 0.
     """
@@ -38,7 +38,7 @@ def mix_intensity(generation: Mapping[str, float], basis: Basis) -> float | None
 
 
 def is_explained(generation: Mapping[str, float]) -> bool:
-    """Whether nine tenths of the supply is generation of named fuels."""
+    """Return whether nine tenths of the supply is generation of named fuels."""
     supply = {fuel: max(amount, 0.0) for fuel, amount in generation.items() if fuel != STORAGE}
     vague = supply.get(IMPORTS, 0.0) + supply.get(OTHER, 0.0)
     return vague <= NOT_EXPLAINED * sum(supply.values())

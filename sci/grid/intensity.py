@@ -47,7 +47,7 @@ class IntensityLookup(Protocol):
     """The source of intensity for the engine; implementations do the input and output."""
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
-        """Points in time order that cover [start, end) without a gap; None means the world."""
+        """Return points in order that cover [start, end) without a gap; None is the world."""
         ...
 
 
@@ -63,12 +63,12 @@ class Provenance:
     figure: Quantity
 
     def scaled(self, weighted: float, weights: float, unit: str) -> Quantity:
-        """The sum of weight x intensity in `unit`, from that sum and that of the weights."""
+        """Return the sum of weight x intensity in `unit`, from that sum and that of the weights."""
         figure = self.figure
         return figure.scaled(weighted / figure.value if figure.value else weights, unit)
 
     def at(self, value: float) -> Quantity:
-        """The figure of a point with this value."""
+        """Return the figure of a point with this value."""
         figure = self.figure
         if value == figure.value:
             return figure
@@ -110,7 +110,7 @@ class IntensityTrack(Sequence[IntensityPoint]):
 
     @classmethod
     def of(cls, points: Sequence[IntensityPoint]) -> IntensityTrack:
-        """The track of points; raises ScoreError for a gap, an overlap or a mixture, and for none.
+        """Return the track of points; raises ScoreError for none, a gap, an overlap or a mixture.
 
         A track is returned as it is.
         """
@@ -168,32 +168,18 @@ class IntensityTrack(Sequence[IntensityPoint]):
         )
 
     def runs_within(self, first: int, end: int) -> Iterator[Run]:
-        """The runs of the points from `first` up to `end`, those at its ends cut."""
+        """Yield the runs of the points from `first` up to `end`, those at its ends cut."""
         number = bisect_right(self.runs, first, key=lambda run: run.first) - 1
         while number < len(self.runs) and self.runs[number].first < end:
             run = self.runs[number]
             yield Run(max(run.first, first), min(run.end, end), run.known)
             number += 1
 
-    def split(self, start: datetime, end: datetime) -> Iterator[tuple[int, float]]:
-        """Yield each point's index that [start, end) overlaps, and the share of the span in it.
-
-        Raises ScoreError when the points do not cover the whole span.
-        """
-        edges = self.edges
-        if start < edges[0] or end > edges[-1]:
-            raise ScoreError("intensity does not cover the whole job", code="intensity-gap")
-        index, length = bisect_right(edges, start) - 1, end - start
-        while edges[index] < end:
-            left, right = max(start, edges[index]), min(end, edges[index + 1])
-            yield index, (right - left) / length
-            index += 1
-
     def mean(self, start: datetime, end: datetime) -> float:
-        """Mean intensity over [start, end) by time [gCO2e/kWh]; raises ScoreError as `split`."""
+        """Return the mean over [start, end) by time [gCO2e/kWh]; raises ScoreError as `split`."""
         first, last = bisect_left(self.edges, start), bisect_right(self.edges, end) - 1
         if first + 1 >= last:
-            return sum(self.values[index] * share for index, share in self.split(start, end))
+            return sum(self.values[index] * share for index, share in split(self.edges, start, end))
         inner: float = sum(map(mul, self.values[first:last], self._lengths_s[first:last]))
         ends = (start, self.edges[first]), (self.edges[last], end)
         outer = sum(
@@ -208,7 +194,7 @@ class IntensityTrack(Sequence[IntensityPoint]):
         return [length.total_seconds() for length in map(sub, self.edges[1:], self.edges)]
 
     def cut(self, moments: Iterable[datetime]) -> IntensityTrack:
-        """The same with its points cut at moments, in order; itself where all of them are edges."""
+        """Return the same with its points cut at moments, in order; itself where all are edges."""
         edges: list[datetime] = []
         values: list[float] = []
         starts: list[int] = []
@@ -233,7 +219,7 @@ class IntensityTrack(Sequence[IntensityPoint]):
         return IntensityTrack(edges, values, runs, self.signal, self.basis)
 
     def between(self, start: datetime, end: datetime) -> IntensityTrack:
-        """The points within [start, end), which are edges of this track."""
+        """Return the points within [start, end), which are edges of this track."""
         first, last = bisect_left(self.edges, start), bisect_left(self.edges, end)
         runs = [
             Run(left - first, right - first, known)
@@ -243,10 +229,24 @@ class IntensityTrack(Sequence[IntensityPoint]):
         return IntensityTrack(edges, values, runs, self.signal, self.basis)
 
 
+def split(edges: Sequence[datetime], start: datetime, end: datetime) -> Iterator[tuple[int, float]]:
+    """Yield the number of each cell between edges that [start, end) meets, and its share of it.
+
+    Raises ScoreError when the edges do not cover the whole span.
+    """
+    if start < edges[0] or end > edges[-1]:
+        raise ScoreError("intensity does not cover the whole job", code="intensity-gap")
+    index, length = bisect_right(edges, start) - 1, end - start
+    while edges[index] < end:
+        left, right = max(start, edges[index]), min(end, edges[index + 1])
+        yield index, (right - left) / length
+        index += 1
+
+
 def aligned(
     tracks: Sequence[IntensityTrack], start: datetime, end: datetime
 ) -> list[IntensityTrack]:
-    """The tracks over [start, end), each split at the edges of all of them.
+    """Return the tracks over [start, end), each split at the edges of all of them.
 
     They then have equally many points with the same edges, and their own intensities.
     """
@@ -256,7 +256,7 @@ def aligned(
 
 
 def _runs(points: Sequence[IntensityPoint]) -> Iterator[Run]:
-    """Points that follow each other and are alike but for their value, as runs.
+    """Yield points that follow each other and are alike but for their value, as runs.
 
     Figures of one source with the same relative range, as points of a series have, err together.
     """

@@ -42,7 +42,7 @@ WITHOUT_DATA = (0.65, 1.35)
 
 
 def spread_over(grid_type: str | None, hours: float) -> tuple[float, float]:
-    """The range over so many hours, as multiples of the annual value; a year's at the most.
+    """Return the range over so many hours, as multiples of the annual value; a year's at the most.
 
     Between the lengths of the table it is interpolated over their logarithms.
     """
@@ -63,7 +63,7 @@ def spread_over(grid_type: str | None, hours: float) -> tuple[float, float]:
 
 @cache
 def _table() -> dict[str, list[tuple[float, float, float]]]:
-    """Hours, low and high, in order of hours, by type."""
+    """Return hours, low and high, in order of hours, by type."""
     found: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows("odbl/intensity_spread.csv"):
         ends = row.known("hours"), row.known("low"), row.known("high")
@@ -73,12 +73,12 @@ def _table() -> dict[str, list[tuple[float, float, float]]]:
 
 @cache
 def grid_types() -> dict[str, str]:
-    """The type of every zone whose hourly values are known."""
+    """Return the type of every zone whose hourly values are known."""
     return {row.text("zone"): row.text("type") for row in rows("odbl/grid_types.csv")}
 
 
 def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:
-    """Two figures to compare, as if hours that have one annual value had one intensity.
+    """Return two figures to compare, as if hours that have one annual value had one intensity.
 
     Annual values say nothing about the hours of either; what differs between the figures then is
     what the jobs did.

@@ -66,7 +66,7 @@ class ZoneIntensity:
     grid_type: str | None = None
 
     def over(self, hours: float, when: str = "") -> Quantity:
-        """The mean over so many hours [gCO2e/kWh], with the range of that length of time.
+        """Return the mean over so many hours [gCO2e/kWh], with the range of that length of time.
 
         Means share the error of the annual value for a month or more, and have one of their own
         below that, shared by those of the same `when`.
@@ -85,7 +85,7 @@ class ZoneIntensity:
         return of_uncertainty(figure.value, both, UNIT, figure.kind, figure.source)
 
     def to_doc(self) -> dict[str, Any]:
-        """This zone as JSON-ready data."""
+        """Return this zone as JSON-ready data."""
         renamed = {"intensity": "intensity_g_per_kwh"}
         return {renamed.get(name, name): value for name, value in to_json(self).items()}
 
@@ -107,7 +107,7 @@ class Zones:
         self.world = _world(rows("world.csv")[0], countries)
 
     def zone(self, key: str) -> ZoneIntensity:
-        """Newest annual intensity [gCO2e/kWh] by ISO 3166 code or zone key, in any case.
+        """Return newest annual intensity [gCO2e/kWh] by ISO 3166 code or zone key, in any case.
 
         A zone's own row wins over its country's. Raises LookupFailed for an unknown key.
         """
@@ -122,7 +122,7 @@ class Zones:
         raise LookupFailed("zone", key, self._close(key))
 
     def newest(self) -> Sequence[ZoneIntensity]:
-        """The newest value of every key, once each."""
+        """Return the newest value of every key, once each."""
         return tuple(self.zone(key) for key in sorted({*self._countries, *self._zones}))
 
     def _close(self, key: str) -> list[str]:
@@ -147,11 +147,11 @@ class AnnualValues(Protocol):
     """Anything with annual intensity by zone, such as the catalog."""
 
     def zone(self, key: str) -> ZoneIntensity:
-        """Newest annual intensity of a zone; raises LookupFailed for an unknown key."""
+        """Return newest annual intensity of a zone; raises LookupFailed for an unknown key."""
         ...
 
     def world(self) -> ZoneIntensity:
-        """The world mean."""
+        """Return the world mean."""
         ...
 
 
@@ -162,7 +162,7 @@ class AnnualIntensity:
         self._values = values
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
-        """One point [gCO2e/kWh] over [start, end): of the zone, or of the world for None.
+        """Return one point [gCO2e/kWh] over [start, end): of the zone, or of the world for None.
 
         Raises LookupFailed for an unknown zone.
         """
@@ -173,7 +173,7 @@ class AnnualIntensity:
 
 
 def _hours(start: datetime, end: datetime) -> str:
-    """The hours whose own part of the range of an annual value a span has.
+    """Return the hours whose own part of the range of an annual value a span has.
 
     A grid repeats itself from day to day: jobs that run each night are all off by what nights are
     off by. So spans below a day share it with those of the same hours of other days.
@@ -186,7 +186,7 @@ def _hours(start: datetime, end: datetime) -> str:
 
 
 def _country(row: Row) -> ZoneIntensity:
-    """A country's line of countries.csv."""
+    """Return a country's line of countries.csv."""
     value, alpha3 = row.known("g_per_kwh"), row.text("alpha3")
     source = f"Ember {alpha3} {row.text('year')}, annual mean, lifecycle, production-based"
     figure, grid_type = _annual(value, alpha3, source)
@@ -194,7 +194,7 @@ def _country(row: Row) -> ZoneIntensity:
 
 
 def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
-    """The world mean for a zone that is not known; its range is that of the countries."""
+    """Return the world mean for a zone that is not known; its range is that of the countries."""
     figures = sorted(country.intensity.value for country in countries)
     low, high = percentile(figures, 0.1), percentile(figures, 0.9)
     source = (
@@ -208,7 +208,7 @@ def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
 def _by_generation(
     row: Row, zone: str, country: str | None, figure: Quantity, grid_type: str | None = None
 ) -> ZoneIntensity:
-    """A value of Ember: lifecycle emissions of the generation in a country."""
+    """Return a value of Ember: lifecycle emissions of the generation in a country."""
     return ZoneIntensity(
         zone=zone,
         name=row.text("name"),
@@ -225,20 +225,20 @@ def _by_generation(
 
 
 def _annual(value: float, key: str, source: str) -> tuple[Quantity, str]:
-    """An annual value with the usual range of its grid, and the type of the grid."""
+    """Return an annual value with the usual range of its grid, and the type of the grid."""
     grid_type = grid_types().get(key, OTHER)
     exact = Quantity.exact(value, UNIT, "catalog", source)
     return exact.ranged(*spread_over(grid_type, USUAL_HOURS)), grid_type
 
 
 def _beyond(end: float, long: float) -> float:
-    """What an end of a range adds to that of a longer time, as an independent effect."""
+    """Return what an end of a range adds to that of a longer time, as an independent effect."""
     width = math.sqrt(max(math.log(end) ** 2 - math.log(long) ** 2, 0.0))
     return math.copysign(width, math.log(end))
 
 
 def _zone(row: Row) -> ZoneIntensity:
-    """A zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced."""
+    """Return a zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced."""
     value, zone, year = row.known("g_per_kwh"), row.text("zone"), int(row.known("year"))
     source = f"Electricity Maps {zone} {year}, annual mean, lifecycle, consumption-based (ODbL)"
     figure, grid_type = _annual(value, zone, source)
@@ -258,7 +258,7 @@ def _zone(row: Row) -> ZoneIntensity:
 
 
 def _one_letter_off(code: str, known: Iterable[str]) -> list[str]:
-    """Codes of two letters that differ in one from `code`, those with its first letter first."""
+    """Return codes of two letters that differ in one, those with the same first letter first."""
     if len(code) != 2:
         return []
     first = [name for name in known if name[0] == code[0]]

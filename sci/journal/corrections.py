@@ -32,7 +32,7 @@ class Correction:
     reason: str | None = None
 
     def to_doc(self) -> CorrectionDoc:
-        """This correction as JSON-ready data."""
+        """Return this correction as JSON-ready data."""
         return {
             "field": self.field,
             "value": self.value,
@@ -45,7 +45,7 @@ class Correction:
 
 
 def corrected(records: Iterable[AnyRecord], corrections: Sequence[Correction]) -> list[AnyRecord]:
-    """The records with the corrections, oldest first, in every statement of what the job is."""
+    """Return the records with the corrections, oldest first, in every job record."""
     latest = _latest(corrections)
     return [
         replace(record, **_fields(record, latest))
@@ -56,13 +56,13 @@ def corrected(records: Iterable[AnyRecord], corrections: Sequence[Correction]) -
 
 
 def exclusion(corrections: Sequence[Correction]) -> str | None:
-    """Why the job is left out of months; None where it is not."""
+    """Return why the job is left out of months; None where it is not."""
     reason: str | None = _latest(corrections).get(EXCLUDED)
     return reason
 
 
 def declared(job: JobRecord, field: str) -> Any:
-    """What a job's merged record declares for a field of a correction; None where nothing."""
+    """Return what a job's merged record declares for a correction's field; None without."""
     if field.startswith(TAG):
         return job.tags.get(field.removeprefix(TAG))
     if field == "unit":

@@ -52,12 +52,12 @@ class MergedDevice:
 
     @property
     def key(self) -> DeviceKey:
-        """What identifies the device in the job."""
+        """Return what identifies the device in the job."""
         return self.record.node, self.record.device_id
 
     @property
     def identity(self) -> str:
-        """What identifies the device among all jobs."""
+        """Return what identifies the device among all jobs."""
         device_id = self.record.device_id
         return device_id if _is_unique(device_id) else f"{self.record.node} {device_id}"
 
@@ -105,13 +105,13 @@ class MergedJob:
         return max(0.0, ((self.ended_at or self.last_seen) - self.started_at).total_seconds())
 
     def reserved(self, nodes: Sequence[str]) -> tuple[Span, ...]:
-        """When any of `nodes` was reserved; the job's whole length for unknown ones."""
+        """Return when any of `nodes` was reserved; the job's whole length for unknown ones."""
         known = [self._by_name[name] for name in nodes if name in self._by_name]
         spans = [span for node in known for span in node.reserved]
         return union(spans or [(self.started_at, self.ended_at or self.last_seen)])
 
     def reserved_s(self, nodes: Sequence[str]) -> float:
-        """Length of `reserved` [s]."""
+        """Return length of `reserved` [s]."""
         return sum((end - start).total_seconds() for start, end in self.reserved(nodes))
 
     @cached_property
@@ -204,7 +204,7 @@ def _without_integrated_hosts(records: Sequence[AnyRecord]) -> tuple[list[AnyRec
 
 
 def _spans(intervals: Iterable[IntervalRecord]) -> dict[str, tuple[datetime, datetime]]:
-    """From the first start to the last end of the intervals of each node."""
+    """Return the first start and the last end of the intervals of each node."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     for interval in intervals:
         first, last = spans.get(interval.node, (interval.start, interval.end))
@@ -238,7 +238,7 @@ def _count_key(count: CountRecord) -> tuple[object, ...]:
 def _with_spans(
     counts: Sequence[CountRecord], jobs: Sequence[JobRecord]
 ) -> tuple[CountRecord, ...]:
-    """The counts, in order of time, each over the span since its client's one before it."""
+    """Return the counts in order of time, each over the span since its client's one before it."""
     began = {(job.node, job.writer): job.started_at for job in jobs}
     last: dict[tuple[object, ...], tuple[datetime, datetime]] = {}
     found = []
@@ -254,7 +254,7 @@ def _with_spans(
 
 
 def _head(jobs: Sequence[JobRecord]) -> JobRecord:
-    """The first writer's record, with what it leaves open from the others in order."""
+    """Return the first writer's record, with what it leaves open from the others in order."""
     first, *others = sorted(jobs, key=_job_key)
     last_first = (*reversed(others), first)
     tags = {key: value for job in last_first for key, value in job.tags.items()}
@@ -272,7 +272,7 @@ def _first_known(jobs: Sequence[JobRecord], name: str) -> Any:
 
 
 def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
-    """The place of each node whose writers declare one, in the same precedence as the head."""
+    """Return the place of each node whose writers declare one, preferred as in the head."""
     by_node: dict[str, list[JobRecord]] = defaultdict(list)
     for job in sorted(jobs, key=_job_key):
         by_node[job.node].append(job)
@@ -285,7 +285,7 @@ def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
 
 
 def _other_places(own: Sequence[JobRecord], place: NodePlace) -> tuple[tuple[str, str], ...]:
-    """Places other than `place` that a node's writers declare, of the role that decides."""
+    """Return places other than `place` that a node's writers declare, of the role that decides."""
     declaring = [job for job in own if job.zone or job.region]
     role = declaring[0].role if declaring else ""
     declared = {(job.zone or "", job.region or "") for job in declaring if job.role == role}
@@ -321,7 +321,7 @@ def _devices(
 
 @lru_cache(maxsize=4096)
 def _is_unique(device_id: str) -> bool:
-    """Whether an id belongs to one device in the world, so that containers may share it."""
+    """Return whether an id belongs to one device in the world, so that containers may share it."""
     return _UNIQUE_ID.match(device_id) is not None
 
 
@@ -334,7 +334,7 @@ def _device_key(
 
 
 def _undescribed(interval: IntervalRecord) -> DeviceRecord:
-    """A stand-in for a device whose own line never arrived, so that its energy counts."""
+    """Return a stand-in for a device whose own line never arrived, so that its energy counts."""
     return DeviceRecord(
         job_id=interval.job_id,
         node=interval.node,
@@ -368,13 +368,13 @@ def _without_overlap(
 
 
 def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
-    """The part of an interval after `moment`, with energy in proportion to time."""
+    """Return the part of an interval after `moment`, with energy in proportion to time."""
     fraction = (interval.end - moment) / (interval.end - interval.start)
     return replace(interval, start=moment, energy_j=interval.energy_j * fraction)
 
 
 def _last_seen(records: Sequence[AnyRecord]) -> dict[str, datetime]:
-    """The time of the last reading or count of each node."""
+    """Return the time of the last reading or count of each node."""
     seen: dict[str, datetime] = {}
     for record in records:
         if isinstance(record, IntervalRecord):
@@ -390,7 +390,7 @@ def _last_seen(records: Sequence[AnyRecord]) -> dict[str, datetime]:
 
 
 def _meter_notices(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:
-    """Notices that meters journaled, as "code: message"; of an unknown code the text is kept."""
+    """Return the notices that meters journaled as "code: message", else as text."""
     found = []
     for text in sorted({text for record in records for text in record.notices}):
         code, _, message = text.partition(": ")

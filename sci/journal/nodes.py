@@ -44,14 +44,14 @@ class _Writer:
     end: EndRecord | None
 
     def covers(self, moment: datetime) -> bool:
-        """Whether it ran at `moment`."""
+        """Return whether it ran at `moment`."""
         return self.started_at <= moment and (self.end is None or moment <= self.end.ended_at)
 
 
 def nodes_of(
     jobs: Iterable[JobRecord], ends: Iterable[EndRecord], last_seen: Mapping[str, datetime]
 ) -> tuple[Node, ...]:
-    """Every node with a job record, by name; `last_seen` is each one's last reading or count."""
+    """Return every node with a job record, by name; `last_seen` has last readings or counts."""
     return tuple(
         _node(name, _independent_writers(own, own_ends), last_seen.get(name))
         for name, (own, own_ends) in sorted(_by_node(jobs, ends).items())
@@ -59,7 +59,7 @@ def nodes_of(
 
 
 def unended(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> list[JobRecord]:
-    """The job records of writers whose end is not known, by node and writer."""
+    """Return the job records of writers whose end is not known, by node and writer."""
     found = [
         writer.record
         for own, own_ends in _by_node(jobs, ends).values()
@@ -70,7 +70,7 @@ def unended(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> list[JobRec
 
 
 def deciding_end(ends: Iterable[EndRecord]) -> EndRecord:
-    """The end that gives several writers or nodes their state and exit code.
+    """Return the end that gives several writers or nodes their state and exit code.
 
     It is the first in time that failed or was killed, since the others mostly end because of it;
     without one the first that was lost, which nobody saw end; else the last with an exit code.
@@ -83,7 +83,7 @@ def deciding_end(ends: Iterable[EndRecord]) -> EndRecord:
 
 
 def union(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The time that any of the spans covers, in order and without overlap."""
+    """Return the time that any of the spans covers, in order and without overlap."""
     found: list[Span] = []
     for start, end in sorted(spans):
         left = max(start, found[-1][1]) if found else start
@@ -93,7 +93,7 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def end_notices(nodes: Sequence[Node]) -> list[Notice]:
-    """A notice that names the nodes with a bad end, and one for each with a bad earlier run."""
+    """Return a notice on the nodes with a bad end, and one for each with a bad earlier run."""
     bad = sorted((n.end for n in nodes if n.end and n.end.state != "completed"), key=_bad_first)
     found = []
     if bad and len(nodes) > 1:
@@ -122,7 +122,7 @@ def _by_node(
 
 
 def _independent_writers(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> list[_Writer]:
-    """The writers of a node that no other answers for, with their ends.
+    """Return the writers of a node that no other answers for, with their ends.
 
     A meter that resumes a writer answers for it. A recovery only ends the writer it names, and not
     if that one has an end of its own: what a writer knows of its end is better.
@@ -154,7 +154,7 @@ def _independent_writers(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -
 def _began(
     writer: str, first: Mapping[str, JobRecord], resumed: Mapping[str, str | None]
 ) -> datetime:
-    """The earliest start of a writer and those it resumes one after the other."""
+    """Return the earliest start of a writer and those it resumes one after the other."""
     moments: dict[str, datetime] = {}
     name: str | None = writer
     while name is not None and name not in moments:
@@ -179,7 +179,7 @@ def _node(name: str, writers: Sequence[_Writer], last_seen: datetime | None) -> 
 
 
 def _runs(writers: Sequence[_Writer]) -> list[list[_Writer]]:
-    """The writers that decide, in groups that overlap in time, one group after the other."""
+    """Return the writers that decide, in groups that overlap in time, one group after the other."""
     commands = [writer for writer in writers if writer.record.role == "command"]
     deciders = [
         writer
@@ -196,7 +196,7 @@ def _runs(writers: Sequence[_Writer]) -> list[list[_Writer]]:
 
 
 def _span(run: Sequence[_Writer], last_seen: datetime | None) -> Span:
-    """From the first start to the last end, and to the last reading where an end is not seen."""
+    """Return first start and last end, or last reading where an end is not seen."""
     start = min(writer.started_at for writer in run)
     moments = [start, *(writer.end.ended_at for writer in run if writer.end)]
     if last_seen and any(w.end is None or w.end.state == "lost" for w in run):

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
@@ -56,7 +56,7 @@ SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})
 
 
 def format_time(when: datetime) -> str:
-    """A time as in records: UTC, RFC 3339, microseconds, Z; raises RecordError for a naive one."""
+    """Return a time as in records: RFC 3339 in UTC with Z; raises RecordError for a naive one."""
     if when.tzinfo is None:
         raise RecordError("a time without a zone has no meaning; give UTC", code="naive-time")
     when = when if when.tzinfo is UTC else when.astimezone(UTC)
@@ -64,7 +64,7 @@ def format_time(when: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """The UTC time in an RFC 3339 text with Z or an offset; raises RecordError otherwise."""
+    """Return the UTC time in an RFC 3339 text with Z or an offset; raises RecordError otherwise."""
     try:
         when = datetime.fromisoformat(text)
     except (ValueError, TypeError):
@@ -202,7 +202,7 @@ TYPES: dict[str, type[AnyRecord]] = {
 
 
 def encode(record: AnyRecord) -> str:
-    """The record as one line of JSON, without the newline; None fields are left out."""
+    """Return the record as one line of JSON, without the newline; None fields are left out."""
     doc: dict[str, Any] = {"v": VERSION, "type": record.TYPE}
     for name, (attribute, _) in _FIELDS[record.TYPE].items():
         value = getattr(record, attribute)
@@ -219,7 +219,7 @@ def decode(line: str | bytes) -> AnyRecord:
 
 
 def parse_line(line: str | bytes) -> dict[str, Any]:
-    """The JSON object of a line in UTF-8; raises RecordError for what is none, or has no meaning.
+    """Return the JSON object of a line in UTF-8; raises RecordError for anything else.
 
     An object that names a field twice has none, nor have NaN and infinity.
     """
@@ -238,7 +238,7 @@ def parse_line(line: str | bytes) -> dict[str, Any]:
 
 
 def to_record(doc: dict[str, Any]) -> AnyRecord:
-    """The record of a parsed line, checked; raises RecordError with a stable `code`."""
+    """Return the record of a parsed line, checked; raises RecordError with a stable `code`."""
     version, kind = doc.get("v"), doc.get("type")
     if version != VERSION:
         if isinstance(version, int) and version > VERSION:
@@ -254,7 +254,7 @@ def to_record(doc: dict[str, Any]) -> AnyRecord:
 
 
 def readable(lines: Iterable[str | bytes]) -> Iterator[AnyRecord]:
-    """The records in journal lines; one that is torn, or that this release refuses, is left out."""
+    """Yield the records in journal lines without those that are torn or refused."""
     for line in lines:
         with suppress(RecordError):
             yield decode(line)
@@ -284,15 +284,14 @@ def _build(cls: type[AnyRecord], doc: dict[str, Any]) -> AnyRecord:
         raise RecordError(f"field {name[:64]!r}: {error}", code="bad-field") from None
     if extra:
         values["extra"] = extra
-    try:
-        return cls(**values)
-    except TypeError as error:
-        missing = str(error).partition(": ")[2] or str(error)
-        raise RecordError(f"{cls.TYPE} record lacks {missing}", code="missing-field") from None
+    if missing := [name for name in _REQUIRED[cls.TYPE] if name not in values]:
+        text = f"{cls.TYPE} record lacks {', '.join(map(repr, missing))}"
+        raise RecordError(text, code="missing-field")
+    return cls(**values)
 
 
 def _kept(value: Any, depth: int = 0) -> Any:
-    """The value of an unknown field, if it can be written again as it was read."""
+    """Return the value of an unknown field, if it can be written again as it was read."""
     if depth > NESTED_MOST:
         raise ValueError(f"nested more than {NESTED_MOST} deep")
     if isinstance(value, dict):
@@ -327,7 +326,7 @@ def _identifier(value: Any) -> str:
 
 @lru_cache(4096)
 def is_identifier(text: str) -> bool:
-    """Whether a text may identify something; remembered, because journals repeat theirs."""
+    """Return whether a text may identify something; remembered, because journals repeat theirs."""
     return ID_PATTERN.fullmatch(text) is not None
 
 
@@ -405,7 +404,7 @@ def _text_map(value: Any) -> dict[str, str]:
 
 @lru_cache(1024)
 def profile_name(text: str) -> str:
-    """The name of a figure in a profile, if it may be one; remembered, as identifiers are."""
+    """Return the checked name of a figure in a profile; remembered, as identifiers are."""
     return _text(text)
 
 
@@ -456,7 +455,7 @@ _CHECKS_BY_TYPE: dict[str, dict[str, Callable[[Any], Any]]] = {
 
 
 def _fields_of(cls: type[AnyRecord]) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-    """Attribute and check of each field of a line, by its name there."""
+    """Return attribute and check of each field of a line, by its name there."""
     checks = _CHECKS | _CHECKS_BY_TYPE.get(cls.TYPE, {})
     return {
         "class" if spec.name == "device_class" else spec.name: (
@@ -469,6 +468,10 @@ def _fields_of(cls: type[AnyRecord]) -> dict[str, tuple[str, Callable[[Any], Any
 
 
 _FIELDS = {name: _fields_of(cls) for name, cls in TYPES.items()}
+_REQUIRED = {
+    name: [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
+    for name, cls in TYPES.items()
+}
 
 
 def check_meaning(record: AnyRecord) -> None:

@@ -18,7 +18,7 @@ from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import HOST_CLASSES
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.location import reused
-from gramwatt.sci.score.supplementary import contract
+from gramwatt.sci.score.method import contract
 from gramwatt.sci.score.windows import window_notices
 
 PUBLISHED_TIERS = ("A", "B")
@@ -104,7 +104,7 @@ def assess(scored: ScoredJob) -> Assessment:
 
 
 def _faults(scored: ScoredJob) -> list[str]:
-    """What keeps the score from being an SCI: each "shall" of the standard that is not met."""
+    """Return why a score is no SCI: each "shall" of the standard that is not met."""
     named = {"energy": scored.energy_kwh, "embodied carbon": scored.embodied_g}
     unknown = [f"{name} is not known" for name, figure in named.items() if figure is None]
     synthetic = ["readings come from a synthetic or replayed meter, not from hardware"]
@@ -143,7 +143,7 @@ def _energy_notices(scored: ScoredJob) -> list[Notice]:
 
 
 def _gap_notices(job: MergedJob) -> list[Notice]:
-    """A notice of devices whose readings leave out much of the time they were reserved for.
+    """Return a notice of devices whose readings leave out much of the time they were reserved for.
 
     Of a running job more may come; host parts of a node whose module has them are no gap.
     """
@@ -227,7 +227,7 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
 
 
 def _times_reserved(job: MergedJob) -> Iterator[Input]:
-    """TiR [s], with the nodes it holds for where they differ."""
+    """Yield TiR [s], with the nodes it holds for where they differ."""
     nodes: dict[float, list[str]] = defaultdict(list)
     for node in job.nodes:
         nodes[job.reserved_s([node.name])].append(node.name)
@@ -238,7 +238,7 @@ def _times_reserved(job: MergedJob) -> Iterator[Input]:
 
 
 def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) -> list[Notice]:
-    """A notice for every input (what it is, and the figure) that comes from the user's overlay."""
+    """Return a notice for every input (its name and figure) out of the user's overlay."""
     texts = catalog.overlay.sources if catalog.overlay else ()
     return [
         Notice("overlay-used", f"From the overlay: {what} ({text}).")
@@ -249,7 +249,7 @@ def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) ->
 
 
 def shares(amounts: Mapping[str, float]) -> dict[str, float]:
-    """Each amount as a share of the whole (0 to 1); empty when the whole is zero."""
+    """Return each amount as a share of the whole (0 to 1); empty when the whole is zero."""
     whole = sum(amounts.values())
     return {key: amount / whole for key, amount in amounts.items()} if whole > 0 else {}
 
@@ -261,7 +261,7 @@ def quality(
     *,
     complete: bool = True,
 ) -> QualityDoc:
-    """The data-quality block out of energy [J] by kind and by intensity quality, and M [g] by tier.
+    """Return data quality out of energy [J] by kind and by intensity quality, and M [g] by tier.
 
     `complete` is false when a term of the score is unknown, which makes the grade D.
     """
@@ -277,7 +277,7 @@ def quality(
 def grade(
     energy: Mapping[str, float], intensity: Mapping[str, float], embodied: Mapping[str, float]
 ) -> str:
-    """The grade, A to D, out of shares (docs/methodology.md).
+    """Return the grade, A to D, out of shares (docs/methodology.md).
 
     A: 90 % of energy measured, 90 % of it with hourly or finer intensity, embodied carbon from
     published studies. B: 70 % measured and at least annual intensity of the zone. C: every term
@@ -296,7 +296,7 @@ def grade(
 
 
 def conformance(faults: Sequence[str], deviations: Sequence[str]) -> Conformance:
-    """`not-sci` with any fault (a "shall" not met), else by the deviations ("should" not met)."""
+    """Return `not-sci` with any fault ("shall" not met), else by the deviations ("should")."""
     if faults:
         return Conformance("not-sci", (*faults, *deviations))
     if deviations:
@@ -305,7 +305,7 @@ def conformance(faults: Sequence[str], deviations: Sequence[str]) -> Conformance
 
 
 def worst_status(statuses: Iterable[str]) -> str:
-    """The least conforming status of several; raises ValueError for none."""
+    """Return the least conforming status of several; raises ValueError for none."""
     return max(statuses, key=STATUSES.index)
 
 

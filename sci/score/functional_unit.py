@@ -53,7 +53,7 @@ class ScoredJob:
 
     @property
     def context(self) -> ScoreContext:
-        """What the score was made with."""
+        """Return what the score was made with."""
         return self.identified.context
 
     @property
@@ -63,13 +63,13 @@ class ScoredJob:
 
     @cached_property
     def synthetic(self) -> bool:
-        """Whether any reading comes from a meter that is no hardware."""
+        """Return whether any reading comes from a meter that is no hardware."""
         noted = any(notice.code == "meter-synthetic" for notice in self.job.notices)
         return noted or any(d.record.meter in SYNTHETIC_METERS for d in self.job.devices)
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every device of the job was read at least once."""
+        """Return whether every device of the job was read at least once."""
         return all(device.intervals for device in self.job.devices)
 
     @cached_property
@@ -154,7 +154,7 @@ def _counted(job: MergedJob) -> dict[str, float]:
 def declared_factors(
     tags: Mapping[str, str],
 ) -> tuple[dict[str, ConversionDoc], tuple[Notice, ...]]:
-    """The factors declared in tags by unit, and a notice for each that cannot be used."""
+    """Return the factors declared in tags by unit, and a notice for each that cannot be used."""
     found: dict[str, ConversionDoc] = {}
     problems: list[str] = []
     for key in sorted(tags):
@@ -198,7 +198,7 @@ def _parsed(unit: str, text: str) -> ConversionDoc:
 
 
 def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
-    """C per R [gCO2e/unit]; raises ScoreError for R <= 0, which has no meaning."""
+    """Return C per R [gCO2e/unit]; raises ScoreError for R <= 0, which has no meaning."""
     if count <= 0:
         raise ScoreError(f"R must be above zero, not {count} {unit}", code="bad-functional-unit")
     return total_g.scaled(1 / count, f"gCO2e/{unit}")

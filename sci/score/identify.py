@@ -16,9 +16,10 @@ from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import gib_from_bytes
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
-from gramwatt.sci.embodied.accelerators import accelerator_te
-from gramwatt.sci.embodied.hosts import (
+from gramwatt.sci.embodied.te import (
+    Embodied,
     Size,
+    accelerator_te,
     host_share_te,
     host_te,
     seen_host_te,
@@ -26,7 +27,6 @@ from gramwatt.sci.embodied.hosts import (
     shows_host,
     stand_in_te,
 )
-from gramwatt.sci.embodied.te import Embodied
 from gramwatt.sci.grid.intensity import Basis, IntensityLookup, Signal
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.corrections import Correction
@@ -88,7 +88,7 @@ class Component:
 
     @property
     def key(self) -> DeviceKey:
-        """What identifies the device or host in the job."""
+        """Return what identifies the device or host in the job."""
         return self.node, self.device_id
 
     @property
@@ -217,7 +217,7 @@ def _accelerator_notices(device: _Device) -> Iterator[Notice]:
 
 
 def _ambiguous(name: str, choices: Sequence[str]) -> Notice:
-    """The same for every device of a name, so that it stands once."""
+    """Return the same for every device of a name, so that it stands once."""
     text = (
         f"{name!r} may be {' or '.join(choices)}; a generic figure stands in. "
         "An overlay can give the name to one of them."
@@ -265,7 +265,7 @@ def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float] | No
 
 
 def _slots(accelerators: Sequence[_Device], reserved: float) -> float:
-    """Accelerators in the host: as many as the driver lists, and as a server is sold with."""
+    """Return the number of accelerators in the host: at least those of a server as sold."""
     in_host = max(device.record.units_total or 0.0 for device in accelerators)
     boards = any(device.part and device.part.host_class == "server" for device in accelerators)
     return max(in_host, reserved, server_accelerators() if boards else 1.0)
@@ -274,7 +274,7 @@ def _slots(accelerators: Sequence[_Device], reserved: float) -> float:
 def _host_of(
     accelerators: Sequence[_Device], slots: float, devices: Sequence[_Device]
 ) -> Embodied | None:
-    """TE of the host of accelerators, by what is seen of it where that tells its size."""
+    """Return TE of the host of accelerators, by what is seen of it where that tells its size."""
     parts = sorted((device.part for device in accelerators), key=shows_host)
     shares = (host_share_te(part, slots) for part in parts)
     usual = next((share for share in shares if share), None)
@@ -286,7 +286,7 @@ def _host_of(
 
 
 def _part_of_limits(cpu: _Device | None) -> float:
-    """The job's part of what its limits left it, which others used at the same time (0 to 1].
+    """Return the job's part of what its limits left it and others used too (0 to 1].
 
     The host's size is that of the limits (`units`); a share below theirs was divided further.
     """

@@ -62,11 +62,11 @@ class ScoreInputs:
     provisional: bool = False
 
     def score(self, catalog: Catalog) -> JobDoc:
-        """The job's document out of these inputs; raises ScoreError."""
+        """Return the job's document out of these inputs; raises ScoreError."""
         return self.score_with(catalog, RecordedIntensity(self.intensity, AnnualIntensity(catalog)))
 
     def score_with(self, catalog: Catalog, intensity: IntensityLookup) -> JobDoc:
-        """The job's document with intensity from a lookup; raises ScoreError."""
+        """Return the job's document with intensity from a lookup; raises ScoreError."""
         context = annual_context(catalog, self.lifetime_years, self.revision)
         context = replace(
             context, intensity=intensity, zone=self.zone, corrections=self.corrections
@@ -75,11 +75,11 @@ class ScoreInputs:
         return {**document, "provisional": document["provisional"] or self.provisional}
 
     def journal(self) -> str:
-        """The records as journal lines."""
+        """Return the records as journal lines."""
         return "".join(f"{encode(record)}\n" for record in self.records)
 
     def to_doc(self) -> dict[str, Any]:
-        """What is beside the journal, as JSON-ready data."""
+        """Return what is beside the journal, as JSON-ready data."""
         return {
             "revision": self.revision,
             "lifetime_years": self.lifetime_years,
@@ -93,7 +93,7 @@ class ScoreInputs:
     def from_texts(
         cls, journal: str, doc: Mapping[str, Any], time_zone: Callable[[str], tzinfo]
     ) -> ScoreInputs:
-        """What `journal` and `to_doc` wrote; raises InputsError for anything else.
+        """Return what `journal` and `to_doc` wrote; raises InputsError for anything else.
 
         `time_zone` gives the zone of a name, which needs data of the system.
         """
@@ -121,7 +121,7 @@ class Recorder:
     asked: list[IntensityQuery] = field(default_factory=list)
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
-        """The points of the lookup behind it."""
+        """Return the points of the lookup behind it."""
         found = self.lookup.points(zone, start, end)
         self.asked.append(IntensityQuery(zone, start, end, tuple(found)))
         return found
@@ -135,7 +135,7 @@ class RecordedIntensity:
         self._annual = annual
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
-        """The points of that zone and span; raises ScoreError for any other."""
+        """Return the points of that zone and span; raises ScoreError for any other."""
         known = self._asked.get((zone, start, end))
         if known is None:
             where = f"of zone {zone}" if zone else "of the world"
@@ -182,7 +182,7 @@ def _point_doc(point: IntensityPoint) -> dict[str, Any]:
 
 
 def _own(figure: Quantity) -> Uncertainty:
-    """The uncertainty of a figure that was not computed from others."""
+    """Return the uncertainty of a figure that was not computed from others."""
     return Uncertainty.of_input(figure.source, figure.value, figure.low, figure.high)
 
 

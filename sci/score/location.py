@@ -72,7 +72,7 @@ def locate(
     *,
     data_centre: bool = False,
 ) -> Place:
-    """Zone, region and PUE out of what is known, with notices, faults and deviations.
+    """Return zone, region and PUE out of what is known, with notices, faults and deviations.
 
     A fault is a "shall" of the standard that is not met, a deviation a "should". A declared zone
     wins over one that its region lies in, and is a deviation where they contradict each other.
@@ -100,7 +100,7 @@ def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
 
 
 def _alternative(region: Region, catalog: Catalog) -> list[Notice]:
-    """Both zones of a region that sources put into different ones, with their annual values."""
+    """Return a notice of both zones of a region that sources put into different ones."""
     if region.zone_other is None:
         return []
     rows = [catalog.zone(key) for key in (region.zone, region.zone_other)]
@@ -110,7 +110,7 @@ def _alternative(region: Region, catalog: Catalog) -> list[Notice]:
 
 
 def _contradiction(zone: str | None, place: Place, catalog: Catalog) -> str | None:
-    """Says so where a declared zone neither holds the region nor lies in its zone."""
+    """Return a sentence where a declared zone neither holds the region nor lies in its zone."""
     if not zone or place.zone is None or place.region is None:
         return None
     row, region = catalog.zone(place.zone), place.region
@@ -173,7 +173,7 @@ def locate_nodes(job: MergedJob, catalog: Catalog, *, data_centre: bool) -> Plac
 
 
 def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -> Place:
-    """The place of a job whose nodes stand in several zones, each scored in its own."""
+    """Return the place of a job whose nodes stand in several zones, each scored in its own."""
     named = ", ".join(f"{zone} on {node}" for node, zone in zones.items())
     text = f"Nodes stand in different zones, each counted in its own: {named}."
     supplies = {own[node].supply for node in zones}
@@ -188,7 +188,7 @@ def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -
 def _conflicts(
     nodes: Sequence[NodePlace], zones: Mapping[str, str], whole: NodePlace, catalog: Catalog
 ) -> Iterator[str]:
-    """A fault for every node whose writers put it in two zones."""
+    """Yield a fault for every node whose writers put it in two zones."""
     for node in nodes:
         others = (
             replace(node, zone=zone or None, region=region or None) for zone, region in node.others
@@ -204,7 +204,7 @@ def _conflicts(
 def _of_node(
     node: NodePlace, whole: NodePlace, catalog: Catalog, data_centre: bool = False
 ) -> Place:
-    """A node's place: its own zone and region, or the job's where it names neither.
+    """Return a node's place: its own zone and region, or the job's where it names neither.
 
     A PUE that another node declares holds for it too, one published for another's region does not.
     """
@@ -214,7 +214,7 @@ def _of_node(
 
 
 def _with_pues(place: Place, by_name: Mapping[str, Place]) -> Place:
-    """The place with the PUE of every node, and what is to be said of those."""
+    """Return the place with the PUE of every node, and what is to be said of those."""
     by_pue: dict[Quantity, list[str]] = defaultdict(list)
     for name, own in by_name.items():
         by_pue[own.pue].append(name)
@@ -240,7 +240,7 @@ def _named(nodes: Sequence[str]) -> str:
 
 
 def reused(zone: str | None, catalog: Catalog) -> tuple[Notice, ...]:
-    """A notice where the annual intensity of a zone is its country's."""
+    """Return a notice where the annual intensity of a zone is its country's."""
     row = catalog.zone(zone) if zone else None
     if row is None or not row.country_fallback:
         return ()
@@ -262,7 +262,7 @@ def _pue(
 
 
 def in_data_centre(part: Hardware | None) -> bool:
-    """Whether a part is known, and made for data centres."""
+    """Return whether a part is known, and made for data centres."""
     return part is not None and part.host_class in DATA_CENTRE_HOSTS
 
 

@@ -1,21 +1,33 @@
-"""What a score discloses: boundary, method, inputs with sources, and what widens its range.
+"""The method of a score, and figures that stand beside it and never enter it.
 
 ISO/IEC 21031 (SCI specification v1.1), "Reporting": a score is reported with its boundary and
-calculation methodology.
+calculation methodology. Beside it stand other lives of the hardware, what the meter itself used,
+and what a supply contract says: the standard keeps certificates, purchase agreements and offsets
+out of the intensity ("Carbon intensity"). A job that has such a figure declares it as tags:
+
+    contract_g_per_kwh = 12
+    contract_source = "supplier's statement for 2025, cancelled guarantees of origin"
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from datetime import UTC, tzinfo
-from typing import TypedDict
+from datetime import UTC
 
-from gramwatt.sci.base.document import MethodDoc, doc
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.score.assess import Assessment
+from gramwatt.sci.base.document import InputDoc, MemoDoc, MethodDoc, SensitivityDoc, doc
+from gramwatt.sci.base.host_model import (
+    CPU_MODEL,
+    DRAM_W_PER_GIB,
+    FULL_W_PER_THREAD,
+    RAM_MODEL,
+    ram_power_w,
+)
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.quantity import Quantity, total
+from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
-from gramwatt.sci.score.supplementary import meter_energy_j
 
 ENGINE_VERSION = "5"
 """Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
@@ -35,17 +47,21 @@ EXCLUDED = (
     OTHER_RUNS,
     "end-user devices: a training or batch job has none",
 )
+LIFETIMES_YEARS = (3.0, 4.0, 5.0, 6.0)
+"""The lives that published footprints assume; see docs/methodology.md."""
+CONTRACT_FIGURE, CONTRACT_SOURCE = "contract_g_per_kwh", "contract_source"
+NOTE = (
+    "Market-based: what a contract says about the power that was bought. It is no part of SCI, of "
+    "any total, or of any comparison."
+)
+METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GIB} W/GiB"
 
 
-class _TimeZone(TypedDict, total=False):
-    time_zone: str
-
-
-def method(scored: ScoredJob, assessed: Assessment) -> MethodDoc:
+def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
     """Return the method block of a job's document."""
     track, job = scored.energy.track, scored.job
     own = meter_energy_j(job.meter_cpu_s, job.meter_rss_b, job.duration_s)
-    return {
+    found: MethodDoc = {
         "standard": STANDARD,
         "formula": FORMULA,
         "engine_version": ENGINE_VERSION,
@@ -57,26 +73,24 @@ def method(scored: ScoredJob, assessed: Assessment) -> MethodDoc:
         "intensity_approach": APPROACH,
         "supply": scored.place.supply,
         "zones": list(scored.place.zones),
-        **_time_zone(scored.context.zone),
         "conversions": list(scored.conversions),
         "sci_for_ai": for_ai(job.head.kind, scored.counts, job.head.tags),
         "lifetime_years": scored.identified.life.to_doc(),
         "pue": scored.energy.pue.to_doc(),
         "intensity_g_per_kwh": scored.energy.mean_intensity.to_doc(),
         "largest_uncertainty": largest_uncertainty(scored),
-        "inputs": [row.to_doc() for row in assessed.inputs],
+        "inputs": inputs,
         "meter_cpu_s": job.meter_cpu_s,
         "meter_rss_b": job.meter_rss_b,
         "meter_energy_j": doc(own),
     }
-
-
-def _time_zone(zone: tzinfo) -> _TimeZone:
-    return {} if zone is UTC else {"time_zone": str(zone)}
+    if scored.context.zone is not UTC:
+        found["time_zone"] = str(scored.context.zone)
+    return found
 
 
 def stages(kind: str, tags: Mapping[str, str]) -> list[str]:
-    """Statements on the stages of a model that no job measures: whether they matter, and why.
+    """Return whether the stages of a model that no job measures matter, and why.
 
     SCI for AI counts inception for the provider and retirement for both where they are material.
     """
@@ -86,7 +100,7 @@ def stages(kind: str, tags: Mapping[str, str]) -> list[str]:
 
 
 def largest_uncertainty(scored: ScoredJob) -> str | None:
-    """The input that widens the total most, with its share of all widths; None where unknown.
+    """Return the input that widens the total most, with its share; None where unknown.
 
     Each input's width is what the total's range would be if only that input were uncertain.
     """
@@ -117,5 +131,78 @@ def _widths(scored: ScoredJob) -> dict[str, float]:
 
 
 def _relative(figure: Quantity) -> float:
-    """Width of a figure's range over its value."""
+    """Return width of a figure's range over its value."""
     return (figure.high - figure.low) / figure.value if figure.value else 0.0
+
+
+def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:
+    """Return M, C [gCO2e] and C per R with EL of 3, 4, 5 and 6 years for all hardware."""
+    shares, operational_g = scored.embodied.shares, scored.operational_g
+    if not shares:
+        return []
+    by_year = math.fsum(s.embodied_g.value * s.of.life.value for s in shares)
+    rows: list[SensitivityDoc] = []
+    for years in LIFETIMES_YEARS:
+        embodied_g = by_year / years
+        total_g = operational_g.value + embodied_g if operational_g else None
+        row: SensitivityDoc = {
+            "lifetime_years": years,
+            "embodied_g": embodied_g,
+            "total_g": total_g,
+            "g_per_unit": {
+                unit: total_g / count if total_g else None for unit, count in scored.counts.items()
+            },
+        }
+        rows.append(row)
+    return rows
+
+
+def contract(tags: Mapping[str, str]) -> tuple[Quantity | None, tuple[Notice, ...]]:
+    """Return the contract's figure [gCO2e/kWh], None where not given.
+
+    A figure without a source, or one that is no number, leaves a notice.
+    """
+    text = tags.get(CONTRACT_FIGURE)
+    if text is None:
+        return None, ()
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        return None, (_ignored(f"{text!r} is not a number of grams per kWh"),)
+    if not tags.get(CONTRACT_SOURCE):
+        return None, (_ignored(f"it needs the tag {CONTRACT_SOURCE!r}, which says who states it"),)
+    return Quantity.exact(value, "gCO2e/kWh", "declared", tags[CONTRACT_SOURCE]), ()
+
+
+def market_based(
+    tags: Mapping[str, str], energy_kwh: Quantity | None, pue: Quantity
+) -> MemoDoc | None:
+    """Return the contract's figure and energy x PUE times it [gCO2e]; None where not given."""
+    found, _ = contract(tags)
+    if found is None:
+        return None
+    grams = energy_kwh.times(pue, "kWh").times(found, "gCO2e") if energy_kwh else None
+    return {"contract_g_per_kwh": found.to_doc(), "contract_g": doc(grams), "note": NOTE}
+
+
+def _ignored(why: str) -> Notice:
+    return Notice("argument-ignored", f"The tag {CONTRACT_FIGURE!r} is ignored: {why}.", None)
+
+
+def meter_energy_j(
+    cpu_s: float | None, memory_b: float | None, duration_s: float
+) -> Quantity | None:
+    """Return energy of the job's meters [J] out of CPU time [s], peak memory [B] and duration [s].
+
+    An estimate, and a part of the host's energy: it is in E already where the host is measured or
+    modelled. None when no meter recorded what it used.
+    """
+    if cpu_s is None:
+        return None
+    cpu_j = cpu_s * FULL_W_PER_THREAD
+    ram_j = ram_power_w(memory_b or 0.0) * duration_s
+    parts = (energy(cpu_j, "estimated", CPU_MODEL), energy(ram_j, "estimated", RAM_MODEL))
+    whole = total(parts)
+    return whole.sourced(METER_SOURCE) if whole else None

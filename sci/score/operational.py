@@ -29,7 +29,7 @@ from gramwatt.sci.base.quantity import (
 )
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, aligned
+from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, aligned, split
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
 from gramwatt.sci.journal.records import IntervalRecord
 from gramwatt.sci.score.identify import IdentifiedJob
@@ -104,7 +104,7 @@ class JobEnergy:
         return [_added(of_site, len(self.sites[0][0])) for of_site in rows]
 
     def by_point(self) -> Iterator[tuple[IntensityTrack, Sequence[float]]]:
-        """The track of each site as it was looked up, and the energy [J] of its points."""
+        """Yield the track of each site as it was looked up, and the energy [J] of its points."""
         for track, (cut, _), joules in zip(self.tracks, self.sites, self.by_site, strict=True):
             yield track, _by_point(joules, track, cut)
 
@@ -122,14 +122,14 @@ class JobEnergy:
         ]
 
     def by_quality(self) -> dict[str, float]:
-        """Energy [J] by the quality of the intensity that it was joined with."""
+        """Return energy [J] by the quality of the intensity that it was joined with."""
         found: dict[str, float] = defaultdict(float)
         for known, joules, _ in self._joined([1.0] * len(self.sites)):
             found[known.quality] += joules
         return dict(found)
 
     def energy_j(self, day: date | None = None) -> Quantity | None:
-        """Energy [J] of the job or of one day; None where nothing was read.
+        """Return energy [J] of the job or of one day; None where nothing was read.
 
         Its kind is the one that nine tenths of it reach; its range is that of all its parts.
         """
@@ -139,12 +139,12 @@ class JobEnergy:
         return _energy_j(by_meter, self.sensors)
 
     def operational_g(self, day: date | None = None) -> Quantity | None:
-        """O [gCO2e] = sum(E x I x PUE), of the job or of one day; None where no energy is known."""
+        """Return O [gCO2e] = sum(E x I x PUE), of the job or of one day; None without energy."""
         first = self.days[day][0] if day is not None and day in self.days else 0
         return self.emitted_g(self._sums(day), first)
 
     def emitted_g(self, sums: Sums, first: int) -> Quantity | None:
-        """The same of other energy, in cells from `first` on; None without any."""
+        """Return the same of other energy, in cells from `first` on; None without any."""
         pues = [pue for _, pue in self.sites]
         alike = [pues.index(of_site) for of_site in pues]  # sites of one PUE are one term
         terms: dict[tuple[str, Kind, int], list[_Emitted]] = defaultdict(list)
@@ -191,7 +191,7 @@ class JobEnergy:
         return self._mean_intensity([pue.value if several else 1.0 for _, pue in self.sites])
 
     def zone_intensity(self, number: int) -> Quantity:
-        """Energy-weighted intensity of one of several zones, by its number among the sites'."""
+        """Return the energy-weighted intensity of a zone, by its number among the sites'."""
         asked = list(dict.fromkeys(track for track, _ in self.sites))[number]
         return self._mean_intensity([float(track is asked) for track, _ in self.sites])
 
@@ -203,7 +203,7 @@ class JobEnergy:
         return _weighted(rows, 1 / whole, "gCO2e/kWh")
 
     def _joined(self, factors: Sequence[float]) -> list[_Emitted]:
-        """Energy of all sites, times a factor for each, with its intensity by provenance."""
+        """Return energy of all sites, times a factor for each, with its intensity by provenance."""
         return [
             (known, joules * factor, weighted * factor)
             for (track, _), of_site, factor in zip(self.sites, self.by_site, factors, strict=True)
@@ -212,7 +212,7 @@ class JobEnergy:
         ]
 
     def _sums(self, day: date | None) -> Sums:
-        """Energy of the cells of a day, where there is any; of all cells for None."""
+        """Return energy of the cells of a day, where there is any; of all cells for None."""
         if day is None:
             return self.sums
         first, end = self.days.get(day, (0, 0))
@@ -266,7 +266,7 @@ def join_sites(
     sums: dict[tuple[str, Kind, int], list[float]] = {}
     for device in devices:
         meter, site = device.record.meter, (by_node or {}).get(device.record.node, whole)
-        cells = _cells(device.intervals, cut[site[0]])
+        cells = by_cell(device.intervals, cut[site[0]].edges)
         for kind, joules in cells.items():
             key = meter, kind, numbers[site]
             sums[key] = list(map(add, sums[key], joules)) if key in sums else joules
@@ -282,27 +282,29 @@ def join_sites(
 
 
 def _days(track: IntensityTrack, zone: tzinfo) -> list[datetime]:
-    """The midnights within a track, in order."""
+    """Return the midnights within a track, in order."""
     found = [midnight(day_of(track.edges[0], zone) + DAY, zone)]
     while found[-1] < track.edges[-1]:
         found.append(midnight(day_of(found[-1], zone) + DAY, zone))
     return found[:-1]
 
 
-def _cells(intervals: Iterable[IntervalRecord], track: IntensityTrack) -> dict[Kind, list[float]]:
-    """Joules of each cell by kind; an interval across cells is cut by time.
+def by_cell(
+    intervals: Iterable[IntervalRecord], edges: Sequence[datetime]
+) -> dict[Kind, list[float]]:
+    """Return joules of each cell between edges, by kind; an interval across cells is cut by time.
 
     Intervals come in time order, so most lie within the same cell as the one before, or reach into
-    the next one.
+    the next one. Raises ScoreError for one that the edges do not cover.
     """
-    edges, last = track.edges, len(track) - 1
+    last = len(edges) - 2
     cells: dict[str, list[float]] = {}
     index, left, right = 0, edges[0], edges[1]
     for interval in intervals:
         start, end, joules = interval.start, interval.end, interval.energy_j
         amounts = cells.get(interval.kind)
         if amounts is None:
-            amounts = cells[interval.kind] = [0.0] * len(track)
+            amounts = cells[interval.kind] = [0.0] * (len(edges) - 1)
         if not left <= start < right and index < last:
             index += 1
             if not right <= start < edges[index + 1]:
@@ -314,13 +316,13 @@ def _cells(intervals: Iterable[IntervalRecord], track: IntensityTrack) -> dict[K
             amounts[index] += joules * ((right - start) / (end - start))
             amounts[index + 1] += joules * ((end - right) / (end - start))
         else:
-            for number, share in track.split(start, end):
+            for number, share in split(edges, start, end):
                 amounts[number] += joules * share
     return {_KINDS[kind]: amounts for kind, amounts in cells.items()}
 
 
 def _added(rows: Iterable[Sequence[float]], count: int) -> Sequence[float]:
-    """The sum of rows of `count` numbers, number by number."""
+    """Return the sum of rows of `count` numbers, number by number."""
     found: Sequence[float] | None = None
     for row in rows:
         found = row if found is None else list(map(add, found, row))
@@ -330,7 +332,7 @@ def _added(rows: Iterable[Sequence[float]], count: int) -> Sequence[float]:
 def _by_point(
     joules: Sequence[float], track: IntensityTrack, cut: IntensityTrack
 ) -> Sequence[float]:
-    """Joules by the track's points, out of those of its cells where it was cut."""
+    """Return joules by the track's points, out of those of its cells where it was cut."""
     if track is cut:
         return joules
     places = [bisect_left(cut.edges, edge) for edge in track.edges]
@@ -338,7 +340,7 @@ def _by_point(
 
 
 def _emitted(track: IntensityTrack, joules: Sequence[float], first: int = 0) -> list[_Emitted]:
-    """Energy in cells from `first` on with their intensity, by provenance.
+    """Return energy in cells from `first` on with their intensity, by provenance.
 
     What was read may be zero: it then has the first provenance.
     """
@@ -354,7 +356,7 @@ def _emitted(track: IntensityTrack, joules: Sequence[float], first: int = 0) -> 
 
 
 def _weighted(rows: Iterable[_Emitted], factor: float, unit: str) -> Quantity:
-    """The sum of energy x intensity x factor in `unit`."""
+    """Return the sum of energy x intensity x factor in `unit`."""
     joined: dict[Provenance, tuple[float, float]] = {}
     for known, joules, weighted in rows:
         before = joined.get(known, (0.0, 0.0))
@@ -370,7 +372,7 @@ def _weighted(rows: Iterable[_Emitted], factor: float, unit: str) -> Quantity:
 def _energy_j(
     sums: Mapping[tuple[str, Kind], float], sensors: Mapping[tuple[str, Kind], Sensors]
 ) -> Quantity | None:
-    """Energy [J] out of joules by meter and kind, and the devices that they are of."""
+    """Return energy [J] out of joules by meter and kind, and the devices that they are of."""
     figure = total(
         uncertainty.energy(joules, kind, meter, sensors.get((meter, kind)))
         for (meter, kind), joules in sums.items()

@@ -41,13 +41,13 @@ APART = "Training and use of a model are scored apart; neither is spread over th
 
 
 def persona(kind: str) -> str | None:
-    """Who a job of this kind works for: `provider`, `consumer`, or None where neither is said."""
+    """Return the persona of a kind of job: `provider`, `consumer`, or None."""
     return PERSONAS.get(kind)
 
 
 @lru_cache(1024)
 def named_unit(unit: str, kind: str) -> str | None:
-    """The name that SCI for AI has for `unit` of a job of this kind; None where it names none."""
+    """Return the name that SCI for AI has for `unit` of a kind of job; None without one."""
     lowered = unit.casefold()
     unscaled = lowered.partition(" ")[2] if lowered.startswith(SCALES) else lowered
     written = {text for whole in (lowered, unscaled) for text in (whole, whole.removesuffix("s"))}
@@ -58,7 +58,7 @@ def named_unit(unit: str, kind: str) -> str | None:
 
 
 def rationale(unit: str, kind: str, tags: Mapping[str, str]) -> str | None:
-    """Why this unit: what the tag `unit_rationale` says, else that SCI for AI names it."""
+    """Return why this unit: what the tag `unit_rationale` says, else that SCI for AI names it."""
     if tags.get("unit_rationale"):
         return tags["unit_rationale"]
     if named_unit(unit, kind) is None:
@@ -68,7 +68,7 @@ def rationale(unit: str, kind: str, tags: Mapping[str, str]) -> str | None:
 
 
 def for_ai(kind: str, units: Iterable[str], tags: Mapping[str, str]) -> AiDoc:
-    """What SCI for AI requires of a score: persona, named units, rationale, gross or effective."""
+    """Return what SCI for AI requires: persona, named units, rationale, gross or effective."""
     counted = list(units)
     values = tags.get("unit_values", "").strip().lower()
     return {

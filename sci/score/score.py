@@ -24,14 +24,14 @@ from gramwatt.sci.score.allocation import Share, allocate
 from gramwatt.sci.score.assess import Assessment, assess
 from gramwatt.sci.score.functional_unit import PREFIX, ScoredJob, divide
 from gramwatt.sci.score.identify import ScoreContext, identify
-from gramwatt.sci.score.method import method
-from gramwatt.sci.score.operational import DeviceEnergy, join
-from gramwatt.sci.score.supplementary import (
+from gramwatt.sci.score.method import (
     CONTRACT_FIGURE,
     CONTRACT_SOURCE,
     lifetime_sensitivity,
     market_based,
+    method,
 )
+from gramwatt.sci.score.operational import DeviceEnergy, join
 from gramwatt.sci.score.timeseries import days, intensity_used, series, steps
 from gramwatt.sci.score.windows import windows
 
@@ -68,7 +68,7 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
         "devices": _devices(scored),
         "data_quality": assessed.quality,
         "notices": [notice.to_doc() for notice in assessed.notices],
-        "method": method(scored, assessed),
+        "method": method(scored, [row.to_doc() for row in assessed.inputs]),
         "series": series(job, None if scored.place.nodes else scored.energy.track),
         "steps": steps(scored),
         "intensity": intensity_used(scored.energy),
@@ -136,7 +136,7 @@ def _head(scored: ScoredJob, assessed: Assessment) -> JobHead:
 
 
 def _uncertainty(scored: ScoredJob) -> dict[str, UncertaintyDoc]:
-    """What moves each term that is known, and not zero, by inputs."""
+    """Return what moves each term that is known, and not zero, by inputs."""
     terms = {
         "energy_kwh": scored.energy_kwh,
         "operational_g": scored.operational_g,
@@ -151,7 +151,7 @@ def _uncertainty(scored: ScoredJob) -> dict[str, UncertaintyDoc]:
 
 
 def _devices(scored: ScoredJob) -> list[DeviceDoc]:
-    """A row for every device, then for every host: its energy is that of CPU and memory rows."""
+    """Return a row for every device, then for every host, whose energy its CPU and memory have."""
     shares = {share.of.key: share for share in reversed(scored.embodied.shares)}
     rows = []
     for device in scored.job.devices:
@@ -207,7 +207,7 @@ def _device(
 def _mean_utilisation(
     intervals: Sequence[IntervalRecord], lengths_s: Sequence[float]
 ) -> float | None:
-    """Utilisation weighted by time, over the intervals that report one."""
+    """Return utilisation weighted by time, over the intervals that report one."""
     busy_s = known_s = 0.0
     for interval, length_s in zip(intervals, lengths_s, strict=True):
         if interval.utilisation_mean is not None:

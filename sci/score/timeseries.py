@@ -37,7 +37,7 @@ _RANK: Mapping[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
-    """Energy [J] by device class in equal steps, at most `MAX_CHART_POINTS` steps a class.
+    """Return energy [J] by device class in equal steps, at most `MAX_CHART_POINTS` steps a class.
 
     An interval that crosses a step is shared by time, so the points add up to the job's energy. The
     first and last point end where the readings do, so that energy over length is mean power. The
@@ -80,8 +80,9 @@ def _chart_step_s(duration_s: float) -> float:
 def _by_step(
     job: MergedJob, step: timedelta
 ) -> tuple[dict[tuple[str, int], dict[str, float]], dict[tuple[str, int], float]]:
-    """By device class and number of the step after the job's start: joules by kind, and mean
-    utilisation (0 to 1) weighted by time.
+    """Return joules by kind, and mean utilisation (0 to 1) weighted by time.
+
+    Both are by device class and number of the step after the job's start.
     """
     sums: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     times: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -115,7 +116,7 @@ def _by_step(
 def _steps_crossed(
     origin: datetime, step: timedelta, start: datetime, end: datetime
 ) -> Iterator[tuple[int, float]]:
-    """Number of each step that [start, end) meets, with the fraction of the span in it."""
+    """Yield number of each step that [start, end) meets, with the fraction of the span in it."""
     index = (start - origin) // step
     left = origin + index * step
     while left < end:
@@ -124,7 +125,7 @@ def _steps_crossed(
 
 
 def intensity_used(energy: JobEnergy) -> list[IntensityUsedDoc]:
-    """The intensity that energy was joined with, by zone, quality and source, in order of time.
+    """Return the intensity joined with energy by zone, quality and source, in order of time.
 
     Points that follow each other and are alike in these are one row.
     """
@@ -137,7 +138,7 @@ def intensity_used(energy: JobEnergy) -> list[IntensityUsedDoc]:
 
 
 def _used(track: IntensityTrack, joules: Sequence[float], runs: Sequence[Run]) -> IntensityUsedDoc:
-    """The row of runs that are alike, out of their points with energy."""
+    """Return the row of runs that are alike, out of their points with energy."""
     numbers = [n for first, end, _ in runs for n in compress(range(first, end), joules[first:end])]
     energy_j = sum(joules[number] for number in numbers)
     grams = sum(joules[number] * track.values[number] for number in numbers)
@@ -159,7 +160,7 @@ def _provenance(known: Provenance) -> tuple[str, str, str]:
 
 
 def days(scored: ScoredJob) -> list[DayDoc]:
-    """The job's terms and R in each day, each divided by the time that it stands for.
+    """Return the job's terms and R in each day, each divided by the time that it stands for.
 
     Energy and O over their intervals, M over the time reserved, what was counted over the time
     since the count before; a job without units is one job over its reserved time. So the days add
@@ -183,7 +184,7 @@ def days(scored: ScoredJob) -> list[DayDoc]:
 
 
 def _embodied_by_day(scored: ScoredJob) -> dict[date, Quantity | None]:
-    """M by day [gCO2e], that of each device and host over the time its nodes were reserved."""
+    """Return M by day [gCO2e], each share over the time its nodes were reserved."""
     job = scored.job
     of_spans: dict[tuple[Span, ...], list[Quantity]] = defaultdict(list)
     for share in scored.embodied.shares:
@@ -197,7 +198,7 @@ def _embodied_by_day(scored: ScoredJob) -> dict[date, Quantity | None]:
 
 
 def _counts_by_day(job: MergedJob, zone: tzinfo) -> dict[date, dict[str, float]]:
-    """R by day and unit; a job that counted nothing is one job over its reserved time."""
+    """Return R by day and unit; a job that counted nothing is one job over its reserved time."""
     found: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for count in job.counts:
         if count.amount > 0:
@@ -211,12 +212,12 @@ def _counts_by_day(job: MergedJob, zone: tzinfo) -> dict[date, dict[str, float]]
 
 
 def _over(start: datetime, end: datetime, zone: tzinfo) -> Mapping[date, float]:
-    """The fraction of a span in each day; a moment lies wholly in its own."""
+    """Return the fraction of a span in each day; a moment lies wholly in its own."""
     return shares((start, end), zone=zone) or {day_of(end, zone): 1.0}
 
 
 def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity | None]:
-    """E [kWh] and O [gCO2e] of a day: nothing of a known one where none of its readings lies."""
+    """Return E [kWh] and O [gCO2e] of a day: 0 of a known term where no reading lies."""
     energy_kwh, operational_g = scored.energy_kwh, scored.operational_g
     days_read = set(scored.energy.days_read)
     if not scored.complete or days_read == {day}:
@@ -233,20 +234,20 @@ def _part(figure: Quantity | None, share: float) -> Quantity | None:
 
 
 def _calendar(job: MergedJob, zone: tzinfo) -> list[date]:
-    """Every day from the first that the job meets to the last."""
+    """Return every day from the first that the job meets to the last."""
     start, end = _span(job)
     return [day_of(left, zone) for left, _ in by_day(start, end, zone)]
 
 
 def _span(job: MergedJob) -> tuple[datetime, datetime]:
-    """From the start or the first reading to the end or the last one."""
+    """Return the start or the first reading, and the end or the last one."""
     moments = [job.started_at, job.ended_at or job.last_seen, job.last_seen]
     moments += [device.intervals[0].start for device in job.devices if device.intervals]
     return min(moments), max(moments)
 
 
 def steps(scored: ScoredJob) -> StepsDoc:
-    """Energy [J] and joined intensity [gCO2e/kWh] of every device by step.
+    """Return energy [J] and joined intensity [gCO2e/kWh] of every device by step.
 
     Over all devices and steps, the sum of energy [kWh] x intensity x the device's PUE is the
     operational term. A step is one intensity point, or several neighbours where a job has more than
@@ -271,7 +272,7 @@ def steps(scored: ScoredJob) -> StepsDoc:
 
 
 def _device_steps(scored: ScoredJob, groups: Sequence[tuple[int, int]]) -> list[DeviceStepsDoc]:
-    """Every device's steps; where it has no energy in one, the plain mean of its intensities."""
+    """Return every device's steps; the plain mean of intensities where it has no energy."""
     pues = dict(scored.place.pues)
     rows: list[DeviceStepsDoc] = []
     for (node, device_id), device in scored.energy.devices.items():
@@ -295,7 +296,7 @@ def _device_steps(scored: ScoredJob, groups: Sequence[tuple[int, int]]) -> list[
 
 
 def _reserved_s(job: MergedJob, edges: Sequence[datetime]) -> list[float]:
-    """Reserved time [s] between the edges."""
+    """Return reserved time [s] between the edges."""
     start, end = job.started_at, job.ended_at or job.last_seen
     return [
         max(0.0, (min(end, right) - max(start, left)).total_seconds())

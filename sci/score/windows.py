@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from operator import add
 
 from gramwatt.sci.base import uncertainty
 from gramwatt.sci.base.document import WindowDoc, doc
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import KINDS, Kind, Quantity, total
+from gramwatt.sci.base.quantity import Kind, Quantity, total
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.journal.merge import MergedDevice, MergedJob
+from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
+from gramwatt.sci.score.operational import by_cell
 
 USUAL_PERIOD_S = 0.1
 """Update period of a counter whose own is not known: the longest that is reported for NVML's."""
@@ -31,8 +32,6 @@ BOUNDARY_TOLERANCE_S = 0.02
 end is the window's own."""
 WINDOWS_SHOWN = 2_000
 """As many as one writer journals at most."""
-_KINDS: Mapping[str, Kind] = {kind: kind for kind in KINDS}
-_RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 @dataclass(slots=True)
@@ -53,38 +52,32 @@ class Window:
 
 def windows(scored: ScoredJob) -> list[WindowDoc]:
     """Return every window in order of its start, with energy [J] where it is known."""
-    found = grouped(scored.job.windows)
-    if not found:
-        return []
-    devices = [_Readings(device) for device in scored.job.devices]
     least_s = resolution_s(scored.job)
-    rows: list[WindowDoc] = []
-    for window in found[:WINDOWS_SHOWN]:
-        short = window.length_s < least_s
-        energy = None if short or not scored.complete else _energy_j(window, devices)
-        terms = _terms_g(window, devices, scored) if energy else (None, None, None)
-        operational, embodied, carbon = map(doc, terms)
-        counts = dict(sorted(window.counts.items()))
-        rows.append(
-            {
-                "name": window.name,
-                "start": format_time(window.start),
-                "end": format_time(window.end),
-                "energy_j": doc(energy),
-                "energy_kwh": doc(energy.scaled(1 / J_PER_KWH, "kWh")) if energy else None,
-                "operational_g": operational,
-                "embodied_g": embodied,
-                "total_g": carbon,
-                "below_resolution": short,
-                "counts": counts,
-                "energy_j_per_unit": {
-                    unit: energy.scaled(1 / amount, f"J/{unit}").to_doc() if energy else None
-                    for unit, amount in counts.items()
-                    if amount > 0
-                },
-            }
-        )
-    return rows
+    return [_window(one, scored, least_s) for one in grouped(scored.job.windows)[:WINDOWS_SHOWN]]
+
+
+def _window(window: Window, scored: ScoredJob, least_s: float) -> WindowDoc:
+    short = window.length_s < least_s
+    terms = None if short or not scored.complete else _terms(window, scored)
+    energy, operational, embodied, carbon = terms or (None, None, None, None)
+    counts = dict(sorted(window.counts.items()))
+    return {
+        "name": window.name,
+        "start": format_time(window.start),
+        "end": format_time(window.end),
+        "energy_j": doc(energy),
+        "energy_kwh": doc(energy.scaled(1 / J_PER_KWH, "kWh")) if energy else None,
+        "operational_g": doc(operational),
+        "embodied_g": doc(embodied),
+        "total_g": doc(carbon),
+        "below_resolution": short,
+        "counts": counts,
+        "energy_j_per_unit": {
+            unit: energy.scaled(1 / amount, f"J/{unit}").to_doc() if energy else None
+            for unit, amount in counts.items()
+            if amount > 0
+        },
+    }
 
 
 def window_notices(job: MergedJob) -> list[Notice]:
@@ -103,13 +96,13 @@ def window_notices(job: MergedJob) -> list[Notice]:
 
 
 def resolution_s(job: MergedJob) -> float:
-    """The shortest window with a figure [s]: twice the slowest counter's period."""
+    """Return the shortest window with a figure [s]: twice the slowest counter's period."""
     known = [device.record.update_period_s for device in job.devices]
     return 2 * max((period for period in known if period), default=USUAL_PERIOD_S)
 
 
 def grouped(lines: Iterable[CountRecord]) -> list[Window]:
-    """Windows out of their journal lines, whatever their order.
+    """Return windows out of their journal lines, whatever their order.
 
     The same window of several ranks, one name and overlapping in time, is one: from the first to
     enter to the last to leave, with the counts of all.
@@ -134,92 +127,56 @@ def grouped(lines: Iterable[CountRecord]) -> list[Window]:
     return found
 
 
-class _Readings:
-    """One device's intervals with running sums, so that a window costs two searches."""
-
-    def __init__(self, device: MergedDevice) -> None:
-        self.meter, self.node = device.record.meter, device.record.node
-        self.sensor = Sensors(device.identity, 1.0)
-        self._intervals = device.intervals
-        self._starts = [interval.start for interval in device.intervals]
-        self._ends = [interval.end for interval in device.intervals]
-        self._sums = {
-            kind: list(
-                accumulate(
-                    (i.energy_j if i.kind == kind else 0.0 for i in device.intervals), initial=0.0
-                )
-            )
-            for kind in KINDS
-            if any(interval.kind == kind for interval in device.intervals)
-        }
-
-    def energy_j(self, window: Window, start: datetime, end: datetime) -> dict[Kind, float]:
-        """Joules by kind over [start, end) in a window; empty where the device has no interval.
-
-        Energy is `estimated` where the window cuts an interval, not where only [start, end) does.
-        """
-        first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
-        joules: dict[Kind, float] = defaultdict(float)
-        for index in {first, last - 1} if last > first else ():
-            kind, part_j = self._part(window, index, start, end)
-            joules[kind] += part_j
-        if last - first > 2:
-            for kind, sums in self._sums.items():
-                joules[kind] += sums[last - 1] - sums[first + 1]
-        return joules
-
-    def _part(
-        self, window: Window, index: int, start: datetime, end: datetime
-    ) -> tuple[Kind, float]:
-        interval = self._intervals[index]
-        kind = _KINDS[interval.kind]
-        length = interval.end - interval.start
-        inside = _overlap(interval, window.start, window.end)
-        if (length - inside).total_seconds() > BOUNDARY_TOLERANCE_S:
-            kind = max(kind, "estimated", key=_RANK.__getitem__)
-        return kind, interval.energy_j * (_overlap(interval, start, end) / length)
+_Terms = tuple[Quantity, Quantity | None, Quantity | None, Quantity | None]
 
 
-def _overlap(interval: IntervalRecord, start: datetime, end: datetime) -> timedelta:
-    return min(end, interval.end) - max(start, interval.start)
-
-
-def _energy_j(window: Window, devices: Sequence[_Readings]) -> Quantity | None:
-    """Energy of all devices in the window [J]; None where one has no reading in it."""
-    figures = []
-    for device in devices:
-        joules = device.energy_j(window, window.start, window.end)
-        if not joules:
-            return None
-        figures += [
-            uncertainty.energy(j, kind, device.meter, device.sensor) for kind, j in joules.items()
-        ]
-    return total(figures)
-
-
-def _terms_g(
-    window: Window, devices: Sequence[_Readings], scored: ScoredJob
-) -> tuple[Quantity | None, Quantity | None, Quantity | None]:
-    """O, M and their sum in the window [gCO2e].
+def _terms(window: Window, scored: ScoredJob) -> _Terms | None:
+    """Return energy [J], O, M and their sum [gCO2e]; None where a device has no reading.
 
     O is summed over devices and points of the grid's intensity, as the job's is; M is the part of
     the job's that the window has of its time.
     """
-    energy = scored.energy
+    job, energy = scored.job, scored.energy
     edges = energy.sites[0][0].edges
     first = max(bisect_right(edges, window.start) - 1, 0)
     last = min(bisect_left(edges, window.end), len(edges) - 1)
-    sums: dict[tuple[str, Kind, int], list[float]] = {}
-    for device in devices:
-        site = energy.site_of.get(device.node, 0)
-        for index in range(first, last):
-            left, right = max(window.start, edges[index]), min(window.end, edges[index + 1])
-            for kind, joules in device.energy_j(window, left, right).items():
-                row = sums.setdefault((device.meter, kind, site), [0.0] * (last - first))
-                row[index - first] += joules
-    job = scored.job
+    sums: dict[tuple[str, Kind, int], Sequence[float]] = {}
+    figures = []
+    for device in job.devices:
+        inside = _inside(device.intervals, window)
+        if not inside:
+            return None
+        meter, site = device.record.meter, energy.site_of.get(device.record.node, 0)
+        for kind, joules in by_cell(inside, edges[first : last + 1]).items():
+            sensor = Sensors(device.identity, 1.0)
+            figures.append(uncertainty.energy(sum(joules), kind, meter, sensor))
+            before = sums.get((meter, kind, site))
+            sums[meter, kind, site] = list(map(add, before, joules)) if before else joules
+    energy_j = total(figures)
+    if energy_j is None:
+        return None
     operational = energy.emitted_g(sums, first)
     job_s = ((job.ended_at or job.last_seen) - job.started_at).total_seconds()
     share = min(1.0, window.length_s / job_s) if job_s > 0 else 1.0
     embodied = scored.embodied_g.scaled(share) if scored.embodied_g else None
-    return operational, embodied, operational + embodied if operational and embodied else None
+    carbon = operational + embodied if operational and embodied else None
+    return energy_j, operational, embodied, carbon
+
+
+def _inside(intervals: Sequence[IntervalRecord], window: Window) -> list[IntervalRecord]:
+    """Return what lies within a window; an interval that it cuts is `estimated`."""
+    first = bisect_right(intervals, window.start, key=lambda interval: interval.end)
+    last = bisect_left(intervals, window.end, key=lambda interval: interval.start)
+    found = list(intervals[first:last])
+    for number in {0, len(found) - 1} if found else ():
+        found[number] = _part(found[number], window)
+    return found
+
+
+def _part(interval: IntervalRecord, window: Window) -> IntervalRecord:
+    start, end = max(window.start, interval.start), min(window.end, interval.end)
+    inside, length = end - start, interval.end - interval.start
+    outside_s = (length - inside).total_seconds()
+    kind = "estimated" if outside_s > BOUNDARY_TOLERANCE_S else interval.kind
+    energy_j = interval.energy_j * (inside / length)
+    return replace(interval, start=start, end=end, kind=kind, energy_j=energy_j)

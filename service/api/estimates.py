@@ -9,7 +9,7 @@ from pydantic import Field
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.name_index import find_matches
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
-from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
+from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity

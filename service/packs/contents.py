@@ -84,7 +84,7 @@ def about(
 
 def catalog_rows(catalog: Catalog, documents: Iterable[JobDoc]) -> dict[str, Any]:
     """The rows of the catalog that the jobs' scores stand on, by name."""
-    from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
+    from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 
     found: dict[str, dict[str, Any]] = {
         "hardware": {},

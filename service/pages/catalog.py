@@ -13,7 +13,7 @@ from gramwatt.reports.misquoted import misquoted
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.formatting import UNKNOWN, number, span_text, value_text
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
+from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Strict
 from gramwatt.service.api.support import service

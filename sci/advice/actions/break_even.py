@@ -11,7 +11,7 @@ from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
 from gramwatt.sci.catalog.hardware import CARDS, Hardware
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 
 
 @dataclass(frozen=True, slots=True)

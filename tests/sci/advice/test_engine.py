@@ -15,7 +15,7 @@ from gramwatt.sci.advice.request import CLASSES, PRECISIONS, parse_suggest_reque
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 from tests.sci.advice.requests import (
     A100,
     B200,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 from tests.sci.advice.requests import A100, B200, CATALOG, H100, L4, action, ask, codes, judged
 
 T4G, A10G = "nvidia-t4g", "nvidia-a10g"

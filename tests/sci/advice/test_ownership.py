@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.advice.jobs import for_job, request_of
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 from tests.documents import steady_job
 from tests.sci.advice.requests import A100, CATALOG, H100, L4, T4, V100, action, ask, judged
 

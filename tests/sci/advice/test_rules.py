@@ -14,7 +14,7 @@ from gramwatt.sci.advice.actions.rules import rules
 from gramwatt.sci.advice.constraints.memory import memory_need
 from gramwatt.sci.advice.prediction.evidence import evidence
 from gramwatt.sci.advice.request import parse_suggest_request
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 from tests.packages import ROOT
 from tests.sci.advice.requests import (
     A100,

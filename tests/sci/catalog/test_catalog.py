@@ -11,8 +11,7 @@ from gramwatt.sci.base.csv_data import data_text, parse
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts, ModelInputs
 from gramwatt.sci.catalog.hardware import parse_hardware
-from gramwatt.sci.embodied.accelerators import accelerator_te
-from gramwatt.sci.embodied.documents import cpu_doc, hardware_doc
+from gramwatt.sci.embodied.te import accelerator_te, cpu_doc, hardware_doc
 
 HARDWARE_IDS = [
     "nvidia-k80",

@@ -13,7 +13,7 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.grid.zones import AnnualIntensity

@@ -11,22 +11,20 @@ from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.embodied_facts import Dies
 from gramwatt.sci.catalog.parameters import lifetime_years, parameters
-from gramwatt.sci.embodied.accelerators import (
+from gramwatt.sci.embodied.te import (
     Board,
+    Embodied,
     accelerator_te,
     board_kg,
-    murphy_yield,
-    wafer_kg,
-)
-from gramwatt.sci.embodied.hosts import (
     cpu_te,
     dram_te,
     host_share_te,
     host_te,
+    murphy_yield,
     socket_te,
     stand_in_te,
+    wafer_kg,
 )
-from gramwatt.sci.embodied.te import Embodied
 from tests.truth import coverage, draws
 
 # The eleven points: area [mm2], dies, node [nm], power [W], memory [GB], type, published [kg],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.grid.intensity import IntensityTrack
+from gramwatt.sci.grid.intensity import IntensityTrack, split
 from tests.journals import FakeGrid
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
@@ -22,15 +22,15 @@ def points(*values, signal="average"):
 def test_a_span_is_shared_by_time():
     track = IntensityTrack.of(points(100, 200, 300))
     start = T0 + timedelta(minutes=45)
-    split = dict(track.split(start, start + HOUR))
-    assert split == {0: pytest.approx(0.25), 1: pytest.approx(0.75)}
+    shares = dict(split(track.edges, start, start + HOUR))
+    assert shares == {0: pytest.approx(0.25), 1: pytest.approx(0.75)}
 
 
 @given(st.integers(0, 179), st.integers(1, 180))
 def test_shares_sum_to_the_span(offset, length):
     track = IntensityTrack.of(points(100, 200, 300, 400, 500, 600))
     start = T0 + timedelta(minutes=offset)
-    parts = list(track.split(start, start + timedelta(minutes=length)))
+    parts = list(split(track.edges, start, start + timedelta(minutes=length)))
     assert sum(share for _, share in parts) == pytest.approx(1)
     assert all(share > 0 for _, share in parts)
 
@@ -44,7 +44,7 @@ def test_a_gap_is_refused():
 def test_energy_outside_the_points_is_refused():
     track = IntensityTrack.of(points(100))
     with pytest.raises(ScoreError, match="does not cover"):
-        list(track.split(T0, T0 + 2 * HOUR))
+        list(split(track.edges, T0, T0 + 2 * HOUR))
 
 
 def test_average_and_marginal_never_share_a_score():

@@ -10,8 +10,8 @@ import pytest
 from gramwatt.sci.base.errors import QuantityError, RecordError, ScoreError
 from gramwatt.sci.base.quantity import total
 from gramwatt.sci.base.units import kwh_from_j, s_from_h, s_from_years
-from gramwatt.sci.embodied.hosts import cpu_te, dram_te
-from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
+from gramwatt.sci.embodied.te import cpu_te, dram_te
+from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack, split
 from gramwatt.sci.journal.records import decode, encode
 from gramwatt.sci.score.allocation import embodied_share_g
 from gramwatt.sci.score.functional_unit import per_unit
@@ -168,7 +168,7 @@ def split_energies(inputs, grid):
     )
     sums = [0.0] * len(steps)
     for row in inputs:
-        for index, share in steps.split(*span(row)):
+        for index, share in split(steps.edges, *span(row)):
             sums[index] += row["energy"] * share
     before = 1 if first < grid[0] else 0
     return sums[before : before + len(grid) - 1]
@@ -252,7 +252,7 @@ def test_rows_of_other_months_do_not_land_in_each_others_steps():
     grid = [span(row)[0] for row in first] + [span(first[-1])[1]]
     assert split_energies(second, grid) == [0.0, 0.0]
     with pytest.raises(ScoreError, match="does not cover"):
-        next(track(first).split(*span(second[0])))
+        next(split(track(first).edges, *span(second[0])))
     carbon = sum(computed(row)["carbon"] for row in (*first, *second))
     assert carbon == pytest.approx(450, rel=EXACT)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.intensity import IntensityTrack
+from gramwatt.sci.grid.intensity import IntensityTrack, split
 from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.operational import join_sites
@@ -55,7 +55,7 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
         i.energy_j * share / 3.6e6 * grid[index].intensity.value
         for d in devices
         for i in d.intervals
-        for index, share in grid.split(i.start, i.end)
+        for index, share in split(grid.edges, i.start, i.end)
     )
     joules = fsum(i.energy_j for d in devices for i in d.intervals)
     assert fsum(energy.by_kind.values()) == pytest.approx(joules, rel=1e-12)

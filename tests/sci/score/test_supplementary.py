@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.sci.score.supplementary import NOTE, meter_energy_j
+from gramwatt.sci.score.method import NOTE, meter_energy_j
 from tests.documents import cluster_job
 
 CONTRACT = {"contract_g_per_kwh": "12", "contract_source": "supplier's statement 2025"}
