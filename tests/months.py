@@ -39,7 +39,7 @@ from gramwatt.sci.base.quantity import (
     QuantityDoc,
     total,
 )
-from gramwatt.sci.grid.spread import at_equal_grid
+from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.score.assess import quality, worst_status
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.sci_for_ai import persona

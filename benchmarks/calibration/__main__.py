@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.calibration import intensity, jobs
-from gramwatt.sci.grid.spread import HOURLY_SPREAD
+from gramwatt.sci.grid.zones import HOURLY_SPREAD
 
 JOBS = (0.78, 0.84)
 GRIDS = (0.76, 0.88)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.quantity import total
-from gramwatt.sci.grid.spread import spread_over
-from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, Zones
+from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, Zones, spread_over
 
 HOURS = (1, 24, 168, 720, 8760)
 PLANS = {

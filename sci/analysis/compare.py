@@ -19,7 +19,7 @@ from gramwatt.sci.base.document import (
 )
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_change, total
-from gramwatt.sci.grid.spread import at_equal_grid
+from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.score.functional_unit import per_unit
 
 _Term = Literal["energy", "intensity", "pue", "embodied", "units"]

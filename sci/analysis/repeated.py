@@ -29,7 +29,7 @@ from gramwatt.sci.analysis.compare import (
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
-from gramwatt.sci.grid.spread import at_equal_grid
+from gramwatt.sci.grid.zones import at_equal_grid
 
 RUNS_MOST = 50
 """Runs of one side."""

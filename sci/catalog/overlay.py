@@ -28,8 +28,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import Tier
 from gramwatt.sci.catalog.hardware import Availability, HostClass, IdlePstate, Market
 from gramwatt.sci.catalog.regions import PUE_SPREAD
-from gramwatt.sci.grid.spread import OTHER, USUAL_HOURS, spread_over
-from gramwatt.sci.grid.zones import UNIT, ZoneIntensity
+from gramwatt.sci.grid.zones import OTHER, UNIT, USUAL_HOURS, ZoneIntensity, spread_over
 
 Cells = Mapping[str, str]
 CLASSES = ("gpu", "accelerator", "module")

@@ -24,9 +24,9 @@ from gramwatt.sci.catalog.catalog import Catalog, Instance
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
-from gramwatt.sci.grid.spread import USUAL_HOURS
+from gramwatt.sci.grid.zones import USUAL_HOURS
 from gramwatt.sci.score.assess import SUPPLIES, Conformance, conformance, overlay_notices
-from gramwatt.sci.score.functional_unit import per_unit
+from gramwatt.sci.score.functional_unit import sci_doc
 from gramwatt.sci.score.location import Place, in_data_centre, locate, reused
 from gramwatt.sci.score.method import (
     APPROACH,
@@ -84,6 +84,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     operational = energy.times(grid, "gCO2e").times(place.pue, "gCO2e") if energy else None
     emitted = operational + embodied if operational and embodied else None
     status = _status(request, place, energy, embodied)
+    units = request.units or {"job": 1.0}
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     notices = [*_place_notices(request, place, catalog), *work.notices, *remarks(work, hours)]
@@ -94,7 +95,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
         "operational_g": doc(operational),
         "embodied_g": doc(embodied),
         "total_g": doc(emitted),
-        "sci": _scores(request, emitted),
+        "sci": [sci_doc(emitted, count, unit) for unit, count in units.items()],
         "pue": place.pue.to_doc(),
         "intensity_g_per_kwh": grid.to_doc(),
         "conformance": status.status,
@@ -177,15 +178,3 @@ def _place_notices(request: EstimateRequest, place: Place, catalog: Catalog) -> 
     if request.intensity_g_per_kwh is not None:
         return [notice for notice in place.notices if notice.code != "zone-unknown"]
     return [*place.notices, *reused(place.zone, catalog)]
-
-
-def _scores(request: EstimateRequest, emitted: Quantity | None) -> list[SciDoc]:
-    units = dict(request.units) or {"job": 1.0}
-    return [
-        {
-            "unit": unit,
-            "count": count,
-            "g_per_unit": doc(per_unit(emitted, count, unit)) if emitted else None,
-        }
-        for unit, count in units.items()
-    ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
@@ -330,42 +331,29 @@ def is_identifier(text: str) -> bool:
     return ID_PATTERN.fullmatch(text) is not None
 
 
-def _number(value: Any) -> float:
-    if type(value) is float and math.isfinite(value):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"not a finite number: {str(value)[:40]!r}")
-    return float(value)
+_GREATEST = sys.float_info.max
 
 
-def _at_least_zero(value: Any) -> float:
-    if type(value) is float and 0 <= value < math.inf:
-        return value
-    number = _number(value)
-    if number < 0:
-        raise ValueError(f"cannot be negative: {number}")
-    return number
+def _number(
+    least: float = -_GREATEST, most: float = _GREATEST, *, above: bool = False
+) -> Callable[[Any], float]:
+    """Return the check of a number from `least` to `most`; `above` zero leaves out zero itself."""
 
-
-def _positive(value: Any) -> float:
-    number = _number(value)
-    if number <= 0:
-        raise ValueError(f"must be above zero: {number}")
-    return number
-
-
-def _up_to(most: float, check: Callable[[Any], float]) -> Callable[[Any], float]:
-    least = -most if check is _number else 0.0
-
-    def checked(value: Any) -> float:
+    def check(value: Any) -> float:
         if type(value) is float and least < value <= most:  # what meters send, without a call
             return value
-        number = check(value)
-        if abs(number) > most:
-            raise ValueError(f"must be at most {most:g}: {number:g}")
-        return number
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not math.isfinite(value):
+            raise ValueError(f"not a finite number: {str(value)[:40]!r}")
+        if above and value <= 0:
+            raise ValueError(f"must be above zero: {float(value)}")
+        if least == 0 and value < 0:
+            raise ValueError(f"cannot be negative: {float(value)}")
+        if abs(value) > most:
+            raise ValueError(f"must be at most {most:g}: {value:g}")
+        return float(value)
 
-    return checked
+    return check
 
 
 def _whole(value: Any) -> int:
@@ -426,19 +414,19 @@ def _flag(value: Any) -> bool:
     return value
 
 
-_PROFILE_FIGURE = _up_to(PROFILE_MOST, _number)
+_PROFILE_FIGURE = _number(-PROFILE_MOST, PROFILE_MOST)
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
     **dict.fromkeys(("started_at", "start", "end", "at", "since", "ended_at"), _moment),
-    "energy_j": _at_least_zero,
-    **{name: _up_to(most, _at_least_zero) for name, most in MOST.items()},
-    **{name: _up_to(MOST[name], _positive) for name in ("units_total", "update_period_s")},
+    "energy_j": _number(0),
+    **{name: _number(0, most) for name, most in MOST.items()},
+    **{name: _number(0, MOST[name], above=True) for name in ("units_total", "update_period_s")},
     **dict.fromkeys(("exit_code", "signal", "rank"), _whole),
     **dict.fromkeys(("tags", "versions", "scheduler"), _text_map),
     "profile": _profile,
     "seq": _sequence,
-    "share": _up_to(1, _positive),
-    "pue": _positive,
+    "share": _number(0, 1, above=True),
+    "pue": _number(0, above=True),
     "unit": _unit,
     "notices": _texts,
     "includes_host": _flag,
@@ -449,7 +437,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 _CHECKS_BY_TYPE: dict[str, dict[str, Callable[[Any], Any]]] = {
     "job": {"kind": _one_of(*JOB_KINDS), "units": lambda value: tuple(map(_unit, _texts(value)))},
-    "device": {"kind": _one_of(*KINDS), "units": _up_to(MOST["units"], _positive)},
+    "device": {"kind": _one_of(*KINDS), "units": _number(0, MOST["units"], above=True)},
     "interval": {"kind": _one_of(*KINDS)},
 }
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.spread import EXPECTED_SPREADS
-from gramwatt.sci.grid.zones import UNIT, ZoneIntensity
+from gramwatt.sci.grid.zones import EXPECTED_SPREADS, UNIT, ZoneIntensity
 from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, Forecaster
 from gramwatt.sci.planning.hours import (
     DAY_H,

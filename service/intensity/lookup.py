@@ -18,8 +18,13 @@ from gramwatt.sci.grid.intensity import (
     Run,
     Signal,
 )
-from gramwatt.sci.grid.spread import DERIVED_SPREAD, EXPECTED_SPREADS, HOURLY_SPREAD
-from gramwatt.sci.grid.zones import UNIT, AnnualIntensity
+from gramwatt.sci.grid.zones import (
+    DERIVED_SPREAD,
+    EXPECTED_SPREADS,
+    HOURLY_SPREAD,
+    UNIT,
+    AnnualIntensity,
+)
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import FINAL, DayOfPoints, SeriesName, days_of
 

@@ -35,7 +35,7 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.propagation import Uncertainty
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.spread import OWN
+from gramwatt.sci.grid.zones import OWN
 from gramwatt.sci.score.sci_for_ai import persona
 from gramwatt.service.store.documents import to_text
 

@@ -151,7 +151,7 @@ def by_day(parts: Parts) -> Totals:
 def change(after: Sums, before: Sums) -> Quantity | None:
     """A term of a month over that of the one before, both of one cell; None for none or zero.
 
-    Hours of one grid are taken as equal, as `grid.spread.at_equal_grid` does, and what both share
+    Hours of one grid are taken as equal, as `grid.zones.at_equal_grid` does, and what both share
     cancels, as in `Uncertainty.times`.
     """
     above, below = after.quantity(0), before.quantity(0)
