@@ -167,7 +167,7 @@ def _gap_notices(job: MergedJob) -> list[Notice]:
         f"{duration(reserved_s)} that it was reserved for; the energy of the rest is missing."
     )
     if more := len(gaps) - 1:
-        text += f" So it is with {more} more device{'s' if more > 1 else ''}."
+        text += f" The same applies to {more} more device{'s' if more > 1 else ''}."
     return [Notice("meter-gap", text, f"devices.{record.device_id}.energy_j")]
 
 

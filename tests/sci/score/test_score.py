@@ -196,7 +196,7 @@ def test_readings_that_leave_out_most_of_the_reserved_time_are_named():
     assert notice["field"] == "devices.GPU-1.energy_j"
     for others, told in ((1, "1 more device."), (2, "2 more devices.")):
         [notice] = notices(ended=True, others=others)
-        assert notice["message"].endswith(f"So it is with {told}")
+        assert notice["message"].endswith(f"The same applies to {told}")
     assert notices(ended=False) == []
 
 
