@@ -25,7 +25,7 @@ _SEND_FLAGS = _DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """The message as one line of JSON."""
+    """Return the message as one line of JSON."""
     text = json.dumps(message, separators=(",", ":"), default=str)
     return text.encode("utf-8", "replace") + b"\n"
 
@@ -77,7 +77,7 @@ class Channel:
         return taken
 
     def replies(self) -> Iterator[dict[str, Any]]:
-        """What the meter has replied since the last call."""
+        """Yield what the meter has replied since the last call."""
         self._push()
         self._receive()
         while self._replies:

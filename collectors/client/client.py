@@ -46,12 +46,12 @@ _LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of 
 
 
 def switched_off() -> bool:
-    """Whether GRAMWATT_OFF says that nothing at all may happen."""
+    """Say whether GRAMWATT_OFF asks that nothing at all happens."""
     return _is_set("GRAMWATT_OFF")
 
 
 def quiet() -> bool:
-    """Whether GRAMWATT_QUIET asks for no line at a job's end."""
+    """Say whether GRAMWATT_QUIET asks for no line at a job's end."""
     return _is_set("GRAMWATT_QUIET")
 
 
@@ -69,7 +69,7 @@ class RateLimit:
         self._filled_at = time.monotonic()
 
     def allows(self) -> bool:
-        """Whether one more may go out now."""
+        """Say whether one more may go out now."""
         now = time.monotonic()
         earned = (now - self._filled_at) * self._per_s
         self._tokens = min(self._tokens + earned, self._burst)
@@ -217,7 +217,7 @@ class Client:
         return self.closed
 
     def end_lines(self) -> list[str]:
-        """What the user reads about the closed job: nothing where it goes on elsewhere."""
+        """Return what the user reads about the closed job: nothing where it runs elsewhere."""
         if self.lines is not None or not self.closed:
             return self.lines or []
         if self.unwritten:  # known with the end, though the figures are not yet
@@ -333,7 +333,7 @@ class Client:
         return self.closed or self._channel.connected
 
     def _now_ns(self) -> int:
-        """Unix time on the job's timeline, which a clock that is set does not bend [ns]."""
+        """Return Unix time on the job's timeline, whatever the clock is set to meanwhile [ns]."""
         mark = self._start_mark
         if "boot_ns" in mark:
             return mark["wall_ns"] + (_boot_ns() or 0) - mark["boot_ns"]
@@ -341,6 +341,6 @@ class Client:
 
 
 def _boot_ns() -> int | None:
-    """Time since boot, suspended time included [ns]; None where there is no such clock."""
+    """Return the time since boot, suspended time included [ns]; None without such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return None if clock is None else time.clock_gettime_ns(clock)

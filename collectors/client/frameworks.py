@@ -31,7 +31,7 @@ VERSION_LENGTH = 64
 
 
 def loaded_frameworks(modules: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """`framework` and `versions` of the frameworks in use, empty without any.
+    """Return `framework` and `versions` of the frameworks in use, empty without any.
 
     With two frameworks of which neither is built on the other, `framework` is left out: nothing
     shows which one did the work.

@@ -23,7 +23,7 @@ user's code never sees a child it did not start, and no zombie is left."""
 
 
 def package_environ() -> dict[str, str]:
-    """This process's environment, with PYTHONPATH set so that gramwatt can be imported.
+    """Return this process's environment, with gramwatt on PYTHONPATH.
 
     A package folder that only sys.path knows (a script inserted it) goes on PYTHONPATH; an
     installed one needs nothing, and must not come before the standard library.
@@ -39,7 +39,7 @@ def package_environ() -> dict[str, str]:
 
 
 def module_command(module: str) -> list[str]:
-    """The command line that runs a module of gramwatt: no cwd on its path, no warnings as errors.
+    """Return the command line that runs a module of gramwatt: no cwd on its path, no warnings.
 
     Raises OSError in an embedded interpreter that does not know its own executable.
     """
@@ -110,7 +110,7 @@ def send_with_sync(
 def _sync_output(
     args: list[str], timeout_s: float, settings: dict[str, str] | None
 ) -> tuple[bytes, bool]:
-    """What `gramwatt sync` prints within `timeout_s` [s], and whether that is all."""
+    """Return what `gramwatt sync` prints within `timeout_s` [s], and whether that is all."""
     import subprocess
 
     try:
@@ -134,7 +134,7 @@ def _sync_output(
 
 
 def _parse(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
-    """The document and the first problem among the lines of `gramwatt sync`."""
+    """Return the document and the first problem among the lines of `gramwatt sync`."""
     document, problem = None, None
     for line in text.splitlines():
         if line.startswith(PREFIX) and problem is None:

@@ -12,7 +12,7 @@ _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def flat(document: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of a job document by name, each with `_low` and `_high`; unknown ones left out.
+    """Return the figures of a document by name, each with `_low` and `_high`, if known.
 
     `co2e_g_per_UNIT` and `count_UNIT` for each functional unit; `conforming` is 1 for a score that
     is an SCI, with or without listed deviations, else 0.

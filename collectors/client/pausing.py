@@ -65,7 +65,7 @@ class PausePoint:
 def pause_point(
     on_pause: Callable[[], object] | None, on_resume: Callable[[], object] | None
 ) -> PausePoint | None:
-    """The pause point of a job with callbacks; None without any, or if nobody pauses the job."""
+    """Return the pause point of a job with callbacks; None without any, or if nobody pauses."""
     folder = os.environ.get(FOLDER)
     if not folder or (on_pause is None and on_resume is None):
         return None

@@ -247,7 +247,7 @@ def close_session(session: Session | None, owner: bool, error: BaseException | N
 
 
 def outcome_of(error: BaseException | None) -> tuple[str, int | None, int | None]:
-    """(state, exit code, signal) of a block that was left with `error`."""
+    """Return state, exit code and signal of a block that was left with `error`."""
     if error is None or isinstance(error, GeneratorExit):
         return "completed", None, None
     if isinstance(error, KeyboardInterrupt):

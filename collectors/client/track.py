@@ -72,7 +72,7 @@ class Job:
         return self._result
 
     def metrics(self) -> dict[str, float]:
-        """The figures of `result` by name, flat, for mlflow.log_metrics and wandb.log.
+        """Return the figures of `result` by name, flat, for mlflow.log_metrics and wandb.log.
 
         Names end in their unit, with `_low` and `_high` for the range (docs/python-api.md). What is
         not known is left out, so that it is empty while the job runs or nothing was measured.
@@ -108,7 +108,7 @@ class Job:
             self._report_ignored(f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}")
 
     def window(self, name: str) -> Window:
-        """A block whose energy and counts are reported separately; windows nest ("a/b")."""
+        """Return a block whose energy and counts are reported separately; windows nest ("a/b")."""
         text = str(name).replace("\x00", "")  # nor halves of surrogate pairs, in any journal
         return Window(self._session, text.encode("utf-8", "replace").decode("utf-8"))
 
@@ -128,7 +128,7 @@ class Job:
 
 
 def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
-    """A value as text for a message, however long or unprintable it is."""
+    """Return a value as text for a message, however long or unprintable it is."""
     try:
         text = text_of(value)
     except Exception:  # an integer of more digits than Python prints, or a __repr__ that fails
@@ -306,12 +306,12 @@ else:
 
 
 def _runs(function: object) -> bool:
-    """Whether this can be called, or will be as a method is."""
+    """Say whether this can be called, or will be as a method is."""
     return callable(function) or hasattr(function, "__func__")
 
 
 def _unknown(key: str, then: str = "") -> str:
-    """What to say of an argument that `track` does not have, and `then` comes of it."""
+    """Return what to say of an argument that `track` does not have; `then` is what follows."""
     from gramwatt.collectors.common.config import PARSERS, PREFIX, close_matches
 
     text = f"track() has no argument {key!r}{then}"

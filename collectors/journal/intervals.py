@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment(time_ns: int) -> datetime:
-    """Unix time [ns] -> UTC, exact to the microsecond."""
+    """Return a Unix time [ns] as UTC, exact to the microsecond."""
     return _EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
@@ -41,11 +41,11 @@ class Samples:
 
     @property
     def mean(self) -> float | None:
-        """Their mean, None without any."""
+        """Mean of the samples; None without any."""
         return round(self.total / self.count, 4) if self.count else None
 
     def state(self) -> dict[str, Any]:
-        """The arguments that make these samples again, for JSON."""
+        """Return the arguments that make these samples again, for JSON."""
         return {"total": self.total, "count": self.count, "highest": self.highest}
 
 
@@ -68,7 +68,7 @@ class Schedule:
         return FINE_S if age_s < FINE_UNTIL_S else MIDDLE_S
 
     def next_cut_ns(self, opened_ns: int, start_ns: int, end_ns: int) -> int:
-        """The first cut after `start_ns` of a segment [start, end) in an interval opened before it.
+        """Return the first cut [ns] in a segment [start, end) of an interval that is open.
 
         A segment of more than a day has no reading in between, so only days are worth cutting.
         """
@@ -94,7 +94,7 @@ class Interval:
         self.end_ns = max(self.end_ns, self.start_ns)
 
     def fields(self, device_id: str) -> dict[str, Any]:
-        """The fields of an IntervalRecord."""
+        """Return the fields of an IntervalRecord."""
         return {
             "device_id": device_id,
             "start": moment(self.start_ns),
@@ -112,7 +112,7 @@ class Interval:
         }
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restored` needs, for JSON."""
+        """Return everything that `restored` needs, for JSON."""
         # Written out: `dataclasses.asdict` takes twenty times as long, for every device every 10 s.
         return {
             "start_ns": self.start_ns,
@@ -127,7 +127,7 @@ class Interval:
 
     @classmethod
     def restored(cls, state: Any) -> Interval | None:
-        """The interval that `state` describes.
+        """Return the interval that `state` describes.
 
         None without one, and for the state of an older release: what it held is in its open file.
         """

@@ -52,7 +52,7 @@ class LiveJob(NamedTuple):
 
 
 def live_jobs(home: Path, config: Config, now: datetime) -> list[LiveJob]:
-    """The jobs whose meters write in this home, wherever they send it; the newest first."""
+    """Return the jobs whose meters write in this home, wherever they send it; newest first."""
     folders: dict[str, list[SpoolFolder]] = defaultdict(list)
     for folder in spool.folders(home):
         if folder.is_live():
@@ -64,7 +64,7 @@ def live_jobs(home: Path, config: Config, now: datetime) -> list[LiveJob]:
 def _live_job(
     job_id: str, folders: Sequence[SpoolFolder], config: Config, now: datetime
 ) -> LiveJob | None:
-    """The job; None while its journal has no whole line that says what it is."""
+    """Return the job; None while its journal has no whole line that says what it is."""
     lines = chain.from_iterable(folder.lines() for folder in folders)
     try:
         job = merge(readable(lines))
@@ -89,7 +89,7 @@ def _live_job(
 
 
 def _watts(job: MergedJob, newest: datetime) -> float:
-    """Mean power over each device's newest interval [W]."""
+    """Return the mean power over each device's newest interval [W]."""
     last = [d.intervals[-1] for d in job.devices if d.intervals]
     lengths = [(one, (one.end - one.start).total_seconds()) for one in last]
     return math.fsum(
@@ -100,7 +100,7 @@ def _watts(job: MergedJob, newest: datetime) -> float:
 
 
 def power_now(document: JobDoc, watts: float) -> Quantity | None:
-    """This power [W], as uncertain as the job's energy; None where that is not known."""
+    """Return this power [W], as uncertain as the job's energy; None where that is not known."""
     energy = document["energy_kwh"]
     if energy is None or not energy["value"]:
         return None
@@ -109,7 +109,7 @@ def power_now(document: JobDoc, watts: float) -> Quantity | None:
 
 
 def carbon_now(document: JobDoc, power_w: Quantity | None) -> Quantity | None:
-    """The power now times I and PUE, and the embodied carbon of an hour [gCO2e/h]."""
+    """Return the power now times I and PUE, and the embodied carbon of an hour [gCO2e/h]."""
     embodied, duration_s = figure(document, "embodied_g"), document["duration_s"]
     if power_w is None or embodied is None or not duration_s:
         return None
@@ -122,7 +122,7 @@ def carbon_now(document: JobDoc, power_w: Quantity | None) -> Quantity | None:
 
 
 def _work(counts: Sequence[CountRecord], now: datetime) -> tuple[str | None, float | None]:
-    """The unit counted most lately, and its amount per second over the past minutes [1/s].
+    """Return the unit counted most lately, and its amount per second over minutes [1/s].
 
     None while it has been counted once and at one moment only.
     """

@@ -28,7 +28,7 @@ TIMEOUT_S = 10.0
 
 
 def server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
-    """The running jobs that the key may read, the newest first; raises ServerError."""
+    """Return the running jobs that the key may read, the newest first; raises ServerError."""
     with new_session(key) as session:
         page = _answer(session, server, f"/v1/jobs?state=running&limit={JOBS_MOST}")
         found = []
@@ -43,7 +43,7 @@ def server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
 def _answer(
     session: requests.Session, server: str, address: str, *, missing_is_none: bool = False
 ) -> Any:
-    """The JSON of an answer; None, where that is allowed, for a job without a score yet."""
+    """Return the JSON of an answer; None, where that is allowed, for a job without a score."""
     shown = plain_address(server)
     try:
         answer = exchange(session, "GET", f"{server.rstrip('/')}{address}", TIMEOUT_S)
@@ -59,7 +59,7 @@ def _answer(
 
 
 def _live_job(document: JobDoc, now: datetime) -> LiveJob:
-    """The job by its newest step of time; work is the mean since it began."""
+    """Return the job by its newest step of time; work is the mean since it began."""
     newest: dict[str, SeriesPoint] = {}
     for point in document["series"]:
         newest[point["class"]] = point

@@ -67,18 +67,18 @@ class CountLine(NamedTuple):
 
 
 def spool_root(home: Path) -> Path:
-    """The folder that holds all jobs' spools."""
+    """Return the folder that holds all jobs' spools."""
     return home / SPOOL
 
 
 def free_b(path: Path) -> int:
-    """Room for this user's files on the disk of a folder [B]; raises OSError without the folder."""
+    """Return the room on a folder's disk for this user's files [B]; raises OSError without it."""
     found = os.statvfs(path)
     return found.f_frsize * (found.f_bavail if os.geteuid() else found.f_bfree)
 
 
 def usable_home(home: Path, least_free_b: int = 0) -> Path:
-    """`home` when it can be written, else a private folder in the temporary directory.
+    """Return `home` when it can be written, else a private folder in the temporary directory.
 
     Each must have `least_free_b` [B] of room. Raises OSError when neither can be used.
     """
@@ -96,7 +96,7 @@ def usable_home(home: Path, least_free_b: int = 0) -> Path:
 
 
 def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
-    """Every folder of the spool, or of one job, oldest change first; empty when there is none."""
+    """Return the folders of the spool, or of one job, oldest change first."""
     root = os.fspath(spool_root(home))
     jobs = [os.path.join(root, job_id)] if job_id else [job.path for job in _scanned(root)]
     nodes = [node.path for job in jobs for node in _scanned(job) if node.is_dir()]
@@ -104,7 +104,7 @@ def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
 
 
 def size_b(home: Path) -> int:
-    """Size of the spool [B]; each file is looked up once, as thousands of folders may wait."""
+    """Return the size of the spool [B]; each of many files is looked up once."""
     jobs = _scanned(os.fspath(spool_root(home)))
     files = (file for job in jobs for node in _scanned(job.path) for file in _scanned(node.path))
     return sum(_stat(file, "st_size") for file in files)
@@ -127,15 +127,15 @@ class SpoolFolder:
         return self.path.name
 
     def changed_at(self) -> float:
-        """Unix time of the newest change in the folder [s]; 0 when it is gone."""
+        """Return the Unix time of the newest change in the folder [s]; 0 when it is gone."""
         return _changed_at(os.fspath(self.path))
 
     def size_b(self) -> int:
-        """Size of the folder's files [B]."""
+        """Return the size of the folder's files [B]."""
         return sum(_size(path) for path in _entries(self.path))
 
     def may_be_resumed(self) -> bool:
-        """Whether a client lives here whose meter died without an end, not long ago.
+        """Say whether a client lives here whose meter died without an end, not long ago.
 
         It starts another meter, which continues from what this folder has.
         """
@@ -146,12 +146,12 @@ class SpoolFolder:
         return any(i.client not in ended and _client_lives(i.state or {}) for i in known)
 
     def sizes_b(self) -> dict[str, int]:
-        """Sizes of the files with lines [B], by which a folder that changes is known."""
+        """Return the sizes of the files with lines [B], which tell that a folder changes."""
         kept = [path for path in _entries(self.path) if path.suffix in (".jsonl", ".open")]
         return {path.name: _size(path) for path in kept}
 
     def is_live(self) -> bool:
-        """Whether a living process writes here, as far as this machine can tell."""
+        """Say whether a living process writes here, as far as this machine can tell."""
         journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
         if any(_held(path) for path in journals):
             return True
@@ -164,18 +164,18 @@ class SpoolFolder:
         return self._is_recent() and not self._is_of_this_machine(journals)
 
     def is_closed(self) -> bool:
-        """Whether nobody writes here any more, and every writer has its end."""
+        """Say whether nobody writes here any more, and every writer has its end."""
         return not (self.is_live() or self.unclosed() or self.may_be_resumed())
 
     def _is_recent(self) -> bool:
-        """Whether a meter has written here within FOREIGN_QUIET_S."""
+        """Say whether a meter has written here within FOREIGN_QUIET_S."""
         # Not by the other files: who delivers the folder writes there as well.
         kept = (path for path in _entries(self.path) if path.suffix in (".jsonl", ".open"))
         return time.time() - max(map(_mtime, kept), default=0.0) < FOREIGN_QUIET_S
 
     def _is_of_this_machine(self, journals: list[Path]) -> bool:
-        """Whether it was written here, perhaps in another container or before the last boot, so
-        that locks alone say who lives.
+        """Say whether it was written here, perhaps in another container or before the last boot,
+        so that locks alone say who lives.
         """
         if self.node in (identity.node_id(False), identity.node_id(True)):
             return True
@@ -183,20 +183,20 @@ class SpoolFolder:
         return any(state.get("machine") == identity.machine_id() for state in states)
 
     def lines(self) -> Iterator[bytes]:
-        """Final lines of all writers, then open lines; a torn last line is left out."""
+        """Yield final lines of all writers, then open lines; a torn last line is left out."""
         for path in _entries(self.path):
             if path.suffix == ".jsonl":
                 yield from _whole_lines(path)
         yield from self.open_lines()
 
     def open_lines(self) -> Iterator[bytes]:
-        """The intervals that all writers have open, without the state."""
+        """Yield the intervals that all writers have open, without the state."""
         for path in _entries(self.path):
             if path.suffix == ".open":
                 yield from (ln for ln in _whole_lines(path) if not ln.startswith(b'{"state"'))
 
     def server(self) -> str | None:
-        """Address of the server this folder's records belong to; None for the local store."""
+        """Return the address of the server the records belong to; None for the local store."""
         try:
             address = _parsed((self.path / SERVER).read_bytes()).get("server")
         except OSError:
@@ -204,12 +204,12 @@ class SpoolFolder:
         return address if isinstance(address, str) and address else None
 
     def writers(self) -> list[WriterFile]:
-        """Every writer's files, in the order of writer ids."""
+        """Return every writer's files, in the order of writer ids."""
         journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
         return [_writer_file(path) for path in journals]
 
     def live_states(self, but: str) -> list[dict[str, Any]]:
-        """The states of living writers other than `but`."""
+        """Return the states of living writers other than `but`."""
         opens = [p for p in _entries(self.path) if p.suffix == ".open" and p.stem != but]
         states = [
             _state_of(path.with_suffix(".jsonl"))
@@ -219,7 +219,7 @@ class SpoolFolder:
         return [state for state in states if state is not None]
 
     def unclosed(self) -> list[WriterFile]:
-        """Dead writers without an end of their own or of one that resumes them."""
+        """Return the dead writers without an end of their own or of one that resumes them."""
         known = self.writers()
         resumed = {item.resumes for item in known if item.resumes}
         return [
@@ -290,7 +290,7 @@ def reject(home: Path, folder: SpoolFolder) -> Path:
 
 
 def acquire(path: Path) -> int | None:
-    """An exclusive lock on `path` as an open file descriptor; None when another process holds it.
+    """Lock `path`, and return the open file descriptor; None when another process holds the lock.
 
     Raises OSError where files cannot be made or locked at all.
     """
@@ -310,7 +310,7 @@ def acquire(path: Path) -> int | None:
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file is still the one at `path`."""
+    """Say whether an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:
@@ -412,7 +412,7 @@ def open_counts(writers: Sequence[WriterFile], client: str | None) -> list[Count
 
 
 def _client_lives(state: dict[str, Any]) -> bool:
-    """Whether the process that started a meter of this state is still there, by number and start.
+    """Say whether the process that started a meter of this state is still there.
 
     Not known for one of another machine or container, and so False.
     """

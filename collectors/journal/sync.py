@@ -86,7 +86,7 @@ def sync(
 
 
 def _unstored(folders: list[spool.SpoolFolder], config: Config) -> dict[str, Any] | None:
-    """The document of a job that stays spooled; None while it runs or makes no score."""
+    """Return the document of a job that stays spooled; None while it runs or makes no score."""
     if not folders or any(folder.is_live() for folder in folders):
         return None
     from gramwatt.collectors.journal.ending import job_document
@@ -121,7 +121,7 @@ def score_behind(config: Config, store: JobStore) -> None:
 def _by_server(
     config: Config, chosen: list[spool.SpoolFolder], done: SyncResult
 ) -> dict[str, list[spool.SpoolFolder]]:
-    """Folders by the server they go to: the environment's, their own, else the configured one."""
+    """Group folders by their server: the environment's, their own, else the configured one."""
     from_environment = config.origins.get("server", "").startswith("environment")
     configured = plain_address(config.server) if config.server else None
     found: dict[str, list[spool.SpoolFolder]] = {config.server: []} if config.server else {}
@@ -218,7 +218,7 @@ def _send_folder(
 
 
 def _refusals(job_id: str, results: list[Sent]) -> list[str]:
-    """What to report of the lines that were refused; empty when none was."""
+    """Return what to report of the lines that were refused; empty when none was."""
     refused = [line for sent in results for line in sent.rejected]
     if not refused:
         return []

@@ -84,7 +84,7 @@ def upload(
 
 
 def unsent(lines: Iterable[bytes], marks: dict[str, int]) -> Iterator[bytes]:
-    """The lines above their writer's mark, without the state lines of open files."""
+    """Yield the lines above their writer's mark, without the state lines of open files."""
     for line in lines:
         try:
             record = json.loads(line)
@@ -96,7 +96,7 @@ def unsent(lines: Iterable[bytes], marks: dict[str, int]) -> Iterator[bytes]:
 
 
 def batches(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines joined to bodies of at most BATCH_MAX_B bytes and BATCH_MAX_LINES lines."""
+    """Join lines to bodies of at most BATCH_MAX_B bytes and BATCH_MAX_LINES lines."""
     body: list[bytes] = []
     size_b = 0
     for line in lines:
@@ -110,7 +110,7 @@ def batches(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[str, Any] | None:
-    """The job's document as the server scores it; None when it has none or is away.
+    """Return the job's document as the server scores it; None when it has none or is away.
 
     Raises ServerRefused when the key may not read it.
     """
@@ -129,7 +129,7 @@ def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[
 
 
 def read_marks(folder: Path) -> dict[str, int]:
-    """The highest acknowledged line of each writer; empty when nothing was sent or it is broken."""
+    """Return the highest acknowledged line of each writer; empty when nothing is known."""
     try:
         marks = json.loads((folder / MARKS).read_text("utf-8"))
         return {str(writer): int(seq) for writer, seq in marks.items()}
@@ -156,7 +156,7 @@ def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
 
 
 def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[str, Any]:
-    """The answer to a batch of `lines` lines; it must account for each: the folder is deleted next.
+    """Return the answer to a batch, checked: it must account for each of `lines` lines.
 
     Raises ServerAway, ServerRefused or JobDeleted.
     """
@@ -183,7 +183,7 @@ def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[s
 
 
 def _answered_lines(document: dict[str, Any]) -> int:
-    """Number of lines accepted, known or refused; -1 for an answer that is not of that form."""
+    """Count the lines accepted, known or refused; -1 for an answer that is not of that form."""
     counts = [document.get("accepted"), document.get("duplicate")]
     rejected, acknowledged = document.get("rejected"), document.get("acknowledged")
     if not (isinstance(rejected, list) and isinstance(acknowledged, list)):
@@ -199,6 +199,6 @@ def _answered_lines(document: dict[str, Any]) -> int:
 
 
 def _refused_lines(document: dict[str, Any]) -> int:
-    """Number of lines refused; a server lists only the first of many, an earlier one lists all."""
+    """Count the lines refused, of which a server lists only the first."""
     listed, counted = len(document["rejected"]), document.get("rejected_count")
     return max(listed, counted) if isinstance(counted, int) else listed

@@ -128,7 +128,7 @@ class Journal:
         return True
 
     def _opened(self) -> int:
-        """The file of final lines, open for appending.
+        """Open the file of final lines for appending, and return it.
 
         Where its folder was delivered and deleted meanwhile, or moved, the file is made anew with
         all lines that it had: lines that arrive twice count once.
@@ -221,7 +221,7 @@ def _copy(source: int, target: int) -> None:
 
 
 def thinned(drafts: list[Draft]) -> list[Draft]:
-    """The same energy in fewer lines: neighbouring intervals of a device and kind become one.
+    """Return the same energy in fewer lines: neighbours of a device and kind become one.
 
     Within the hour, so that the join with hourly intensity stays right; nothing else is touched.
     """

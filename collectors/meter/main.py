@@ -53,7 +53,7 @@ class ClientChannel:
                 os.set_blocking(descriptor, False)
 
     def commands(self) -> list[dict[str, Any]]:
-        """The lines the client has sent; sets `ended` at the end of its stream."""
+        """Return the lines the client has sent; sets `ended` at the end of its stream."""
         parts = [self._buffer]
         try:
             while part := os.read(0, 65536):
@@ -286,7 +286,7 @@ def _end_lines(ended: Ended, log: Log) -> list[str]:
 
 
 def begin_mark(start: Mapping[str, Any], mono_ns: int) -> dict[str, int]:
-    """The clocks [ns] at the begin of the job that a start line, read at `mono_ns`, is about.
+    """Return the clocks [ns] at the begin of the job of a start line that was read at `mono_ns`.
 
     A command begins when its meter is ready, at the latest when `run` waits no longer; so what the
     meter takes to start is not the job's. Empty where the line's own clocks hold.
@@ -299,7 +299,7 @@ def begin_mark(start: Mapping[str, Any], mono_ns: int) -> dict[str, int]:
 
 
 def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """The start line and the lines right after it; None when the client is gone or another's."""
+    """Return the start line and the lines right after it; None when the client is gone."""
     with selectors.DefaultSelector() as selector:
         with contextlib.suppress(OSError, ValueError):
             selector.register(0, selectors.EVENT_READ)
@@ -322,7 +322,7 @@ def _config(start: dict[str, Any]) -> Config:
 
 
 def _placed(config: Config, environ: dict[str, str]) -> Config:
-    """The configuration with the cloud's region, where no place is given and the user allows it."""
+    """Return the configuration with the cloud's region, if no place is given and it is allowed."""
     if config.zone or config.region or not config.cloud_metadata:
         return config
     from gramwatt.collectors.common.cloud import cloud_region

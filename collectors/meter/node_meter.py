@@ -149,7 +149,7 @@ class NodeMeter:
             self.close(command)
 
     def due_ns(self) -> int:
-        """When `tick` is due next, on the timeline [ns]."""
+        """Return when `tick` is due next, on the timeline [ns]."""
         if self.devices is None:
             return min(self._relay_at_ns, self._open_at_ns)
         return min(self.devices.due_ns(), self._open_at_ns)
@@ -236,14 +236,14 @@ class NodeMeter:
             self.log.write(text)
 
     def new_notices(self) -> list[str]:
-        """Notices since the last call that are for the user now, not only for the report."""
+        """Return the notices since the last call that are for the user now."""
         found, self.unreported = self.unreported, []
         if self.start_line.get("verbose"):
             return found
         return [text for text in found if is_advice(text) and first_notice_today(self.home, text)]
 
     def _time_ns(self, command: dict[str, Any]) -> int:
-        """The time of a client's line on the timeline, now where it has none [ns]."""
+        """Return the time of a client's line on the timeline, now where it has none [ns]."""
         mono_ns = command.get("mono_ns")
         return self.timeline.now_ns() if mono_ns is None else self.timeline.at_mono(int(mono_ns))
 
@@ -413,20 +413,20 @@ class NodeMeter:
 
 
 def is_advice(notice: str) -> bool:
-    """Whether the user can do something about a notice "code: sentence" of a meter."""
+    """Say whether the user can do something about a notice "code: sentence" of a meter."""
     code, _, text = notice.partition(": ")
     return code in PRINTED or "`" in text or "set GRAMWATT_" in text
 
 
 def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:
-    """The timeline from the clocks in a start line; where it has none, from now."""
+    """Return the timeline from the clocks in a start line; where it has none, from now."""
     mono_ns = int(start.get("mono_ns") or clock.mono_ns())
     wall_ns = int(start.get("wall_ns") or clock.wall_ns())
     return Timeline.from_mark(clock, mono_ns, wall_ns, start.get("boot_ns"))
 
 
 def writable_home(wanted: Path) -> tuple[Path, str | None]:
-    """The home to journal in, and a message when it is not the wanted one."""
+    """Return the home to journal in, and a message when it is not the wanted one."""
     try:
         home = usable_home(wanted, LEAST_FREE_B)
     except OSError as error:  # the journal stays in memory and tries again

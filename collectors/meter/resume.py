@@ -36,7 +36,7 @@ class EarlierMeters:
         self._process_start_ns = process_start_ns
 
     def to_resume(self) -> WriterFile | None:
-        """The last dead meter of this client that has not been closed; None when there is none."""
+        """Return the last dead meter of this client that has not been closed; None without one."""
         dead = [
             item
             for item in self._folder.unclosed()
@@ -50,7 +50,7 @@ class EarlierMeters:
         return open_counts(self._folder.writers(), self._client) if self._client else []
 
     def leader_state(self, timeline: Timeline, *, relayed: bool) -> dict[str, Any] | None:
-        """The last leader's state, when the readings of this job can continue from it.
+        """Return the last leader's state, when the readings of this job can continue from it.
 
         `relayed` says that this meter found another one leading before.
         """
@@ -67,7 +67,7 @@ class EarlierMeters:
         return last if min(starts_ns) <= _saved_ns(last) else None
 
     def in_order(self, timeline: Timeline) -> Timeline:
-        """`timeline`, or the last leader's where this one would have its readings lie in the past.
+        """Return `timeline`, or the last leader's where this one's readings would lie in the past.
 
         The wall clock was set back between two processes of the job; intervals must not overlap.
         """
@@ -88,7 +88,7 @@ class EarlierMeters:
         return max(gone, key=_saved_ns, default=None)
 
     def _client_lives(self, state: dict[str, Any]) -> bool:
-        """Whether another client of the job, of which this is a meter's state, still lives.
+        """Say whether another client of the job, of which this is a meter's state, still lives.
 
         A process that began later only has the same number.
         """

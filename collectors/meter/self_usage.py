@@ -10,7 +10,7 @@ B_PER_MAXRSS = 1024.0
 
 
 def own_usage() -> tuple[float, float | None]:
-    """Processor time of this process and its ended children [s], and their peak memory [B].
+    """Return the processor time of this process and its ended children [s], and peak memory [B].
 
     The memory is this process's peak and that of its largest child, which is codecarbon's process
     where there is one: never less than both took at once.
