@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
+from gramwatt.collectors.common import http
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal import spool, uploader
+from gramwatt.collectors.journal import spool, sync
 from tests.simulation import budgets
 from tests.simulation.client import POWERS_W, Client, Gpu, run_sync
 from tests.simulation.ledger import Job, Ledger
@@ -50,7 +51,7 @@ class Stage:
         """The stage, with production code in its surroundings."""
         _clear(folder)
         logging.disable(logging.CRITICAL)
-        original = uploader.new_session
+        original = http.new_session
         stage = cls(folder)
         SCENE.plant = stage.plant
 
@@ -62,8 +63,8 @@ class Stage:
             stack.enter_context(installed())
             stack.enter_context(watched(stage.plant))
             stack.enter_context(budgets.received())
-            stack.enter_context(patch.object(uploader, "new_session", session))
-            stack.enter_context(patch.object(uploader, "_within", _inline))
+            stack.enter_context(patch.object(sync, "new_session", session))
+            stack.enter_context(patch.object(http, "within", _inline))
             yield stage
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from gramwatt.collectors.common import clock, files, identity
-from gramwatt.collectors.journal import recovery, spool, sync, uploader, writer
+from gramwatt.collectors.journal import recovery, spool, sync, writer
 from gramwatt.sci.journal import records
 from tests.simulation.world import NS_PER_S, Death, Machine, World
 
@@ -294,7 +294,7 @@ def installed() -> Iterator[None]:
     ours, theirs, encode = Os(owned=True), Os(owned=False), _skewed(records.encode)
     places: list[tuple[Any, str, Any]] = [
         *((module, "os", ours) for module in (writer, spool, recovery, sync)),
-        *((module, "os", theirs) for module in (files, uploader)),
+        (files, "os", theirs),
         *((module, "time", Time()) for module in (writer, spool, sync)),
         *((module, "encode", encode) for module in (writer, recovery)),
         (spool, "shutil", Shutil()),
