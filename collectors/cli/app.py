@@ -38,7 +38,7 @@ class InOrder(TyperGroup):
     """Lists its commands as people come to need them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, those of ORDER first."""
+        """Return their names, those of ORDER first."""
         found = super().list_commands(ctx)
         return [*(name for name in ORDER if name in found), *(set(found) - set(ORDER))]
 

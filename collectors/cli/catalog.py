@@ -125,7 +125,7 @@ def _print_rows(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 
 def _flat(doc: Doc) -> Sequence[tuple[str, str]]:
-    """Each figure of one row with its text; nested documents become one line a field."""
+    """Return each figure of one row with its text; nested documents become one line a field."""
     found: list[tuple[str, str]] = []
     for field, value in doc.items():
         if isinstance(value, dict) and "low" not in value:
@@ -138,7 +138,7 @@ def _flat(doc: Doc) -> Sequence[tuple[str, str]]:
 
 
 def _text(value: Any) -> str:
-    """A figure, list or word for a terminal; 'not known' for None."""
+    """Return a figure, list or word for a terminal; 'not known' for None."""
     if value is None:
         return "not known"
     if isinstance(value, dict):

@@ -95,7 +95,7 @@ def _answer(document: dict[str, Any], *, as_json: bool) -> EstimateDoc:
 
 
 def lines(answer: EstimateDoc) -> list[str]:
-    """The answer as aligned lines for a terminal."""
+    """Return the answer as aligned lines for a terminal."""
     hours = answer["device_hours"]
     rows = [
         ("Device hours", f"{significant(hours['value'], 3)} h" if hours else "unknown"),

@@ -18,7 +18,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdou
 
 
 def read_document(source: str | None) -> dict[str, Any]:
-    """The JSON object in a file, or on standard input for "-"; {} without a source.
+    """Return the JSON object in a file, or on standard input for "-"; {} without a source.
 
     Ends the command with exit 2 when it cannot be read or is no object.
     """
@@ -35,12 +35,12 @@ def read_document(source: str | None) -> dict[str, Any]:
 
 
 def with_flags(document: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with every flag that was given; a flag wins over the document."""
+    """Return the document with every flag that was given; a flag wins over the document."""
     return {**document, **{name: value for name, value in flags.items() if value is not None}}
 
 
 def counts(pairs: list[str] | None) -> dict[str, float] | None:
-    """UNIT=COUNT pairs as a mapping; ends the command with exit 2 for anything else."""
+    """Return UNIT=COUNT pairs as a mapping; exit 2 for anything else."""
     if not pairs:
         return None
     found: dict[str, float] = {}
@@ -56,7 +56,7 @@ def counts(pairs: list[str] | None) -> dict[str, float] | None:
 
 
 def ranged(name: str, text: str | None) -> float | dict[str, float] | None:
-    """A number, or LOW,VALUE,HIGH as the object that requests take; exit 2 for anything else."""
+    """Return a number, or LOW,VALUE,HIGH as requests take it; exit 2 for anything else."""
     if text is None:
         return None
     try:

@@ -132,7 +132,7 @@ def _json_lines(name: str) -> list[dict[str, Any]]:
 
 
 def lines(answer: AdviceDoc) -> list[str]:
-    """The answer for people: verdict first, then the figures and the reasons."""
+    """Return the answer for people: verdict first, then the figures and the reasons."""
     first = [notice for notice in answer["notices"] if notice["code"] in FIRST]
     shown = [notice["message"] for notice in first]
     for suggestion in answer["suggestions"]:
@@ -181,6 +181,6 @@ def _ratio(figure: QuantityDoc) -> str:
 
 
 def _end(ratio: float) -> str:
-    """An end of a range, not rounded to 1 where it lies below or above."""
+    """Return an end of a range, not rounded to 1 where it lies below or above."""
     text = significant(ratio, 2)
     return significant(ratio, 4) if float(text) == 1 and ratio != 1 else text

@@ -14,7 +14,7 @@ CODES_MAX = 4
 
 
 def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
-    """The summary of a job document, aligned; `where` says how to see its report."""
+    """Return the summary of a job document, aligned; `where` says how to see its report."""
     rows: list[tuple[str, str]] = [
         ("Energy", quantity_text(document.get("energy_kwh")) + _measured(document)),
         ("Operational O", quantity_text(document.get("operational_g"))),
@@ -36,12 +36,12 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
 
 
 def quantity_text(doc: QuantityDoc | None) -> str:
-    """A quantity with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
+    """Return a quantity with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
     return formatting.ascii_units(formatting.text(doc))
 
 
 def significant(value: float, digits: int) -> str:
-    """`value` with so many significant digits, for a terminal."""
+    """Return `value` with so many significant digits, for a terminal."""
     return formatting.ascii_units(formatting.number(value, digits))
 
 

@@ -21,7 +21,7 @@ MAX_OVERLAY_B = 2**20
 
 
 def overlay_file(config: Config, home: Path | None = None) -> Path | None:
-    """The overlay file in use: the configured one, else overlay.toml in the home if it exists."""
+    """Return the overlay file in use: the configured one, else the home's if it exists."""
     if config.overlay is not None:
         return config.overlay
     usual = (home or config.home) / OVERLAY_FILE
@@ -32,7 +32,7 @@ def overlay_file(config: Config, home: Path | None = None) -> Path | None:
 
 
 def read_catalog(path: Path | None) -> Catalog:
-    """The catalog with the overlay in a file; raises OverlayError, which names the file."""
+    """Return the catalog with the overlay in a file; raises OverlayError, which names the file."""
     from gramwatt.sci.catalog.catalog import load_catalog
 
     if path is None:
@@ -50,12 +50,12 @@ def read_catalog(path: Path | None) -> Catalog:
 
 
 def user_catalog(config: Config | None = None) -> Catalog:
-    """The catalog of a configuration, by default that of this process; raises OverlayError."""
+    """Return the catalog of a configuration, by default this process's; raises OverlayError."""
     return read_catalog(overlay_file(config or resolve()))
 
 
 def place_problems(config: Config) -> dict[str, str]:
-    """Problems with the zone, the region and the overlay file of a configuration, by its key.
+    """Return what is wrong with a configuration's zone, region and overlay file, by its key.
 
     For example {"zone": "unknown zone 'XX'; ..."}. Empty where the catalog cannot be loaded at all:
     a broken installation must not stop a job.
@@ -92,7 +92,7 @@ def place_problems(config: Config) -> dict[str, str]:
 
 
 def consistent(config: Config) -> Config:
-    """The configuration without a region that its zone contradicts, and a notice for it."""
+    """Return the configuration without a region that its zone contradicts, and a notice for it."""
     if config.zone is None or config.region is None:
         return config
     text = place_problems(config).get("region")
@@ -103,7 +103,7 @@ def consistent(config: Config) -> Config:
 
 
 def _zone_problem(zone: str) -> dict[str, str]:
-    """As place_problems for a zone alone, without the rest of the catalog: it takes 0.1 s."""
+    """Do as place_problems for a zone alone, without the catalog, which takes 0.1 s."""
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.grid.zones import Zones
 
@@ -117,7 +117,7 @@ def _zone_problem(zone: str) -> dict[str, str]:
 
 
 def _contradiction(catalog: Catalog, zone: str, region: str) -> str | None:
-    """Why a zone and a region cannot both hold; None where they can, one may be a part."""
+    """Return why a zone and a region cannot both hold; None where they can."""
     grid, cloud = catalog.zone(zone), catalog.region(region)
     country = catalog.zone(cloud.country).zone
     own = {cloud.zone, cloud.zone_other, country}
@@ -129,7 +129,7 @@ def _contradiction(catalog: Catalog, zone: str, region: str) -> str | None:
 
 @lru_cache(maxsize=4)
 def _built(text: str) -> Catalog:
-    """The catalog of one overlay text, built once while the text stays the same."""
+    """Return the catalog of one overlay text, built once while the text stays the same."""
     from gramwatt.sci.catalog.catalog import load_catalog
 
     return load_catalog().with_overlay(text)

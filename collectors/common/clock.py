@@ -18,13 +18,13 @@ class Clock(Protocol):
     """The clocks a meter reads; tests give virtual ones."""
 
     def now_ns(self) -> int:
-        """Time since boot, suspended time included [ns]."""
+        """Return time since boot, suspended time included [ns]."""
 
     def mono_ns(self) -> int:
-        """CLOCK_MONOTONIC, as in the client's marks [ns]."""
+        """Return CLOCK_MONOTONIC, as in the client's marks [ns]."""
 
     def wall_ns(self) -> int:
-        """Unix time [ns]."""
+        """Return Unix time [ns]."""
 
     def sleep(self, duration_s: float) -> None:
         """Wait [s]."""
@@ -34,15 +34,15 @@ class SystemClock:
     """This machine's clocks."""
 
     def now_ns(self) -> int:
-        """Time since boot, suspended time included [ns]."""
+        """Return time since boot, suspended time included [ns]."""
         return time.clock_gettime_ns(_BOOT)
 
     def mono_ns(self) -> int:
-        """CLOCK_MONOTONIC [ns]."""
+        """Return CLOCK_MONOTONIC [ns]."""
         return time.monotonic_ns()
 
     def wall_ns(self) -> int:
-        """Unix time [ns]."""
+        """Return Unix time [ns]."""
         return time.time_ns()
 
     def sleep(self, duration_s: float) -> None:
@@ -68,7 +68,7 @@ class Timeline:
     def from_mark(
         cls, clock: Clock, mono_ns: int, wall_ns: int, boot_ns: int | None = None
     ) -> Timeline:
-        """The timeline on which the client's start mark (its clocks) lies at `wall_ns`.
+        """Return the timeline on which the client's start mark (its clocks) lies at `wall_ns`.
 
         Without `boot_ns` it is taken from `mono_ns`, which is right as long as the machine has not
         slept since the mark.
@@ -77,17 +77,17 @@ class Timeline:
         return cls(clock, wall_ns - boot_ns, _whole(wall_ns))
 
     def now_ns(self) -> int:
-        """This moment [ns]."""
+        """Return this moment [ns]."""
         return _whole(self.clock.now_ns() + self.offset_ns)
 
     def at_mono(self, mono_ns: int) -> int:
-        """A client's mark on this timeline [ns]; never later than now."""
+        """Return a client's mark on this timeline [ns]; never later than now."""
         now = self.clock.now_ns()
         return _whole(min(now, mono_ns + now - self.clock.mono_ns()) + self.offset_ns)
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot; empty where there is none, so that nothing is resumed."""
+    """Return the kernel's id of this boot; empty without one, so that nothing is resumed."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             return stream.read().strip()
@@ -96,7 +96,7 @@ def boot_id() -> str:
 
 
 def process_start_ns(pid: int) -> int | None:
-    """When a process began, by the boot clock [ns]; None when it is gone or cannot be read."""
+    """Return when a process began by the boot clock [ns]; None for one that cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stream:
             fields = stream.read().rpartition(")")[2].split()  # from field 3 of proc(5) stat on
@@ -109,7 +109,7 @@ def process_start_ns(pid: int) -> int | None:
 
 
 def process_exists(pid: int) -> bool:
-    """Whether a process of this number is there, also another user's or one that has just ended."""
+    """Tell whether this process is there, also another user's or one just ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -21,7 +21,7 @@ _REGION = re.compile(r"[a-z][a-z0-9-]{1,40}")
 
 
 def cloud_region(environ: Mapping[str, str], wait_s: float = WAIT_S) -> str | None:
-    """The region as "provider:name", such as aws:eu-west-1; None where no cloud answers in time.
+    """Return the region, such as aws:eu-west-1; None where no cloud answers in time.
 
     Other addresses are taken from the variables that the providers' own tools read.
     """
@@ -57,7 +57,7 @@ def _answer(
 
 
 def _aws(environ: Mapping[str, str], ends: float) -> str:
-    """Version 2 of the instance metadata service: a token first."""
+    """Return the region by version 2 of the instance metadata service: a token first."""
     host = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", LINK_LOCAL)
     lasts = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     token, _ = _ask(host, "PUT", "/latest/api/token", lasts, ends)
@@ -66,7 +66,7 @@ def _aws(environ: Mapping[str, str], ends: float) -> str:
 
 
 def _gcp(environ: Mapping[str, str], ends: float) -> str:
-    """The zone without its last part: projects/7/zones/europe-west1-b lies in europe-west1."""
+    """Return the zone without its last part: projects/7/zones/europe-west1-b."""
     host = environ.get("GCE_METADATA_HOST", LINK_LOCAL)
     flavour = {"Metadata-Flavor": "Google"}
     zone, headers = _ask(host, "GET", "/computeMetadata/v1/instance/zone", flavour, ends)
@@ -87,7 +87,7 @@ _PROVIDERS = {"aws": _aws, "gcp": _gcp, "azure": _azure}
 def _ask(
     host: str, method: str, path: str, headers: Mapping[str, str], ends: float
 ) -> tuple[str, Mapping[str, str]]:
-    """Body and headers of a plain answer; no proxy and no redirect is followed."""
+    """Return body and headers of a plain answer; no proxy and no redirect is followed."""
     left_s = ends - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

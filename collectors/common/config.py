@@ -95,7 +95,7 @@ def resolve(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Config:
-    """The configuration that holds for these arguments, this environment and this folder.
+    """Return the configuration that holds for these arguments, this environment and this folder.
 
     `args` are values the user gave in the call; None means not given, and `default_name` a name
     to use when no layer has one. Never raises for wrong content, which goes to Config.notices.
@@ -111,7 +111,7 @@ def resolve(
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
-    """The default folder of store and spool: gramwatt/ in the XDG data directory."""
+    """Return the default folder of store and spool: gramwatt/ in the XDG data directory."""
     base = environ.get("XDG_DATA_HOME") or "~/.local/share"
     path = Path(os.path.expanduser(base))
     if not path.is_absolute():  # no home directory at all: an unnamed user in a container
@@ -120,13 +120,13 @@ def default_home(environ: Mapping[str, str]) -> Path:
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
-    """The user's own file: gramwatt/config.toml in the XDG config directory."""
+    """Return the user's own file: gramwatt/config.toml in the XDG config directory."""
     base = environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(os.path.expanduser(base)) / "gramwatt" / "config.toml"
 
 
 def project_file(cwd: Path, home: Path) -> Path | None:
-    """The nearest gramwatt.toml from `cwd` up to the repository's root or the home directory.
+    """Return the nearest gramwatt.toml from `cwd` to the repository's root or the home directory.
 
     Outside of both only `cwd` itself is looked at, so that another user's file in a shared folder,
     such as /tmp, has no effect.
@@ -176,7 +176,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known ones that are like it, if any."""
+    """Return the end of a message about an unknown name: known ones that are like it, if any."""
     close = get_close_matches(name, known)
     return f"; close matches: {', '.join(close)}" if close else ""
 
@@ -303,7 +303,7 @@ def _path(value: Any) -> Path:
 
 
 def flag(value: Any) -> bool:
-    """True or False for a switch: a boolean, or 1/true/yes/on and 0/false/no/off."""
+    """Return a switch's state of a boolean, or of 1/true/yes/on and 0/false/no/off."""
     word = str(value).strip().lower()
     if word not in TRUE_WORDS | FALSE_WORDS:
         raise ValueError(f"not true or false: {str(value)[:40]!r}")
@@ -348,14 +348,14 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
 
 
 def plain_address(address: str) -> str:
-    """A server's address without credentials and query, also for one that is no proper address."""
+    """Return an address without credentials and query, also one that is not valid."""
     before, at, place = address.rpartition("@")
     scheme = before.partition("://")[0] + "://" if at and "://" in before else ""
     return (scheme + place).partition("?")[0].partition("#")[0]
 
 
 def describe(config: Config) -> dict[str, dict[str, Any]]:
-    """Every key with its value and origin, JSON-ready, secrets hidden."""
+    """Return every key with its value and origin, JSON-ready, secrets hidden."""
     shown: dict[str, dict[str, Any]] = {}
     for key in PARSERS:
         value = getattr(config, "units" if key == "unit" else key)

@@ -18,7 +18,7 @@ REAL_METER = "nvml"
 
 
 def add_device_row(home: Path, row: DeviceRow) -> Path:
-    """Append a row to the file of a home, and return the file. Raises OSError."""
+    """Add a row to the file of a home, and return the file. Raises OSError."""
     folder(home)
     path = home / ROWS_FILE
     with open(path, "a", encoding="utf-8", opener=opener) as stream:
@@ -29,7 +29,7 @@ def add_device_row(home: Path, row: DeviceRow) -> Path:
 def read_device_rows(
     home: Path, catalog: Catalog, *, synthetic: bool = False
 ) -> tuple[list[DeviceRow], list[str]]:
-    """The rows of a home, and in sentences which lines cannot be used.
+    """Return the rows of a home, and in sentences which lines cannot be used.
 
     Rows of a synthetic or replayed meter are of no hardware: only `synthetic` includes them.
     """

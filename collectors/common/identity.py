@@ -48,7 +48,7 @@ _TORCHRUN = {
 
 
 def job_id(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """This process's job id and where it comes from: environment, slurm, torchrun, parent or new.
+    """Return this process's job id and its origin: environment, slurm, torchrun, parent, new.
 
     Ranks that share a launcher but were given no separate id (torchrun's run id "none") share
     one made from that launcher, so that they are one job.
@@ -68,12 +68,12 @@ def job_id(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
 
 
 def new_job_id() -> str:
-    """A fresh id that sorts by time and that a person can read: 20260501-083000-3fa9c21b04d7."""
+    """Return a new id that sorts by time and can be read: 20260501-083000-3fa9c21b04d7."""
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + os.urandom(6).hex()
 
 
 def safe_id(text: str) -> str:
-    """`text` as an identifier; where something had to change, a checksum keeps it distinct."""
+    """Return `text` as an identifier; a checksum keeps one that had to change distinct."""
     clean = "".join(char if char in _SAFE else "-" for char in text)
     if not clean[:1].isalnum():
         clean = "j" + clean
@@ -83,14 +83,14 @@ def safe_id(text: str) -> str:
 
 
 def rank(environ: Mapping[str, str] | None = None) -> int | None:
-    """This process's rank in the whole job, None when nothing says so."""
+    """Return this process's rank in the whole job, None when nothing says so."""
     env = os.environ if environ is None else environ
     found = (_whole(env.get(name)) for name in _RANK_NAMES)
     return next((value for value in found if value >= 0), None)
 
 
 def scheduler_ids(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What Slurm, Kubernetes and torchrun call this job, as texts for the journal.
+    """Return what Slurm, Kubernetes and torchrun call this job, as texts for the journal.
 
     Node names are left out: host names are stored only when the user allows it.
     """
@@ -106,7 +106,7 @@ def scheduler_ids(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def node_id(allow_host_names: bool = False) -> str:
-    """A short id of what one meter can see: hashed, or the host's name where that is allowed.
+    """Return a short id of what one meter can see: hashed, or the host's name if allowed.
 
     Machines made from one image have one machine id, but each boot has an id of its own. Containers
     of one host are nodes of their own unless they share its name and processes: the meter of one
@@ -118,12 +118,12 @@ def node_id(allow_host_names: bool = False) -> str:
 
 
 def kernel_id() -> str:
-    """A short hashed id of this machine until its next boot, the same in all its containers."""
+    """Return a short hashed id of this machine until its next boot, alike in its containers."""
     return _hashed("k-", _boot() or _machine())
 
 
 def machine_id() -> str:
-    """A short hashed id of this machine that stays the same when it boots again.
+    """Return a short hashed id of this machine that stays the same when it boots again.
 
     Not for telling machines apart: those made from one image may have the same.
     """
@@ -141,7 +141,7 @@ def _boot() -> str:
 
 
 def _namespace() -> str:
-    """Which processes this one sees: namespaces(7)."""
+    """Return which processes this one sees: namespaces(7)."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -153,13 +153,13 @@ def _machine() -> str:
 
 
 def user_id(allow_names: bool = False) -> str:
-    """A short stable id of this user on this machine: hashed, or the name where that is allowed."""
+    """Return a short stable id of this user on this machine: hashed, or the name if allowed."""
     name = user_name()
     return name if allow_names else _hashed("u-", f"{_machine()} {name}")
 
 
 def user_name() -> str:
-    """This user's login name, or the number of a user without one."""
+    """Return this user's login name, or the number of a user without one."""
     import pwd
 
     try:
@@ -169,7 +169,7 @@ def user_name() -> str:
 
 
 def host_name() -> str:
-    """The machine's name as the kernel has it; empty when it has none."""
+    """Return the machine's name as the kernel has it; empty when it has none."""
     try:
         return os.uname().nodename
     except (AttributeError, OSError):

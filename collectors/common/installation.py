@@ -19,12 +19,12 @@ SERVICE_PACKAGES = ("flask", "sqlalchemy")
 
 
 def has_service() -> bool:
-    """Whether the extra `service` is installed, so that jobs can be scored and shown here."""
+    """Tell whether the extra `service` is installed: jobs can be scored and shown here."""
     return all(find_spec(name) is not None for name in SERVICE_PACKAGES)
 
 
 def missing_packages(extra: str) -> list[str]:
-    """The packages that an extra names and that are not installed, by gramwatt's metadata."""
+    """Return the packages of an extra that are not installed, by gramwatt's metadata."""
     from importlib import metadata
 
     missing = []
@@ -39,7 +39,7 @@ def missing_packages(extra: str) -> list[str]:
 
 
 def install_command(extra: str) -> str:
-    """The shell command that adds an extra to this installation of gramwatt.
+    """Return the shell command that adds an extra to this installation of gramwatt.
 
     From the checkout or wheel it was installed from, or else, while no index has gramwatt, from the
     packages that the extra names.
@@ -55,7 +55,7 @@ def install_command(extra: str) -> str:
 
 
 def _source(found: Distribution, extra: str) -> list[str]:
-    """Arguments of pip for the place it was installed from (PEP 610); empty when there is none."""
+    """Return pip's arguments for the place it was installed from (PEP 610), if any."""
     try:
         document = json.loads(found.read_text("direct_url.json") or "{}")
         url = str(document.get("url", ""))
@@ -77,7 +77,7 @@ def _with_extra(path: str, extra: str) -> str:
 
 
 def _packages(found: Distribution, extra: str) -> list[str]:
-    """What the extra requires, by its metadata."""
+    """Return what the extra requires, by its metadata."""
     marks = (f'extra == "{extra}"', f"extra == '{extra}'")
     rows = [text.partition(";") for text in found.requires or ()]
     return [name.strip() for name, _, marker in rows if marker.strip() in marks]

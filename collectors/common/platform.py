@@ -15,5 +15,5 @@ MACOS = (
 
 
 def refused(platform: str | None = None) -> str | None:
-    """Why nothing can be measured on this kind of system; None where something can."""
+    """Return why nothing can be measured on this kind of system; None if something can."""
     return WINDOWS if (platform or sys.platform) == "win32" else None

@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 def each(items: Sequence[Item], what: str) -> Iterable[Item]:
-    """The items, with a bar that says how many of them are done."""
+    """Return the items, with a bar that says how many of them are done."""
     if not sys.stderr.isatty():
         return items
     return _each(items, what)
@@ -26,7 +26,7 @@ def _each(items: Sequence[Item], what: str) -> Iterator[Item]:
 
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar; what it gives is called with how much is done, and of how much."""
+    """Show a bar; what it gives is called with how much is done, and of how much."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -40,7 +40,7 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """A sign that the work goes on, of which nobody knows how much is left."""
+    """Show that the work is in progress where nobody knows how much is left."""
     if not sys.stderr.isatty():
         yield
         return

@@ -312,7 +312,7 @@ def _checked(
 
 
 def _unwritable(summary: Path) -> str | None:
-    """Why the job document cannot be written to this path; None when it can."""
+    """Return why the job document cannot be written to this path; None when it can."""
     if str(summary) == "-":
         return "standard output belongs to the command; give a file"
     return why_unwritable(summary)

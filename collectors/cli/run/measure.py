@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def state(self) -> str:
-        """The state in the journal's `end` record."""
+        """Return the state in the journal's `end` record."""
         if self.signal is not None:
             return "killed"
         return "failed" if self.exit_code else "completed"
@@ -79,7 +79,7 @@ class Run(NamedTuple):
 
 
 def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
-    """The configuration for these arguments; raises UsageError when one of them is wrong.
+    """Return the configuration for these arguments; raises UsageError when one of them is wrong.
 
     With `strict` a wrong value from a file or the environment is refused as well.
     """
@@ -138,15 +138,20 @@ def measure(
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client, pauses)
-    if left := orphans(name):
-        client.send_notice(f"processes-left: the command has left {', '.join(left)[:200]} {LEFT}")
-    closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
+    try:
+        if left := orphans(name):
+            names = ", ".join(left)[:200]
+            client.send_notice(f"processes-left: the command has left {names} {LEFT}")
+        closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
+    except Exception as error:  # the exit code is the command's, whatever fails here
+        print_message(f"measuring could not be ended ({error!r})")
+        return Run(name, outcome)
     home = Path(client.home) if closed and client.home else None
     return Run(name, outcome, client.ready, home, client.unwritten)
 
 
 def _started(name: str, args: Mapping[str, Any], *, verbose: bool) -> Client:
-    """The client of the job, which begins here or is joined."""
+    """Return the client of the job, which begins here or is joined."""
     joins = os.environ.get(WITHIN) == name
     unused = [key for key in JOB_SETTINGS if joins and key in args]
     args = {key: value for key, value in args.items() if key not in unused}
@@ -161,12 +166,12 @@ def _started(name: str, args: Mapping[str, Any], *, verbose: bool) -> Client:
 
 
 def starts_nothing(command: list[str]) -> bool:
-    """Whether nothing is measured: gramwatt is switched off, or there is no such command."""
+    """Tell whether nothing is measured: gramwatt is off, or there is no such command."""
     return switched_off() or _is_missing(command[0])
 
 
 def _is_missing(name: str) -> bool:
-    """Whether no file of this name is on the PATH, or there is none where the name has a folder."""
+    """Tell whether a command's file is missing, on the PATH or in the folder of its name."""
     if os.sep in name:
         return not os.path.lexists(name)
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
@@ -269,7 +274,7 @@ def _next_signal(probe: GroupSignalProbe) -> int | None:
 
 
 def _in_group(pid: int) -> bool:
-    """Whether the command is in this process's group still, so that it gets the group's signals."""
+    """Tell whether the command is in this process's group still, and gets its signals."""
     try:
         return os.getpgid(pid) == os.getpgrp()
     except OSError:

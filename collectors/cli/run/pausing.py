@@ -153,7 +153,7 @@ class PauseRecord:
             files.replace_text(self._path, json.dumps({"deadline": deadline, "paused_s": paused_s}))
 
     def forget(self) -> None:
-        """The job has ended."""
+        """Remove the record: the job has ended."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
@@ -254,7 +254,7 @@ class Pauses:
         print_message(f"resumed after a pause of {_length(length_s)}: {why}")
 
     def _suspend(self, group: PausableGroup) -> None:
-        """Ctrl-Z: stop the command and this process, until a shell continues it."""
+        """Stop the command and this process for a Ctrl-Z, until a shell continues it."""
         group.send(signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
         if self._paused_ns is None:

@@ -1,4 +1,4 @@
-"""Whether a signal to this process went to its whole process group, the command included.
+"""Tells whether a signal to this process went to its whole process group, with the command.
 
 The kernel names a signal's sender, not whom else it was sent to. So one more process of the group
 waits with the signals blocked, and what is pending there (proc(5)) was sent to all.
@@ -33,7 +33,7 @@ class GroupSignalProbe:
         self._pid = self._spawn()
 
     def has(self, number: int) -> bool:
-        """Whether the signal that has just arrived here went to the group too."""
+        """Tell whether the signal that has just arrived here went to the group too."""
         for _ in range(LOOKS):
             if found := self._pending(number):
                 break

@@ -68,7 +68,7 @@ def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
 
 
 def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
-    """Folders whose every writer is dead and ended.
+    """Return the folders whose every writer is dead and ended.
 
     A journal that was measured for a server is not the local store's: `gramwatt sync` sends it.
     """
