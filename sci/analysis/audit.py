@@ -35,7 +35,7 @@ class AuditDoc(TypedDict):
 
 
 def self_audit(document: JobDoc) -> list[AuditDoc]:
-    """Every check of the form on one job document."""
+    """Return every check of the form on one job document."""
     return [*_calculations(document), *_ranges(document), _dates(document)]
 
 

@@ -63,13 +63,13 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
 
 
 def hardware_of(job: JobDoc) -> str:
-    """The accelerators of a job by catalog id, else by name; several kinds joined by "+"."""
+    """Return the accelerators of a job by catalog id, else by name; several kinds joined by "+"."""
     found = {d["hardware"] or d["name"] for d in job["devices"] if d["class"] in ACCELERATORS}
     return " + ".join(sorted(found)) or NO_ACCELERATOR
 
 
 def method_of(job: JobDoc) -> list[str]:
-    """What two scores must share to be compared: versions, and signal and basis of intensity."""
+    """Return what compared scores must share: versions, and signal and basis of intensity."""
     method = job["method"]
     return [
         method["engine_version"],

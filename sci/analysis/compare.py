@@ -63,7 +63,7 @@ class ComparisonDoc(TypedDict):
 
 
 def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> ComparisonDoc:
-    """`after` against `before` in one functional unit, the first of `before` unless given.
+    """Compare `after` with `before` in one functional unit, the first of `before` unless given.
 
     Raises ScoreError (code `not-comparable`) that lists every difference of method, or when a side
     has no score in the unit.
@@ -98,7 +98,7 @@ def require_comparable(before: JobDoc, after: JobDoc) -> None:
 
 
 def verdict(ratio: Quantity) -> str:
-    """`lower` or `higher` only where the range of after over before leaves out 1.
+    """Return `lower` or `higher` only where the range of after over before leaves out 1.
 
     What both sides share, such as a meter, a part's embodied carbon or a grid's annual value, has
     cancelled in the ratio.
@@ -128,7 +128,7 @@ def _differences(before: JobDoc, after: JobDoc) -> list[str]:
 
 
 def is_synthetic(document: JobDoc) -> bool:
-    """Whether readings of a job come from a synthetic or replayed meter."""
+    """Return whether readings of a job come from a synthetic or replayed meter."""
     return any(notice["code"] == "meter-synthetic" for notice in document["notices"])
 
 
@@ -147,7 +147,7 @@ class Side:
     factors: _Factors
 
     def to_doc(self) -> ComparedDoc:
-        """The side as JSON."""
+        """Return the side as JSON."""
         return {
             "job_id": self.job_id,
             "revision": self.revision,
@@ -157,7 +157,7 @@ class Side:
 
 
 def side_of(document: JobDoc, unit: str) -> Side:
-    """The document in this unit; raises ScoreError when it has no score in it."""
+    """Return the document in this unit; raises ScoreError when it has no score in it."""
     row = next((row for row in document["sci"] if row["unit"] == unit), None)
     if row is None:
         counted = ", ".join(row["unit"] for row in document["sci"])
@@ -181,7 +181,7 @@ def side_of(document: JobDoc, unit: str) -> Side:
 
 
 def together(runs: Sequence[Side]) -> Side:
-    """Several runs as one: sum(C) / sum(R), with the terms of the mean run.
+    """Return several runs as one: sum(C) / sum(R), with the terms of the mean run.
 
     So how many runs a side has is no effect.
     """
@@ -205,7 +205,7 @@ def together(runs: Sequence[Side]) -> Side:
 
 
 def _score(document: JobDoc, count: float, unit: str) -> Quantity:
-    """C per R, with its uncertainty by inputs."""
+    """Return C per R, with its uncertainty by inputs."""
     operational, embodied = figure(document, "operational_g"), figure(document, "embodied_g")
     assert operational is not None  # a score has both terms
     assert embodied is not None
@@ -213,7 +213,7 @@ def _score(document: JobDoc, count: float, unit: str) -> Quantity:
 
 
 def effects_of(before: Side, after: Side) -> dict[str, float]:
-    """Effect of each term [g/unit], and of R on each half; those of `TERMS` sum to the change."""
+    """Return the effect of each term [g/unit], and of R on each half; `TERMS` sum to the change."""
     operational = _half(before.factors, after.factors, OPERATIONAL)
     embodied = _half(before.factors, after.factors, ("embodied",))
     return {
@@ -226,7 +226,7 @@ def effects_of(before: Side, after: Side) -> dict[str, float]:
 
 
 def _half(before: _Factors, after: _Factors, terms: tuple[_Term, ...]) -> dict[str, float]:
-    """Effects [g/unit] of the terms and of R on the product of the terms over R.
+    """Return effects [g/unit] of the terms and of R on the product of the terms over R.
 
     A term that was or became zero has no logarithm: it explains the whole change.
     """
@@ -244,7 +244,7 @@ def _half(before: _Factors, after: _Factors, terms: tuple[_Term, ...]) -> dict[s
 
 
 def moved_most(effects: Mapping[str, float]) -> str | None:
-    """The term with the largest effect per unit; more work takes more energy and hardware time."""
+    """Return the term with the largest effect per unit: more work takes more energy and time."""
     per_unit = {
         "energy per unit": effects["energy"] + effects["units_operational"],
         "intensity": effects["intensity"],

@@ -35,7 +35,7 @@ class DataRequest(NamedTuple):
 
 
 def data_requests(document: JobDoc) -> list[DataRequest]:
-    """Each request once, in the order of the formula: energy, intensity, PUE, embodied carbon."""
+    """Return each request once, in the order of the formula."""
     found = (*_energy(document), *_intensity(document), *_pue(document), *_embodied(document))
     return list(dict.fromkeys(found))
 

@@ -75,14 +75,14 @@ class Summing(Generic[Run]):
 
 
 def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) -> ModelDoc:
-    """Sums over all runs of a model by their documents, as `totals_of_runs`."""
+    """Return sums over all runs of a model by their documents, as `totals_of_runs`."""
     return totals_of_runs(model_id, jobs, Summing(_terms, _method), unscored=unscored)
 
 
 def totals_of_runs(
     model_id: str, jobs: Iterable[Run], summing: Summing[Run], *, unscored: int = 0
 ) -> ModelDoc:
-    """Sums over all runs of a model; `unscored` is the number of further runs without a score yet.
+    """Return sums over all runs of a model; `unscored` is how many more have no score yet.
 
     A run with an unknown total is left out of both sums and counted in `jobs_unknown`; an excluded
     one is only counted, in `missing`. Where runs are scored with different signals or bases of
@@ -128,7 +128,7 @@ def _part(name: str, runs: Sequence[Run], summing: Summing[Run]) -> ModelPartDoc
 
 
 def _terms(jobs: Sequence[JobDoc]) -> RunTerms:
-    """The terms over jobs, in which an input that they share counts once."""
+    """Return the terms over jobs, in which an input that they share counts once."""
 
     def summed(term: Term) -> Quantity | None:
         found = (figure(job, term) for job in jobs)
@@ -165,7 +165,7 @@ def _scores(name: str, known: Sequence[RunHead], emitted: Quantity | None) -> li
 
 
 def _sizes(runs: Iterable[RunHead]) -> set[float]:
-    """Parameters that the runs say the model has: by tag, or counted in billions."""
+    """Return parameters that the runs say the model has: by tag, or counted in billions."""
     found = {_number(job["tags"].get(PARAMETERS)) for job in runs}
     for job in runs:
         for row in job["sci"]:
@@ -175,7 +175,7 @@ def _sizes(runs: Iterable[RunHead]) -> set[float]:
 
 
 def _missing(runs: Sequence[Run], summing: Summing[Run], unscored: int, excluded: int) -> list[str]:
-    """Why the sums may not be the whole of the model; empty where no reason is known."""
+    """Return why the sums may not be the whole of the model; empty where no reason is known."""
     found = []
     if unscored:
         found.append(f"runs without a score yet, or not ended: {unscored}")

@@ -65,7 +65,7 @@ class Pending:
 
     @property
     def energy_kwh(self) -> Quantity | None:
-        """Its energy [kWh] so far; None where nothing was read."""
+        """Return its energy [kWh] so far; None where nothing was read."""
         by_kind = {kind: self.joules[kind] for kind in KINDS if kind in self.joules}
         found = total(energy(joules, kind, "intervals so far") for kind, joules in by_kind.items())
         if found is None:
@@ -74,7 +74,7 @@ class Pending:
 
 
 def previous_month(month: str) -> str:
-    """The month that precedes `month`, both YYYY-MM."""
+    """Return the month that precedes `month`, both YYYY-MM."""
     year, number = int(month[:4]), int(month[5:7])
     return f"{year - 1:04d}-12" if number == 1 else f"{year:04d}-{number - 1:02d}"
 
@@ -89,7 +89,7 @@ class Terms:
 
     @cached_property
     def total_g(self) -> Quantity | None:
-        """C = O + M [gCO2e]."""
+        """Return C = O + M [gCO2e]."""
         operational, embodied = self.operational_g, self.embodied_g
         return operational + embodied if operational and embodied else None
 
@@ -103,20 +103,20 @@ class Part:
 
     @property
     def ended(self) -> bool:
-        """Whether the job's last day is among them."""
+        """Return whether the job's last day is among them."""
         return self.days[-1]["day"] == self.job["days"][-1]["day"]
 
     @cached_property
     def sums(self) -> Terms:
-        """The terms of the job over these days."""
+        """Return the terms of the job over these days."""
         return Terms(*(self._term(term) for term in TERMS))
 
     def count(self, unit: str) -> float:
-        """R of the job in this unit over these days."""
+        """Return R of the job in this unit over these days."""
         return sum(day["counts"].get(unit, 0.0) for day in self.days)
 
     def head(self) -> JobHead:
-        """The job's head with the figures and R of these days."""
+        """Return the job's head with the figures and R of these days."""
         head: JobHead = {name: self.job[name] for name in HEAD_FIELDS}  # type: ignore[assignment,literal-required]
         sums = self.sums
         return {
@@ -132,7 +132,7 @@ class Part:
         }
 
     def _term(self, term: Term) -> Quantity | None:
-        """A term of the job over these days, with the job's uncertainty by inputs.
+        """Return a term of the job over these days, with the job's uncertainty by inputs.
 
         Days whose own range differs from the job's, such as those after a meter failed, have the
         inputs' effects fitted to it, so that a part of the job is as certain as its days are. Its
@@ -161,7 +161,7 @@ class Part:
 
 
 def _own_ends(of_day: QuantityDoc, whole: Quantity) -> Effect | None:
-    """The relative ends of a day's range; None where they are about those of the whole job."""
+    """Return the relative ends of a day's range; None where they are about those of the job."""
     value, low = of_day["value"], of_day["low"]
     if not low > 0 or not whole.low > 0:
         return None
@@ -172,7 +172,7 @@ def _own_ends(of_day: QuantityDoc, whole: Quantity) -> Effect | None:
 
 
 def _fitted(whole: Quantity, ends: Effect | None) -> Quantity:
-    """A figure with the same inputs and these relative ends; itself for None."""
+    """Return a figure with the same inputs and these relative ends; itself for None."""
     if ends is None:
         return whole
     known = whole.uncertainty.fitted(ends)
@@ -180,7 +180,7 @@ def _fitted(whole: Quantity, ends: Effect | None) -> Quantity:
 
 
 def months_of(job: JobDoc) -> dict[str, Part]:
-    """The job's part of each month (YYYY-MM) that it has a day in."""
+    """Return the job's part of each month (YYYY-MM) that it has a day in."""
     days: dict[str, list[DayDoc]] = defaultdict(list)
     for day in job["days"]:
         days[day["day"][:7]].append(day)
@@ -188,13 +188,13 @@ def months_of(job: JobDoc) -> dict[str, Part]:
 
 
 def sci_row(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
-    """R and C / R; no score where nothing was counted or the total is not known."""
+    """Return R and C / R; no score where nothing was counted or the total is not known."""
     score = per_unit(total_g, count, unit) if total_g and count > 0 else None
     return {"unit": unit, "count": count, "g_per_unit": doc(score)}
 
 
 def excluded_row(job: JobHead) -> ExcludedDoc:
-    """An excluded job, and why it is left out."""
+    """Return an excluded job, and why it is left out."""
     return {
         "job_id": job["job_id"],
         "name": job["name"],
@@ -204,7 +204,7 @@ def excluded_row(job: JobHead) -> ExcludedDoc:
 
 
 def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
-    """Jobs without a score: how many, their energy, and those with the most by name."""
+    """Return jobs without a score: how many, their energy, and those with the most by name."""
     known = [(job, job.energy_kwh) for job in jobs]
     known.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
     named: list[PendingJobRow] = [

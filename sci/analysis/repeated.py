@@ -75,7 +75,7 @@ class RunsComparisonDoc(TypedDict):
 def compare_runs(
     before: Sequence[JobDoc], after: Sequence[JobDoc], unit: str | None = None
 ) -> RunsComparisonDoc:
-    """The runs of `after` against those of `before` in one unit, the first of `before` by default.
+    """Compare the runs of `after` with those of `before`, by default in the first unit of `before`.
 
     Raises ScoreError (code `not-comparable`) for a job on both sides or twice on one, and as
     `compare` does for every pair with the first run.
@@ -108,7 +108,7 @@ def compare_runs(
 
 
 def _without_rounding(effects: dict[str, float]) -> dict[str, float]:
-    """The effects with 0 for what is only the rounding of sums."""
+    """Return the effects with 0 for what is only the rounding of sums."""
     least = 1e-12 * max(map(abs, effects.values()))
     return {term: effect if abs(effect) > least else 0.0 for term, effect in effects.items()}
 
@@ -129,7 +129,7 @@ def _require_distinct(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> None
 def repetition(
     measured: Quantity, before: Sequence[Side], after: Sequence[Side]
 ) -> Quantity | None:
-    """The ratio with the range of repetition; None where no side has two runs.
+    """Return the ratio with the range of repetition; None where no side has two runs.
 
     A side of one run is taken to scatter as the other does.
     """
@@ -146,7 +146,7 @@ def repetition(
 
 
 def _deviations(runs: Sequence[Side], other: Sequence[Side], seeded: Random) -> list[float]:
-    """Draws of ln(C/R) of a side less its value, widened for few runs."""
+    """Return draws of ln(C/R) of a side less its value, widened for few runs."""
     sample = list(runs) if len(runs) > 1 else list(other)
     value, n = math.log(_mean(sample)), len(sample)
     z = NormalDist().inv_cdf(HIGH)
@@ -157,12 +157,12 @@ def _deviations(runs: Sequence[Side], other: Sequence[Side], seeded: Random) -> 
 
 
 def _mean(runs: Sequence[Side]) -> float:
-    """sum(C) / sum(R) [gCO2e/unit]."""
+    """Return sum(C) / sum(R) [gCO2e/unit]."""
     return sum(run.g_per_unit.value * run.count for run in runs) / sum(run.count for run in runs)
 
 
 def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
-    """The ratio with both ranges: they are independent, so their logarithms add in quadrature."""
+    """Return the ratio with both ranges: independent, so their logarithms add in quadrature."""
     if repeated is None:
         return measured
     ends = []
@@ -177,7 +177,7 @@ def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
 
 
 def _sentence(ratio: Quantity, found: str, moved: str | None, repeated: bool) -> str:
-    """The verdict in words, with what it rests on."""
+    """Return the verdict in words, with what it rests on."""
     size = f"{abs(ratio.value - 1):.0%}"
     span = f"({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
     if found == "no-reliable-difference":

@@ -228,7 +228,7 @@ def _range(figure: QuantityDoc) -> str:
 
 
 def _step(before: float, after: float, unit: str) -> str:
-    """Both values in one unit, with as many digits as tell them apart."""
+    """Return both values in one unit, with as many digits as tell them apart."""
     size, name = prefix(max(abs(before), abs(after)), unit)
     for digits in (3, 4, 6, 9, 17):
         one, other = (_digits(value / size, digits) for value in (before, after))

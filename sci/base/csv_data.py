@@ -38,12 +38,12 @@ class Row:
 
     @property
     def given(self) -> Mapping[str, str]:
-        """The cells that are not empty, by column."""
+        """Return the cells that are not empty, by column."""
         return {column: cell for column, cell in self._cells.items() if cell}
 
     @property
     def overlay(self) -> str | None:
-        """The source named by the user's overlay for this row, None for a packaged row."""
+        """Return the source named by the user's overlay for this row, None for a packaged row."""
         return self._cells.get("overlay")
 
     def text(self, column: str) -> str:

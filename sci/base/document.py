@@ -19,7 +19,7 @@ Term = Literal["energy_kwh", "operational_g", "embodied_g"]
 
 
 def to_json(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of a dataclass as JSON-ready data: tuples as lists, quantities as documents."""
+    """Return a dataclass as JSON-ready data: tuples as lists, quantities as documents."""
     doc: dict[str, Any] = {}
     for name in (spec.name for spec in fields(record) if spec.name not in skip):
         value = getattr(record, name)
@@ -330,7 +330,7 @@ class JobDoc(JobHead):
 
 
 def figure(job: JobHead, term: Term) -> Quantity | None:
-    """A term of a job, with its uncertainty by inputs; None where it is not known."""
+    """Return a term of a job, with its uncertainty by inputs; None where it is not known."""
     found = job[term]
     if found is None:
         return None

@@ -29,7 +29,7 @@ class GramwattError(Exception):
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """Names to use instead, as members of an answer in JSON: `choices` or `close`."""
+        """Return names to use instead, as members of an answer in JSON: `choices` or `close`."""
         return {}
 
 
@@ -73,7 +73,7 @@ class LookupFailed(GramwattError, LookupError):
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """The close names."""
+        """Return the close names."""
         return {"close": list(self.close)}
 
 
@@ -91,5 +91,5 @@ class AmbiguousName(LookupFailed):
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """The entries to choose from."""
+        """Return the entries to choose from."""
         return {"choices": list(self.choices)}

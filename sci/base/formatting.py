@@ -34,11 +34,11 @@ class Shown:
 
     @property
     def span(self) -> str:
-        """The range, as "0.9 to 1.6"; "" for an exact figure."""
+        """Return the range, as "0.9 to 1.6"; "" for an exact figure."""
         return f"{self.low} to {self.high}" if self.low else ""
 
     def with_unit(self, number: str) -> str:
-        """A number of this figure followed by the unit."""
+        """Return a number of this figure followed by the unit."""
         return f"{number}{NARROW_SPACE}{self.unit}" if self.unit else number
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Shown:
 
 
 def shown(figure: QuantityDoc) -> Shown:
-    """The figure with the prefix that suits its value, or its high end where the value is 0."""
+    """Return the figure with the prefix that suits its value, or its high end where that is 0."""
     size, unit = prefix(abs(figure["value"]) or abs(figure["high"]), figure["unit"])
     value, low, high = (figure[end] / size for end in ("value", "low", "high"))
     digits = significant_digits(value, low, high)
@@ -61,12 +61,12 @@ def shown(figure: QuantityDoc) -> Shown:
 
 
 def text(figure: QuantityDoc | None) -> str:
-    """The figure with its range and unit; `UNKNOWN` for None."""
+    """Return the figure with its range and unit; `UNKNOWN` for None."""
     return UNKNOWN if figure is None else str(shown(figure))
 
 
 def value_text(figure: QuantityDoc | None) -> str:
-    """The figure with its unit, without its range; `UNKNOWN` for None."""
+    """Return the figure with its unit, without its range; `UNKNOWN` for None."""
     if figure is None:
         return UNKNOWN
     printed = shown(figure)
@@ -74,7 +74,7 @@ def value_text(figure: QuantityDoc | None) -> str:
 
 
 def span_text(figure: QuantityDoc | None) -> str:
-    """The range with its unit; "" for an exact or unknown figure."""
+    """Return the range with its unit; "" for an exact or unknown figure."""
     if figure is None or figure["low"] == figure["high"]:
         return ""
     printed = shown(figure)
@@ -82,7 +82,7 @@ def span_text(figure: QuantityDoc | None) -> str:
 
 
 def grams(figure: QuantityDoc | None) -> QuantityDoc | None:
-    """A figure in kgCO2e as one in gCO2e, which prints with the prefix that suits it."""
+    """Return a figure in kgCO2e as one in gCO2e, which prints with the prefix that suits it."""
     if figure is None:
         return None
     value, low, high = (g_from_kg(figure[end]) for end in ("value", "low", "high"))
@@ -90,7 +90,7 @@ def grams(figure: QuantityDoc | None) -> QuantityDoc | None:
 
 
 def significant_digits(value: float, low: float, high: float) -> int:
-    """How many significant digits a range supports: 4 within 0.5 %, 3 within 5 %, else 2."""
+    """Return how many significant digits a range supports: 4 within 0.5 %, 3 within 5 %, else 2."""
     if value == 0:
         return 2
     spread = (high - low) / 2 / abs(value)
@@ -98,7 +98,7 @@ def significant_digits(value: float, low: float, high: float) -> int:
 
 
 def number(value: float, digits: int) -> str:
-    """`value` with so many significant digits; an exponent only below 1e-6 and from 1e12 on.
+    """Return `value` with so many significant digits; an exponent only below 1e-6 and from 1e12 on.
 
     Thousands are separated by a narrow space. From four digits on, trailing zeros after the point
     are dropped: such a figure is exact or nearly so.
@@ -115,31 +115,31 @@ def number(value: float, digits: int) -> str:
 
 
 def count_text(count: float) -> str:
-    """A count of functional units: all digits before the point, and six of one below 100 000."""
+    """Return a count of units: all digits before the point, and six of one below 100 000."""
     if count == round(count) or abs(count) >= 1e5:
         return f"{count:,.0f}".replace(",", NARROW_SPACE)
     return number(count, 6)
 
 
 def jobs_text(number: int) -> str:
-    """A number of jobs: "1 job", "20 jobs"."""
+    """Return a number of jobs: "1 job", "20 jobs"."""
     return f"{number} job{'' if number == 1 else 's'}"
 
 
 def all_digits(value: float) -> str:
-    """What was counted or stated, as it was, without an exponent or a separator: "1281167"."""
+    """Return what was counted or stated without an exponent or a separator: "1281167"."""
     return f"{value:.0f}" if value == round(value) else f"{value:.15g}"
 
 
 def percent(share: float) -> str:
-    """A share (0 to 1) in percent; "<1 %" for a small one, so that it is not printed as 0."""
+    """Return a share (0 to 1) in percent; "<1 %" for a small one, which is not 0."""
     if 0 < share < 0.01:
         return f"<1{NARROW_SPACE}%"
     return f"{share * 100:.0f}{NARROW_SPACE}%"
 
 
 def duration(seconds: float | None) -> str:
-    """A duration [s] in its two largest units; `UNKNOWN` for None."""
+    """Return a duration [s] in its two largest units; `UNKNOWN` for None."""
     if seconds is None:
         return UNKNOWN
     if seconds < 60:
@@ -152,22 +152,22 @@ def duration(seconds: float | None) -> str:
 
 
 def minute_text(time: str) -> str:
-    """A time as documents write it (RFC 3339, UTC), to the minute."""
+    """Return a time as documents write it (RFC 3339, UTC), to the minute."""
     return f"{time[:10]} {time[11:16]}"
 
 
 def plain(line: str) -> str:
-    """A line with ordinary spaces: not every terminal shows narrow ones."""
+    """Return a line with ordinary spaces: not every terminal shows narrow ones."""
     return line.replace(NARROW_SPACE, " ").replace("\u00a0", " ")
 
 
 def ascii_units(line: str) -> str:
-    """A plain line without the micro sign, which a terminal in an old locale shows as an escape."""
+    """Return a plain line without the micro sign, an escape on terminals in old locales."""
     return plain(line).replace("µ", "u")
 
 
 def prefix(reference: float, unit: str) -> tuple[float, str]:
-    """The prefixed unit that suits `reference` [unit]: its size [unit] and its name; 0 has none."""
+    """Return the size [unit] and name of the prefixed unit that suits `reference` [unit]."""
     base, slash, per = unit.partition("/")
     if unit in ("1", "gCO2e/kWh"):
         return 1.0, "" if unit == "1" else "gCO2e/kWh"

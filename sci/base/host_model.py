@@ -37,10 +37,10 @@ RANGES: dict[str, RelativeRange] = {
 
 
 def cpu_power_w(threads: float, load: float) -> float:
-    """Power [W] of a processor with so many hardware threads at a mean load (0 to 1)."""
+    """Return power [W] of a processor with so many hardware threads at a mean load (0 to 1)."""
     return threads * (IDLE_W_PER_THREAD + load * (FULL_W_PER_THREAD - IDLE_W_PER_THREAD))
 
 
 def ram_power_w(memory_b: float) -> float:
-    """Power [W] of so much installed memory [B]."""
+    """Return power [W] of so much installed memory [B]."""
     return gib_from_bytes(memory_b) * DRAM_W_PER_GIB

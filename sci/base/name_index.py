@@ -36,7 +36,7 @@ _WORD = re.compile(r"[a-z0-9]+|\+")
 
 
 def words(name: str) -> tuple[str, ...]:
-    """The words of a name in lower case, without marks, leading vendor words and a last "GPU"."""
+    """Return the words of a name in lower case, without marks, leading vendors and a last "GPU"."""
     found = all_words(name)
     while len(found) > 1 and found[0] in VENDORS:
         found = found[1:]
@@ -47,18 +47,18 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def all_words(name: str) -> tuple[str, ...]:
-    """Every word of a name in lower case, without marks."""
+    """Return every word of a name in lower case, without marks."""
     found = _WORD.findall(_MARKS.sub(" ", name).lower())
     return tuple("plus" if word == "+" else word for word in found)
 
 
 def key(name: str) -> str:
-    """The key of a name; names with the same key are the same name."""
+    """Return the key of a name; names with the same key are the same name."""
     return "".join(words(name))
 
 
 def cpu_name(name: str) -> str:
-    """A CPU's name without the clock and core count that Linux appends to it."""
+    """Return a CPU's name without the clock and core count that Linux appends to it."""
     return _CPU_TAIL.sub(" ", name)
 
 
@@ -97,7 +97,7 @@ class NameIndex:
             self._words.setdefault(row_id, []).append(words(name))
 
     def find(self, name: str) -> str:
-        """The id of a name; raises AmbiguousName with the choices, or LookupFailed."""
+        """Return the id of a name; raises AmbiguousName with the choices, or LookupFailed."""
         plain = self._simplify(name)
         found = self._whole.get("".join(all_words(plain)))
         if found is None and key(plain) in self._shared:
@@ -112,7 +112,7 @@ class NameIndex:
         raise LookupFailed(self._what, name, tuple(close)[:CLOSE_MATCHES])
 
     def _longer(self, part: Sequence[str]) -> list[str]:
-        """Ids with a name that has these words in this order, with or without others between."""
+        """Return ids with a name that has these words in this order, others between or not."""
         return [
             row_id
             for row_id, names in self._words.items()
@@ -128,7 +128,7 @@ class NameIndex:
         return list(dict.fromkeys((*found, *self._siblings(name))))[:CLOSE_MATCHES]
 
     def _misread(self, name: str) -> list[str]:
-        """Ids of the name with letters read as digits: "H1OO", "L4O"."""
+        """Return ids of the name with letters read as digits: "H1OO", "L4O"."""
         asked = [word.translate(_LOOKALIKES) for word in words(name)]
         folded = (
             (row_id, [word.translate(_LOOKALIKES) for word in full])
@@ -140,7 +140,7 @@ class NameIndex:
         )
 
     def _siblings(self, name: str) -> list[str]:
-        """Ids with the same letters and another number, nearest first: "L4" for "L5"."""
+        """Return ids with the same letters and another number, nearest first: "L4" for "L5"."""
         asked = next((found for word in words(name) if (found := _MODEL.fullmatch(word))), None)
         if asked is None:
             return []
@@ -160,7 +160,7 @@ def _holds(full: Sequence[str], part: Sequence[str]) -> bool:
 
 
 def close_names(name: str, near: Mapping[str, str]) -> list[str]:
-    """Ids of the names most similar to a name, best first; `near` has the ids by name."""
+    """Return ids of the names most similar to a name, best first; `near` has the ids by name."""
     from difflib import get_close_matches
 
     found = get_close_matches(name, near, n=2 * CLOSE_MATCHES)
@@ -168,7 +168,7 @@ def close_names(name: str, near: Mapping[str, str]) -> list[str]:
 
 
 def find_matches(find: Callable[[str], Row], name: str) -> tuple[list[Row], str | None]:
-    """Everything a name means by the look-up `find`: one row, or all those of an ambiguous name.
+    """Return what a name means by the look-up `find`: one row, or all of an ambiguous name.
 
     For a name of another kind, such as a service, the rows it runs on and the reason. Raises
     LookupFailed for a name that means nothing.

@@ -100,5 +100,5 @@ class Notice:
             )
 
     def to_doc(self) -> NoticeDoc:
-        """This notice as JSON-ready data."""
+        """Return this notice as JSON-ready data."""
         return {"code": self.code, "message": self.message, "field": self.field}

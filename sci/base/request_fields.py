@@ -21,7 +21,7 @@ class Rule(Protocol):
     """What a field may hold."""
 
     def check(self, value: Any) -> Any:
-        """The value as requests hold it; raises ValueError saying what is wrong with it."""
+        """Return the value as requests hold it; raises ValueError saying what is wrong with it."""
 
 
 class Request(Protocol):
@@ -38,7 +38,7 @@ class Text:
     """A text of 1 to 200 characters."""
 
     def check(self, value: Any) -> str:
-        """The text."""
+        """Return the text."""
         if not isinstance(value, str) or not value.strip() or len(value) > TEXT_MOST:
             raise ValueError(f"not a text of 1 to {TEXT_MOST} characters")
         return value
@@ -54,7 +54,7 @@ class Number:
     whole: bool = False
 
     def check(self, value: Any) -> float:
-        """The number as a float."""
+        """Return the number as a float."""
         if not _is_finite(value):
             raise ValueError(f"not a finite number: {_cut(value)}")
         if value < self.low or (value == self.low and not self.low_included):
@@ -77,7 +77,7 @@ class Span(NamedTuple):
 
     @classmethod
     def exact(cls, value: float | None) -> Span | None:
-        """A figure without a range; None for None."""
+        """Return a figure without a range; None for None."""
         return None if value is None else cls(value, value, value)
 
 
@@ -88,7 +88,7 @@ class Ranged:
     number: Number
 
     def check(self, value: Any) -> Span:
-        """The number with its range, which is the number itself where none is given."""
+        """Return the number with its range, which is the number itself where none is given."""
         if not isinstance(value, dict):
             return Span(*3 * (self.number.check(value),))
         if set(value) != set(Span._fields):
@@ -111,7 +111,7 @@ class Choice:
     choices: tuple[str, ...]
 
     def check(self, value: Any) -> str:
-        """The word."""
+        """Return the word."""
         if value not in self.choices:
             raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(self.choices)}")
         return str(value)
@@ -122,7 +122,7 @@ class Flag:
     """True or false."""
 
     def check(self, value: Any) -> bool:
-        """The value."""
+        """Return the value."""
         if not isinstance(value, bool):
             raise ValueError("not true or false")
         return value
@@ -133,7 +133,7 @@ class Counts:
     """Counts of functional units, each above 0."""
 
     def check(self, value: Any) -> dict[str, float]:
-        """The counts by unit."""
+        """Return the counts by unit."""
         if not isinstance(value, dict):
             raise ValueError("not an object of unit: count")
         return {Text().check(unit): AMOUNT.check(count) for unit, count in value.items()}
@@ -146,7 +146,7 @@ class Names:
     most: int
 
     def check(self, value: Any) -> tuple[str, ...]:
-        """The names."""
+        """Return the names."""
         if not isinstance(value, list | tuple):
             raise ValueError("not a list of names")
         if len(value) > self.most:
@@ -162,7 +162,7 @@ class Numbers:
     most: int
 
     def check(self, value: Any) -> tuple[float, ...]:
-        """The numbers."""
+        """Return the numbers."""
         if not isinstance(value, list | tuple):
             raise ValueError("not a list of numbers")
         if len(value) > self.most:
@@ -175,7 +175,7 @@ class Moment:
     """A moment as ISO 8601 with its offset from UTC, such as 2026-05-01T08:00Z."""
 
     def check(self, value: Any) -> datetime:
-        """The moment in UTC."""
+        """Return the moment in UTC."""
         try:
             moment = datetime.fromisoformat(value)
         except (TypeError, ValueError):
@@ -194,7 +194,7 @@ class RepeatedName(ValueError):
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of JSON's (name, value) pairs; raises RepeatedName where a name comes again."""
+    """Return the object of JSON's (name, value) pairs; raises RepeatedName for a name twice."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -213,7 +213,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _cut(value: Any) -> str:
-    """A value as text for a message, cut short; some integers are too long to print."""
+    """Return a value as text for a message, cut short; some integers are too long to print."""
     try:
         return repr(str(value)[:40])
     except ValueError:
@@ -221,17 +221,17 @@ def _cut(value: Any) -> str:
 
 
 def ruled(rule: Rule, **default: Any) -> Any:
-    """A dataclass field with its rule; None is its default unless dataclass options say another."""
+    """Return a dataclass field with its rule; its default is None unless given."""
     return dataclasses.field(metadata={"rule": rule}, **(default or {"default": None}))
 
 
 def rules(kind: type[Request]) -> Mapping[str, Rule]:
-    """The rule of each field of a request, by name."""
+    """Return the rule of each field of a request, by name."""
     return {field.name: field.metadata["rule"] for field in dataclasses.fields(kind)}
 
 
 def parse(kind: type[R], document: Mapping[str, Any]) -> R:
-    """The request in a JSON object, where null means "not given".
+    """Return the request in a JSON object, where null means "not given".
 
     Raises ScoreError with the code `unknown-field` or `bad-field` and what to change.
     """

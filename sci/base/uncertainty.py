@@ -47,7 +47,7 @@ OF_EACH_DEVICE: tuple[Kind, ...] = ("measured", "integrated")
 
 
 def relative_range(kind: Kind, meter: str) -> RelativeRange:
-    """The range of energy of a kind from `meter`, as factors of the value, and its evidence.
+    """Return the range of energy of a kind from `meter`, as factors of the value, and its evidence.
 
     The model of the host's power has its own; others have that of the kind, `ENERGY_SPREADS`.
     """
@@ -70,7 +70,7 @@ class Sensors(NamedTuple):
 
     @classmethod
     def of(cls, joules: Mapping[str, float]) -> Sensors:
-        """Those of devices with so much energy [J] each, by id; one's error is not another's."""
+        """Return those of devices with so much energy [J] each by id; each has its own error."""
         if len(joules) == 1:
             return cls(next(iter(joules)), 1.0)
         digest = sha256(" ".join(sorted(joules)).encode()).hexdigest()[:12]
@@ -80,7 +80,7 @@ class Sensors(NamedTuple):
 
 
 def energy(energy_j: float, kind: Kind, meter: str, sensors: Sensors | None = None) -> Quantity:
-    """Energy [J] read by `meter`, with its range (`relative_range`).
+    """Return energy [J] read by `meter`, with its range (`relative_range`).
 
     A sensor's gain stays over all intervals of its device, and is another's on another device; a
     model errs alike on all devices, and so does what is known without its `sensors`.
@@ -95,7 +95,7 @@ def energy(energy_j: float, kind: Kind, meter: str, sensors: Sensors | None = No
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which a share (0 to 1) of ordered figures lies, by linear interpolation."""
+    """Return the value below which a share (0 to 1) of ordered figures lies, interpolated."""
     position = share * (len(ordered) - 1)
     below = int(position)
     above = min(below + 1, len(ordered) - 1)

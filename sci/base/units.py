@@ -25,95 +25,95 @@ FLOP_PER_TFLOP = 1e12
 
 
 def kwh_from_j(energy_j: float) -> float:
-    """Energy [J] -> [kWh]."""
+    """Convert energy [J] to [kWh]."""
     return energy_j / J_PER_KWH
 
 
 def j_from_kwh(energy_kwh: float) -> float:
-    """Energy [kWh] -> [J]."""
+    """Convert energy [kWh] to [J]."""
     return energy_kwh * J_PER_KWH
 
 
 def g_from_kg(mass_kg: float) -> float:
-    """Mass [kg] -> [g]."""
+    """Convert mass [kg] to [g]."""
     return mass_kg * G_PER_KG
 
 
 def kg_from_g(mass_g: float) -> float:
-    """Mass [g] -> [kg]."""
+    """Convert mass [g] to [kg]."""
     return mass_g / G_PER_KG
 
 
 def s_from_h(hours: float) -> float:
-    """Duration [h] -> [s]."""
+    """Convert duration [h] to [s]."""
     return hours * S_PER_HOUR
 
 
 def h_from_s(duration_s: float) -> float:
-    """Duration [s] -> [h]."""
+    """Convert duration [s] to [h]."""
     return duration_s / S_PER_HOUR
 
 
 def s_from_years(years: float) -> float:
-    """Duration [years of 8760 h] -> [s]."""
+    """Convert duration [years of 8760 h] to [s]."""
     return years * S_PER_YEAR
 
 
 def w_from_mw(power_mw: float) -> float:
-    """Power [mW], as NVML reports it, -> [W]."""
+    """Convert power [mW], as NVML reports it, to [W]."""
     return power_mw / MW_PER_W
 
 
 def j_from_mj(energy_mj: float) -> float:
-    """Energy [mJ], as NVML counts it, -> [J]."""
+    """Convert energy [mJ], as NVML counts it, to [J]."""
     return energy_mj / MJ_PER_J
 
 
 def j_from_uj(energy_uj: float) -> float:
-    """Energy [uJ], as powercap counts it, -> [J]."""
+    """Convert energy [uJ], as powercap counts it, to [J]."""
     return energy_uj / UJ_PER_J
 
 
 def mj_from_uj(energy_uj: float) -> float:
-    """Energy [uJ] -> [mJ], the unit of `energy_mj` in collectors/devices/base.py."""
+    """Convert energy [uJ] to [mJ], the unit of `energy_mj` in collectors/devices/base.py."""
     return energy_uj * MJ_PER_J / UJ_PER_J
 
 
 def mw_from_w(power_w: float) -> float:
-    """Power [W] -> [mW], the unit of `power_mw` in collectors/devices/base.py."""
+    """Convert power [W] to [mW], the unit of `power_mw` in collectors/devices/base.py."""
     return power_w * MW_PER_W
 
 
 def mw_from_uw(power_uw: float) -> float:
-    """Power [uW], as hwmon and amdsmi's limits have it, -> [mW]."""
+    """Convert power [uW], as hwmon and amdsmi's limits have it, to [mW]."""
     return power_uw * MW_PER_W / UJ_PER_J
 
 
 def bytes_from_mib(size_mib: float) -> float:
-    """Memory [MiB] -> [B]."""
+    """Convert memory [MiB] to [B]."""
     return size_mib * BYTES_PER_MIB
 
 
 def gib_from_bytes(size_b: float) -> float:
-    """Memory [B] -> [GiB]."""
+    """Convert memory [B] to [GiB]."""
     return size_b / BYTES_PER_GIB
 
 
 def mib_from_bytes(size_b: float) -> float:
-    """Memory [B] -> [MiB]."""
+    """Convert memory [B] to [MiB]."""
     return size_b / BYTES_PER_MIB
 
 
 def cm2_from_mm2(area_mm2: float) -> float:
-    """Area of silicon [mm2] -> [cm2]."""
+    """Convert area of silicon [mm2] to [cm2]."""
     return area_mm2 / MM2_PER_CM2
 
 
 def flop_per_s_from_tflops(rate_tflops: float) -> float:
-    """Rate [TFLOPS] -> [FLOP/s]."""
+    """Convert rate [TFLOPS] to [FLOP/s]."""
     return rate_tflops * FLOP_PER_TFLOP
 
 
 def g_per_kwh_from_lb_per_mwh(intensity_lb_per_mwh: float) -> float:
-    """Intensity [lb/MWh] -> [g/kWh]: a kilogram per MWh is a gram per kWh."""
+    """Convert intensity [lb/MWh] to [g/kWh]: a kilogram per MWh is a gram per kWh."""
     return intensity_lb_per_mwh * KG_PER_LB

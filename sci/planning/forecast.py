@@ -56,7 +56,7 @@ class Forecaster:
 
     @property
     def method(self) -> Method:
-        """What `predict` uses."""
+        """Return what `predict` uses."""
         return "history-profile" if self._weights is None else "forecast"
 
     @classmethod
@@ -85,7 +85,7 @@ class Forecaster:
         return cls(_solve(*products), scale, np.quantile(missed, (0.1, 0.9), axis=0))
 
     def predict(self, history: Hours, hours: int = HORIZON_H) -> Forecast:
-        """Intensity of the hours after the history's end, at most `HORIZON_H` of them.
+        """Return the intensity of the hours after the history's end, at most `HORIZON_H` of them.
 
         Raises ValueError for less than `LEAST_DAYS` of history.
         """
@@ -99,7 +99,7 @@ class Forecaster:
         return Forecast(filled.after, mean, low, high, self.method)
 
     def _widening(self, filled: Hours) -> float:
-        """How wide ranges of the last 28 days had to be to hold eight in ten, relative to `errors`.
+        """Return how wide the last 28 days' ranges had to be to hold eight in ten, over `errors`.
 
         Weather is harder to foresee in some seasons than over the year.
         """
@@ -118,7 +118,7 @@ class Forecaster:
         return float(np.clip(np.quantile(wide, 0.8), *_WIDENING))
 
     def predict_logs(self, filled: Hours, issues: Positions) -> Floats:
-        """Logarithms of the hours after each of several moments, as positions in the history.
+        """Return logarithms of the hours after several moments, as positions in the history.
 
         What lies at or after a moment is not used for its row.
         """
@@ -132,14 +132,14 @@ class Forecaster:
 
 
 def _solve(squares: Floats, products: Floats) -> Floats:
-    """Weights of least squares with the penalty; the constant, the first, is free."""
+    """Return weights of least squares with the penalty; the constant, the first, is free."""
     penalty = _PENALTY * np.eye(len(squares))
     penalty[0, 0] = 0.0
     return np.asarray(np.linalg.solve(squares + penalty, products), dtype=np.float64)
 
 
 def _shape(logs: Floats, issues: Positions, days: int = SHAPE_DAYS) -> Floats:
-    """The mean of the 24 hours after each moment over the days before it, as far as there are."""
+    """Return the mean of each of 24 hours after a moment over the days before it."""
     days = min(days, int(issues.min()) // DAY_H)
     by_day = np.concatenate([logs, np.zeros(-len(logs) % DAY_H)]).reshape(-1, DAY_H)
     # The sum of each hour of the day over the days before it.
@@ -155,7 +155,7 @@ def _repeated(shape: Floats) -> Floats:
 
 
 def _inputs(logs: Floats, issues: Positions, first: int) -> tuple[Floats, Floats]:
-    """The regression's inputs at each moment, and the usual shape after it."""
+    """Return the regression's inputs at each moment, and the usual shape after it."""
     shape = _shape(logs, issues)
     week = _shape(logs, issues, 7)
     lags = np.arange(1, _LAGS_H + 1)
@@ -170,7 +170,7 @@ def _inputs(logs: Floats, issues: Positions, first: int) -> tuple[Floats, Floats
 
 
 def _profile_errors(logs: Floats, issues: Positions) -> Floats:
-    """Quantiles of the usual shape's errors by hour ahead; of the history's spread if too short."""
+    """Return quantiles of the usual shape's errors by hour ahead, or of a short history."""
     if len(issues) < WEEK_H:
         spread = np.quantile(logs - logs.mean(), (0.1, 0.9))
         return np.tile(spread[:, None], (1, HORIZON_H))

@@ -30,15 +30,15 @@ class Hours:
 
     @property
     def after(self) -> int:
-        """The hour after the last."""
+        """Return the hour after the last."""
         return self.first + len(self.values)
 
     def until(self, hour: int) -> Hours:
-        """The hours before `hour`."""
+        """Return the hours before `hour`."""
         return Hours(self.first, self.values[: max(0, hour - self.first)])
 
     def filled(self) -> Hours:
-        """The same without gaps: a missing hour has the value of the same hour the day before.
+        """Return the same without gaps: a missing hour has the value of that hour the day before.
 
         No value is below `LEAST`. Hours before the first known day are left out; without any known
         day nothing is left.
@@ -55,20 +55,20 @@ class Hours:
 
 
 def hour_of(moment: datetime) -> int:
-    """The hour that a moment lies in, counted since 1970 in UTC."""
+    """Return the hour that a moment lies in, counted since 1970 in UTC."""
     return (moment - _EPOCH) // _HOUR
 
 
 def exact_hour(moment: datetime) -> float:
-    """A moment in hours since 1970 in UTC."""
+    """Return a moment in hours since 1970 in UTC."""
     return (moment - _EPOCH) / _HOUR
 
 
 def moment_of(hour: float) -> datetime:
-    """When an hour, or a part of one, begins."""
+    """Return when an hour, or a part of one, begins."""
     return _EPOCH + hour * _HOUR
 
 
 def moment_text(hour: float) -> str:
-    """When an hour, or a part of one, begins, to the second: 2026-05-01T08:00:00Z."""
+    """Return when an hour, or a part of one, begins, to the second: 2026-05-01T08:00:00Z."""
     return f"{moment_of(round(hour * 3600) / 3600):%Y-%m-%dT%H:%M:%SZ}"

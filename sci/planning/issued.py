@@ -42,7 +42,7 @@ class ForecastArchive:
     values: Floats
 
     def truth(self, history: Hours) -> Floats:
-        """What came in the same hours, NaN where it is not known."""
+        """Return what came in the same hours, NaN where it is not known."""
         at = self.moments[:, None] + np.arange(HORIZON_H) - history.first
         known = (at >= 0) & (at < len(history.values))
         found: Floats = np.where(known, history.values[np.where(known, at, 0)], np.nan)
@@ -110,7 +110,7 @@ def mean_of(values: Floats, unit: str, source: str) -> Quantity:
 
 
 def is_worse(theirs: ForecastArchive, ours: ForecastArchive, history: Hours) -> bool:
-    """Whether plans by their forecasts proved worse than by ours, made at the same moments.
+    """Return whether plans by their forecasts proved worse than by ours, made at the same moments.
 
     Proved: the mean regret is higher, and that of at least three in four of four weeks or more.
     """
@@ -135,7 +135,7 @@ def is_worse(theirs: ForecastArchive, ours: ForecastArchive, history: Hours) -> 
 
 
 def error_ranges(past: ForecastArchive, history: Hours) -> Floats:
-    """The 10 % and 90 % quantiles of errors by hour ahead, of logarithms; NaN where too few."""
+    """Return the 10 % and 90 % quantiles of errors of logarithms by hour ahead; NaN for too few."""
     missed = _logs(past.truth(history)) - _logs(past.values)
     found = np.full((2, HORIZON_H), np.nan)
     for left, right in pairwise(_AHEAD_H):
@@ -147,14 +147,14 @@ def error_ranges(past: ForecastArchive, history: Hours) -> Floats:
 
 
 def _days(past: ForecastArchive, history: Hours) -> tuple[Positions, Floats, Floats]:
-    """The rows whose first day is forecast and known as a whole, with forecast and truth."""
+    """Return the rows whose first day is forecast and known as a whole, with forecast and truth."""
     foreseen, truth = past.values[:, :DAY_H], past.truth(history)[:, :DAY_H]
     rows = np.flatnonzero(np.isfinite(foreseen).all(1) & np.isfinite(truth).all(1))
     return rows, foreseen[rows], truth[rows]
 
 
 def _regrets(foreseen: Floats, truth: Floats) -> Floats:
-    """What the window that looks best came to beyond the best one, as a share, by row."""
+    """Return what the window that looks best came to beyond the best one, as a share, by row."""
     expected, came = (
         np.lib.stride_tricks.sliding_window_view(values, JOB_H, axis=1).mean(2)
         for values in (foreseen, truth)
@@ -165,7 +165,7 @@ def _regrets(foreseen: Floats, truth: Floats) -> Floats:
 
 
 def _rank_correlations(foreseen: Floats, truth: Floats) -> Floats:
-    """Spearman's rank correlation by row; equal values share the mean of their ranks."""
+    """Return Spearman's rank correlation by row; equal values share the mean of their ranks."""
     left, right = (
         np.apply_along_axis(_ranks, 1, values) - (DAY_H - 1) / 2 for values in (foreseen, truth)
     )
@@ -183,7 +183,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _coverage(past: ForecastArchive, history: Hours) -> Floats | None:
-    """How often ranges by the errors of the older half hold what came in the newer, by forecast.
+    """Return how often ranges by the older half's errors hold what came in the newer, by forecast.
 
     Forecasts of the day before the newer half are left out: what came was not known then.
     """

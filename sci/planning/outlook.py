@@ -78,21 +78,21 @@ class Outlook:
 
     @property
     def end(self) -> float:
-        """Where it ends [h]."""
+        """Return where it ends [h]."""
         return float(self.grid.edges[-1])
 
     def at(self, hour: float) -> Segment:
-        """What the step that holds a moment [h] is made of."""
+        """Return what the step that holds a moment [h] is made of."""
         before = [segment for segment in self.segments if segment.start <= hour]
         return before[-1] if before else self.segments[0]
 
     def source(self, start: float, end: float) -> str:
-        """The sources of what is expected over [start, end), joined."""
+        """Return the sources of what is expected over [start, end), joined."""
         within = [segment for segment in self.segments if start < segment.start < end]
         return "; ".join(dict.fromkeys(part.source for part in (self.at(start), *within)))
 
     def figure(self, value: float, low: float, high: float, start: float, end: float) -> Quantity:
-        """An expected intensity [gCO2e/kWh] over [start, end) from that of each end.
+        """Return an expected intensity [gCO2e/kWh] over [start, end) from that of each end.
 
         The errors of a forecast's hours count as one error, which errs on the wide side.
         """
@@ -101,7 +101,7 @@ class Outlook:
 
 
 def outlook(data: ZoneData, now: datetime, until: datetime, hours: float) -> Outlook:
-    """The best that is known: from `now` until a moment, or as far as the forecasts go."""
+    """Return the best that is known: from `now` until a moment, or as far as the forecasts go."""
     own, forecaster = _own(data, hour_of(now))
     provided = _provided(data, own, forecaster, now) if data.issued else None
     return provided or own or _annual(data.annual, now, until, hours)
@@ -109,12 +109,12 @@ def outlook(data: ZoneData, now: datetime, until: datetime, hours: float) -> Out
 
 @lru_cache(CACHE_SIZE)
 def _fitted(first: int, values: bytes) -> Forecaster | None:
-    """A forecaster for this history, kept in memory; None for too little of it."""
+    """Return a forecaster for this history, kept in memory; None for too little of it."""
     return Forecaster.fit(Hours(first, np.frombuffer(values)))
 
 
 def fitted(past: Hours) -> Forecaster | None:
-    """A forecaster for a history; a long one is fitted once a week, up to that week's start."""
+    """Return a forecaster for a history; a long one is fitted once a week, up to its start."""
     if len(past.values) >= (FIT_DAYS + 7) * DAY_H:
         past = past.until(past.after - past.after % WEEK_H)
     return _fitted(past.first, past.values.tobytes())
@@ -122,7 +122,7 @@ def fitted(past: Hours) -> Forecaster | None:
 
 @lru_cache(CACHE_SIZE)
 def _own(data: ZoneData, hour: int) -> tuple[Outlook | None, Forecaster | None]:
-    """Our own forecast from the history, and what made it; None without a history of late."""
+    """Return our own forecast and what made it; None without a recent history."""
     past = data.history.until(hour).filled() if data.history else None
     if past is None or past.after < hour - OLD_H:
         return None, None
@@ -143,7 +143,7 @@ def _own(data: ZoneData, hour: int) -> tuple[Outlook | None, Forecaster | None]:
 def _provided(
     data: ZoneData, own: Outlook | None, forecaster: Forecaster | None, now: datetime
 ) -> Outlook | None:
-    """A provider's forecast, and our own where it has none; None where it does not reach now."""
+    """Return a provider's forecast, filled with our own; None where it does not reach now."""
     issued = data.issued
     assert issued is not None
     per_hour = round(1 / issued.step_h)
@@ -180,7 +180,7 @@ def _provided(
 def _segments(
     source: str, own: Outlook | None, starts: Floats, by_us: np.ndarray
 ) -> Sequence[Segment]:
-    """Which steps are the provider's and which are ours."""
+    """Return which steps are the provider's and which are ours."""
     changes = [0, *(np.flatnonzero(np.diff(by_us)) + 1).tolist()]
     return tuple(
         Segment(float(starts[at]), own.method, own.segments[0].source)
@@ -191,7 +191,7 @@ def _segments(
 
 
 def _factors(data: ZoneData, issued: Issued, forecaster: Forecaster | None) -> Floats:
-    """Ends of the range of each hour ahead, as multiples of a provider's value."""
+    """Return ends of the range of each hour ahead, as multiples of a provider's value."""
     spread = EXPECTED_SPREADS["forecast"]
     found = np.full((2, HORIZON_H), np.log([[1 - spread], [1 + spread]]))
     if forecaster is not None:

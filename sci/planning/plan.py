@@ -84,7 +84,7 @@ class _Job:
         return cost(grid.grid, self.profile, slots, self.earliest, self.overhead)
 
     def best(self, found: Outlook) -> Slots:
-        """The best hours in a zone, as far as its forecast goes."""
+        """Return the best hours in a zone, as far as its forecast goes."""
         deadline = min(self.deadline, found.end)
         if deadline - self.earliest < self.profile.hours - TOLERANCE_H:
             return self.at_once
@@ -148,7 +148,7 @@ def plan_and_regret(
 
 
 def _reaching(found: Outlook, until: float) -> Outlook:
-    """The same until a moment [h] at least: what comes after its end has the mean of its steps."""
+    """Return the same until a moment [h]: what comes after its end has the mean of its steps."""
     if until <= found.end:
         return found
     edges = found.grid.edges
@@ -181,7 +181,7 @@ def _job(request: PlanRequest, now: datetime) -> _Job:
 
 
 def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
-    """Expected mean intensity of the job in these slots, without waiting and restarts."""
+    """Return the expected mean intensity of the job in these slots without waiting or restarts."""
     ends = [found.grid.with_values(item) for item in (found.grid.values, found.low, found.high)]
     value, low, high = (cost(grid, job.profile, slots, slots[0][0]) for grid in ends)
     return found.figure(value, low, high, slots[0][0], slots[-1][1])
@@ -190,8 +190,9 @@ def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
 def _in_time(
     job: _Job, found: Outlook, slots: Slots, record: Outcome | None
 ) -> tuple[Quantity | None, bool]:
-    """The share saved by waiting in one zone; reliable where the whole range says so, and such
-    plans have earned one there.
+    """Return the share saved by waiting in one zone, and whether it is reliable.
+
+    It is where the whole range says so, and such plans have earned one there.
     """
     if found.method == "annual":
         return None, False
@@ -211,7 +212,7 @@ def _in_time(
 
 
 def _record(job: _Job, found: Outlook) -> Outcome | None:
-    """Plans of the past for such a job: in whole hours, at constant power, without overhead."""
+    """Return past plans for such a job: in whole hours, at constant power, without overhead."""
     hours = max(1, round(job.profile.hours))
     slack = int(min(job.deadline, found.end) - job.earliest - hours + TOLERANCE_H)
     if found.past is None or slack < 1:
@@ -233,7 +234,7 @@ def _regret(found: Outlook, record: Outcome) -> Quantity:
 
 
 def _between_zones(moved: Quantity, at_once: Quantity) -> tuple[Quantity | None, bool]:
-    """The share saved by moving; reliable where the whole range says so."""
+    """Return the share saved by moving; reliable where the whole range says so."""
     saving = moved.over(at_once, "ratio").complement(SAVED)
     return saving, saving.low > LEAST_SAVING
 

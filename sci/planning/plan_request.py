@@ -55,7 +55,7 @@ class PlanRequest:
 
 
 def parse_plan_request(document: Mapping[str, Any]) -> PlanRequest:
-    """The request in a JSON object; raises ScoreError with a stable code and what to change."""
+    """Return the request in a JSON object; raises ScoreError with a code and what to change."""
     request = parse(PlanRequest, document)
     if not (request.hours or request.like):
         raise ScoreError("say how long the job takes: hours, or like", code="missing-field")

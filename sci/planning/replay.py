@@ -40,18 +40,18 @@ class Outcome:
 
     @property
     def savings(self) -> Floats:
-        """The share saved against starting at once, by plan."""
+        """Return the share saved against starting at once, by plan."""
         found: Floats = 1.0 - self.planned / self.at_once
         return found
 
     @property
     def regrets(self) -> Floats:
-        """The share emitted beyond what perfect foresight would have, by plan."""
+        """Return the share emitted beyond what perfect foresight would have, by plan."""
         found: Floats = self.planned / self.best - 1.0
         return found
 
     def weekly(self) -> Floats:
-        """The share saved in each week."""
+        """Return the share saved in each week."""
         weeks = (self.hours - self.hours.min()) // WEEK_H
         came, at_once = (np.bincount(weeks, weights=item) for item in (self.planned, self.at_once))
         found: Floats = 1.0 - came[at_once > 0] / at_once[at_once > 0]
@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def reliable(self) -> bool:
-        """Whether the weeks of this record had a saving as good as always."""
+        """Return whether the weeks of this record had a saving as good as always."""
         weekly = self.weekly()
         enough = len(weekly) >= LEAST_WEEKS
         return bool(enough and (weekly > 0).mean() >= POSITIVE_SHARE and weekly.mean() > 0.01)
@@ -111,7 +111,7 @@ def judge(
     interruptible: bool = False,
     given: Floats | None = None,
 ) -> Outcome:
-    """What plans made at each of `issues`, positions in the history, would have come to.
+    """Return what plans made at each of `issues`, positions in the history, would have come to.
 
     `given` has what a provider forecast then, NaN where it did not.
     """
@@ -132,7 +132,7 @@ def judge(
 
 
 def _window(values: Floats, hours: int) -> np.ndarray:
-    """The hours of the best window in each row."""
+    """Return the hours of the best window in each row."""
     sums = np.concatenate([np.zeros((len(values), 1)), values.cumsum(1)], axis=1)
     start = (sums[:, hours:] - sums[:, :-hours]).argmin(1)
     found: np.ndarray = start[:, None] + np.arange(hours)
@@ -140,6 +140,6 @@ def _window(values: Floats, hours: int) -> np.ndarray:
 
 
 def _cheapest(values: Floats, hours: int) -> np.ndarray:
-    """The cheapest hours in each row."""
+    """Return the cheapest hours in each row."""
     found: np.ndarray = np.argsort(values, axis=1, kind="stable")[:, :hours]
     return found

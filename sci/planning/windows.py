@@ -29,17 +29,17 @@ class Grid:
     values: Floats
 
     def integral(self, times: Floats) -> Floats:
-        """Intensity integrated from the first edge to each time [gCO2e/kWh x h]."""
+        """Return intensity integrated from the first edge to each time [gCO2e/kWh x h]."""
         sums = np.concatenate([[0.0], np.cumsum(self.values * np.diff(self.edges))])
         found: Floats = np.interp(times, self.edges, sums)
         return found
 
     def with_values(self, values: Floats) -> Grid:
-        """The same steps with other intensities."""
+        """Return the same steps with other intensities."""
         return Grid(self.edges, values)
 
     def at(self, times: Floats) -> Floats:
-        """Intensity at each time [gCO2e/kWh]."""
+        """Return intensity at each time [gCO2e/kWh]."""
         step = np.searchsorted(self.edges, times, side="right") - 1
         found: Floats = self.values[np.clip(step, 0, len(self.values) - 1)]
         return found
@@ -54,7 +54,7 @@ class Profile:
 
     @property
     def hours(self) -> float:
-        """The job's length [h]."""
+        """Return the job's length [h]."""
         return float(self.edges[-1])
 
 
@@ -74,7 +74,7 @@ NONE = Overhead()
 
 
 def means(grid: Grid, profile: Profile, starts: Floats) -> Floats:
-    """Mean intensity by energy [gCO2e/kWh] of the job at each start [h]."""
+    """Return mean intensity by energy [gCO2e/kWh] of the job at each start [h]."""
     sums = np.zeros(len(starts))
     for left, right, power in zip(
         profile.edges[:-1], profile.edges[1:], profile.power, strict=True
@@ -87,7 +87,7 @@ def means(grid: Grid, profile: Profile, starts: Floats) -> Floats:
 def cost(
     grid: Grid, profile: Profile, slots: Slots, earliest: float, overhead: Overhead = NONE
 ) -> float:
-    """Emissions of the job in these slots, per hour of it at its mean power [gCO2e/kWh].
+    """Return emissions of the job in these slots, per hour of it at its mean power [gCO2e/kWh].
 
     Those of waiting since `earliest` and of restarts are included.
     """
@@ -112,7 +112,7 @@ def best_window(
     idle: float = 0.0,
     seed: str | None = None,
 ) -> float:
-    """The start [h] of the window of least emissions; with a seed, of one that is about as good.
+    """Return the start [h] of the best window; with a seed, of one that is about as good.
 
     `idle` is the power while the job waits, relative to its mean power.
 
@@ -140,7 +140,7 @@ def best_window(
 def best_slots(
     grid: Grid, hours: float, earliest: float, deadline: float, overhead: Overhead = NONE
 ) -> Slots:
-    """Slots [h] of least emissions that add up to the job's length, in order of time.
+    """Return slots [h] of least emissions that add up to the job's length, in order of time.
 
     Without overhead these are the cheapest steps; with it, dynamic programming over steps, work
     done, and whether the job runs. Raises ValueError when the job does not fit.
@@ -168,7 +168,7 @@ def best_slots(
 
 
 def _cheapest(values: Floats, widths: Floats, hours: float) -> Floats:
-    """How much of each step [h] is used when the cheapest are."""
+    """Return how much of each step [h] is used when the cheapest are."""
     order = np.argsort(values, kind="stable")
     before = np.concatenate([[0.0], np.cumsum(widths[order])[:-1]])
     taken = np.zeros(len(widths))
@@ -177,7 +177,7 @@ def _cheapest(values: Floats, widths: Floats, hours: float) -> Floats:
 
 
 def _dynamic(values: Floats, need: int, overhead: Overhead, step: float) -> Floats:
-    """Which steps are used, as 1 or 0, when waiting and each start after the first cost."""
+    """Return which steps are used, as 1 or 0, when waiting and each start after the first cost."""
     work = np.arange(need + 1)
     restart = np.where(work == 0, 0.0, overhead.restart_h / step)
     idle = np.where(work < need, overhead.idle, 0.0)
