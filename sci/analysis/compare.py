@@ -46,20 +46,25 @@ class ComparedDoc(TypedDict):
     g_per_unit: QuantityDoc
 
 
-class ComparisonDoc(TypedDict):
-    """The change [gCO2e/unit] from `before` to `after`, the effect of each term on it, the verdict.
+class ScoreChangeDoc(TypedDict):
+    """A change of C/R [gCO2e/unit], the effect of each term on it, the ratio and the verdict.
 
     `moved` names what changed the score most, per unit of work; None where nothing changed.
     """
 
     unit: str
-    before: ComparedDoc
-    after: ComparedDoc
     change_g_per_unit: float
     ratio: QuantityDoc
     verdict: str
     effects_g_per_unit: dict[str, float]
     moved: str | None
+
+
+class ComparisonDoc(ScoreChangeDoc):
+    """The change from one job to another."""
+
+    before: ComparedDoc
+    after: ComparedDoc
 
 
 def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> ComparisonDoc:

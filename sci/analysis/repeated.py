@@ -18,6 +18,7 @@ from typing import TypedDict
 from gramwatt.sci.analysis.compare import (
     TERMS,
     ComparedDoc,
+    ScoreChangeDoc,
     Side,
     effects_of,
     moved_most,
@@ -52,23 +53,17 @@ class RunsDoc(TypedDict):
     scatter: float | None
 
 
-class RunsComparisonDoc(TypedDict):
-    """The change from `before` to `after`, the effect of each term on it [gCO2e/unit], the verdict.
+class RunsComparisonDoc(ScoreChangeDoc):
+    """The change from the runs of `before` to those of `after`.
 
     `ratio` is after over before with both ranges together, `measurement_ratio` with that of the
     measurement alone, `repetition_ratio` with that of the runs alone; None where no side has two.
     """
 
-    unit: str
     before: RunsDoc
     after: RunsDoc
-    change_g_per_unit: float
-    ratio: QuantityDoc
     measurement_ratio: QuantityDoc
     repetition_ratio: QuantityDoc | None
-    verdict: str
-    effects_g_per_unit: dict[str, float]
-    moved: str | None
     text: str
 
 

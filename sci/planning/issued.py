@@ -21,7 +21,7 @@ FRESH_H = DAY_H
 LEAST_MOMENTS = 60
 """Forecasts, 5 h from each other (12 days), from which on a range is made of their errors."""
 LEAST_WEEKS = 4
-"""Below this no provider is called worse."""
+"""Below this no provider is called worse, and no record of plans is one."""
 WORSE_SHARE = 0.75
 """Of the weeks, in how many a provider's plans must have been worse than ours."""
 JOB_H = 4
@@ -155,12 +155,18 @@ def _days(past: ForecastArchive, history: Hours) -> tuple[Positions, Floats, Flo
 
 def _regrets(foreseen: Floats, truth: Floats) -> Floats:
     """Return what the window that looks best came to beyond the best one, as a share, by row."""
-    expected, came = (
-        np.lib.stride_tricks.sliding_window_view(values, JOB_H, axis=1).mean(2)
+    chosen, best = (
+        np.take_along_axis(truth, window_hours(values, JOB_H), 1).mean(1)
         for values in (foreseen, truth)
     )
-    chosen = np.take_along_axis(came, expected.argmin(1)[:, None], 1)[:, 0]
-    found: Floats = chosen / np.maximum(came.min(1), LEAST) - 1.0
+    found: Floats = chosen / np.maximum(best, LEAST) - 1.0
+    return found
+
+
+def window_hours(values: Floats, hours: int) -> Positions:
+    """Return the hours of the best window of each row, as positions in it."""
+    means = np.lib.stride_tricks.sliding_window_view(values, hours, axis=1).mean(2)
+    found: Positions = means.argmin(1)[:, None] + np.arange(hours)
     return found
 
 

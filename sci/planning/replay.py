@@ -13,11 +13,10 @@ import numpy as np
 
 from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, SHAPE_DAYS, Forecaster
 from gramwatt.sci.planning.hours import DAY_H, LEAST, WEEK_H, Floats, Hours
-from gramwatt.sci.planning.issued import ForecastArchive
+from gramwatt.sci.planning.issued import LEAST_WEEKS, ForecastArchive, window_hours
 
 WEEKS = 13
 """How many weeks are replayed: a season, so that the record is of the same kind of weather."""
-LEAST_WEEKS = 4
 EVERY_H = 5
 """Between two moments [h]: no divisor of a day, so that every hour of the day has its turn."""
 POSITIVE_SHARE = 0.95
@@ -121,7 +120,7 @@ def judge(
     if given is not None:
         theirs = np.maximum(given[:, :span], LEAST)
         foreseen = np.where(np.isfinite(theirs), theirs, foreseen)
-    choose = _cheapest if interruptible else _window
+    choose = _cheapest if interruptible else window_hours
     chosen, best = choose(foreseen, hours), choose(truth, hours)
     promised, planned, perfect = (
         np.take_along_axis(data, which, 1).mean(1)
@@ -129,14 +128,6 @@ def judge(
     )
     saving = 1.0 - promised / foreseen[:, :hours].mean(1)
     return Outcome(filled.first + issues, truth[:, :hours].mean(1), planned, perfect, saving)
-
-
-def _window(values: Floats, hours: int) -> np.ndarray:
-    """Return the hours of the best window in each row."""
-    sums = np.concatenate([np.zeros((len(values), 1)), values.cumsum(1)], axis=1)
-    start = (sums[:, hours:] - sums[:, :-hours]).argmin(1)
-    found: np.ndarray = start[:, None] + np.arange(hours)
-    return found
 
 
 def _cheapest(values: Floats, hours: int) -> np.ndarray:

@@ -70,6 +70,11 @@ def test_a_negative_factor_swaps_the_ends():
     assert (answer.low, answer.value, answer.high) == (-4, -2, -1)
 
 
+def test_what_a_ratio_saves_is_one_less_it_with_its_ends_swapped():
+    saved = Quantity(0.75, 0.5, 1.25, "ratio", "estimated", "x").complement("share")
+    assert (saved.low, saved.value, saved.high, saved.unit) == (-0.25, 0.25, 0.5, "share")
+
+
 def test_spread_never_crosses_zero():
     assert Quantity.around(10, 1.5, "g", "estimated", "x").low == 0
     assert Quantity.around(10, 0.4, "g", "estimated", "x").high == 14

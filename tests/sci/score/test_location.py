@@ -75,6 +75,12 @@ def test_nodes_in_different_zones_are_counted_each_in_its_own():
     rows = {row["what"]: row["figure"]["value"] for row in doc["method"]["inputs"]}
     assert rows["carbon intensity of zone FR (n-0)"] == intensity("FR")
     assert rows["carbon intensity of zone DE (n-1)"] == intensity("DE")
+    parts = [(row["symbol"], row["of"], row["count"]) for row in doc["method"]["inputs"]]
+    assert ("I", "zone DE (n-1)", 1) in parts
+    assert ("PUE", None, 1) in parts
+    boards = next(row for row in doc["method"]["inputs"] if row["symbol"] == "TE")
+    assert (boards["of"], boards["count"]) == ("NVIDIA H100 80GB HBM3", 2)
+    assert boards["what"] == f"{boards['name']} (2 alike)"
     assert all(row["passed"] for row in self_audit(doc))
     assert "FR, DE: each node in its own" in words(build(doc, full=True))
 
