@@ -157,18 +157,12 @@ def _mean(runs: Sequence[Side]) -> float:
 
 
 def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
-    """Return the ratio with both ranges: independent, so their logarithms add in quadrature."""
+    """Return the ratio with both ranges, which are independent: repetition is a further factor."""
     if repeated is None:
         return measured
-    ends = []
-    for end in ("low", "high"):
-        parts = [getattr(ratio, end) / ratio.value for ratio in (measured, repeated)]
-        if min(parts) <= 0:
-            ends.append(0.0)
-            continue
-        width = math.hypot(*(math.log(part) for part in parts))
-        ends.append(math.exp(-width if end == "low" else width))
-    return measured.ranged(*ends)
+    low, high = repeated.low / repeated.value, repeated.high / repeated.value
+    scatter = Quantity(1.0, low, high, "1", measured.kind, measured.source)
+    return measured.times(scatter.named("repetition"), "1")
 
 
 def _sentence(ratio: Quantity, found: str, moved: str | None, repeated: bool) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import NamedTuple, TypedDict
 
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.document import InputDoc, JobDoc
 from gramwatt.sci.base.formatting import count_text, number, plain, prefix
 from gramwatt.sci.base.quantity import QuantityDoc
 
@@ -137,32 +137,28 @@ def _figures(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
 
     So a device or node that was added is one row, and not a shift of all that stand behind it.
     """
-    sides = [_by_input(before), _by_input(after)]
-    for key in dict.fromkeys([*sides[0], *sides[1]]):
-        old, new = (Counter(side[key]) for side in sides)
+    sides = [_by_name(before), _by_name(after)]
+    rows = (*before["method"]["inputs"], *after["method"]["inputs"])
+    for name, short in {row["name"]: _short(row) for row in rows}.items():
+        old, new = (Counter(side[name]) for side in sides)
         pairs = Counter(zip_longest((old - new).elements(), (new - old).elements()))
         for pair, n in pairs.items():
             one, other = (figure.doc if figure else None for figure in pair)
             alike = f" ({n} alike)" if n > 1 else ""
-            doc = _row(f"{key.name}{alike}", one, other)
-            yield _Changed(doc, _figure_text(f"{key.short}{alike}", one, other))
+            doc = _row(f"{name}{alike}", one, other)
+            yield _Changed(doc, _figure_text(f"{short}{alike}", one, other))
     counts = [{row["unit"]: row["count"] for row in side["sci"]} for side in (before, after)]
     for unit in dict.fromkeys([*counts[0], *counts[1]]):
         texts = [count_text(found[unit]) if unit in found else None for found in counts]
         yield from _different(f"R in {unit}", *texts)
 
 
-class _Input(NamedTuple):
-    """What an input figure is: its name, its symbol, and what it is of."""
-
-    name: str
-    symbol: str
-    of: str | None
-
-    @property
-    def short(self) -> str:
-        """Return how the sentence names it."""
-        return f"{NAMES[self.symbol]} of {self.of}" if self.of else NAMES[self.symbol]
+def _short(row: InputDoc) -> str:
+    """Return how the sentence names an input; former releases did not state its symbol."""
+    name = NAMES.get(row["symbol"])
+    if name is None:
+        return row["name"]
+    return f"{name} of {row['of']}" if row["of"] else name
 
 
 class _Figure:
@@ -184,11 +180,10 @@ def _rounded(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def _by_input(document: JobDoc) -> dict[_Input, list[_Figure]]:
-    found: dict[_Input, list[_Figure]] = defaultdict(list)
+def _by_name(document: JobDoc) -> dict[str, list[_Figure]]:
+    found: dict[str, list[_Figure]] = defaultdict(list)
     for row in document["method"]["inputs"]:
-        key = _Input(row["name"], row["symbol"], row["of"])
-        found[key] += row["count"] * [_Figure(row["figure"])]
+        found[row["name"]] += row["count"] * [_Figure(row["figure"])]
     return found
 
 
@@ -218,13 +213,13 @@ def _figure_text(name: str, before: QuantityDoc | None, after: QuantityDoc | Non
 
 def _value(figure: QuantityDoc) -> str:
     size, name = prefix(abs(figure["value"]), figure["unit"])
-    return f"{_digits(figure['value'] / size, 4)} {_short(name)}".rstrip()
+    return f"{_digits(figure['value'] / size, 4)} {_short_unit(name)}".rstrip()
 
 
 def _range(figure: QuantityDoc) -> str:
     size, name = prefix(abs(figure["value"]), figure["unit"])
     low, high = (_digits(end / size, 4) for end in (figure["low"], figure["high"]))
-    return f"{low} to {high} {_short(name)}".rstrip()
+    return f"{low} to {high} {_short_unit(name)}".rstrip()
 
 
 def _step(before: float, after: float, unit: str) -> str:
@@ -234,7 +229,7 @@ def _step(before: float, after: float, unit: str) -> str:
         one, other = (_digits(value / size, digits) for value in (before, after))
         if one != other:
             break
-    return f"{one} -> {other} {_short(name)}".rstrip()
+    return f"{one} -> {other} {_short_unit(name)}".rstrip()
 
 
 def _digits(value: float, digits: int) -> str:
@@ -242,5 +237,5 @@ def _digits(value: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _short(unit: str) -> str:
+def _short_unit(unit: str) -> str:
     return plain(unit).replace("gCO2e/", "g/").replace(" CO2e", "")

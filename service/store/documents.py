@@ -149,4 +149,6 @@ def _complete_method(method: dict[str, Any]) -> dict[str, Any]:
     meter = dict.fromkeys(("largest_uncertainty", "meter_cpu_s", "meter_rss_b", "meter_energy_j"))
     lists: dict[str, Any] = {"zones": [], "conversions": [], "inputs": []}
     known = {**meter, **lists, "supply": "grid", **method}
+    unstated = {"symbol": "", "of": None, "count": 1}
+    known["inputs"] = [{"name": row["what"], **unstated, **row} for row in known["inputs"]]
     return {**known, "sci_for_ai": {**ai, **(method.get("sci_for_ai") or {})}}

@@ -6,10 +6,13 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.revisions import revision_change
 from gramwatt.sci.base.document import JobDoc, MethodDoc
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
+from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, MonthlyReport, Score
+from tests.documents import varied_job
 from tests.journals import journal, lines
 
 ALWAYS = {"job_id", "name", "project", "kind", "state", "started_at", "revision", "sci"}
@@ -65,6 +68,15 @@ def test_a_method_without_a_later_field_opens_everywhere(client, stored, field):
     assert field in MethodDoc.__annotations__
     without(stored, field, of="method")
     assert opened(client, PAGES) == dict.fromkeys(PAGES, 200)
+
+
+def test_inputs_of_a_former_release_are_compared_by_their_text():
+    new = varied_job(gpus=1)
+    old = json.loads(json.dumps(new))
+    for row in old["method"]["inputs"]:
+        for field in ("name", "symbol", "of", "count"):
+            del row[field]
+    assert revision_change(read_job(json.dumps(old)), new)["inputs"] == []
 
 
 def test_a_document_without_any_later_field_makes_its_pdfs(client, stored):
