@@ -17,7 +17,7 @@ from gramwatt.collectors.devices.energy import EnergyMeter
 from gramwatt.collectors.devices.port import Billed, Board, DevicePort, Notify, SourceAbsent
 from gramwatt.collectors.devices.reader import RETRY_MAX_NS, RETRY_MIN_NS
 from gramwatt.collectors.devices.sampler import Sampler
-from gramwatt.collectors.devices.sharing import SharedBoards
+from gramwatt.collectors.devices.sharing import SharedBoards, SharedLedger
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
 from gramwatt.sci.journal.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
@@ -178,7 +178,8 @@ class DeviceGroup:
             "update_period_s": meter.period_s,
         }
         job.put(DeviceRecord, **fields)
-        self._shared.remember(fields)
+        if isinstance(ledger, SharedLedger):
+            ledger.fields = fields
         if meter.period_s is None and self.driver is not None:
             self._without_period.append((meter, fields))
 

@@ -129,103 +129,100 @@ class Processes:
             return []
 
 
-class BoardShare:
-    """This job's share of one board."""
+class SharedLedger(Ledger):
+    """Records this job's part of one board's energy, all of it while nobody else has the board."""
 
     def __init__(
         self,
         port: UsersPort,
         item: Billed,
-        locks: DeviceLocks,
-        processes: Processes,
-        notify: Notify,
-        *,
-        declared: bool,
+        schedule: Schedule,
+        emit: Callable[[str, Interval], None],
+        boards: SharedBoards,
     ) -> None:
-        """`declared` says that the user has declared the board time-shared."""
-        self.shared = False
+        super().__init__(item.device_id, schedule, emit)
+        self.fields: dict[str, Any] = {}
+        """Those of its device record, to write them again when the board is shared."""
+        self.recorded = False
         self.whole_j = self.billed_j = 0.0
-        self._port, self._index = port, item.board.ordinal
-        self._uuid, self._label = item.board.uuid, item.board.name
-        self._memory_b = item.board.memory_b
-        self._locks, self._processes, self._notify = locks, processes, notify
-        self._declared = declared
+        self._port, self._board, self._boards = port, item.board, boards
+        self._shared = False
         self._idle_w: float | None = None
         self._reserved_s = self._span_s = 0.0
         self._part = WHOLE
         self._other_jobs = 0
         self._users_at_ns = self._jobs_at_ns = self._processes_at_ns = 0
-        locks.acquire(self._uuid)
+        boards.locks.acquire(self._board.uuid)
 
     @property
-    def mean(self) -> float:
+    def mean_share(self) -> float:
         """The reserved part of the board, mean over the time so far (0 to 1]."""
         if self._span_s <= 0:
             return 1.0
         return max(SMALLEST_SHARE, self._reserved_s / self._span_s)
 
-    def bill_j(self, start_ns: int, end_ns: int, energy_j: float) -> float:
-        """Return the job's part of the board's energy [J] over [start, end)."""
+    def add(
+        self, start_ns: int, end_ns: int, energy_j: float, kind: str, power_w: float | None = None
+    ) -> None:
+        """Record the job's part of `energy_j` [J] over [start, end)."""
         self._refresh(end_ns)
-        span_s = (end_ns - start_ns) / NS_PER_S
-        if span_s <= 0:
-            return 0.0
-        mean_w = energy_j / span_s
-        self._idle_w = mean_w if self._idle_w is None else min(self._idle_w, mean_w)
-        billed_j = part_j(energy_j, self._idle_w * span_s, self._part) if self.shared else energy_j
-        self.whole_j += energy_j
-        self.billed_j += billed_j
-        self._span_s += span_s
-        self._reserved_s += span_s * (self._part.idle if self.shared else 1.0)
-        return billed_j
-
-    def report_total(self) -> None:
-        """Notify how much of a shared board's energy was billed."""
-        if self.billed_j < self.whole_j:
-            share = self.billed_j / self.whole_j
-            self._notify("gpu-shared", f"{self._label}: {share:.1%} of its energy is the job's.")
+        billed_j, span_s = energy_j, (end_ns - start_ns) / NS_PER_S
+        if span_s > 0:
+            mean_w = energy_j / span_s
+            self._idle_w = mean_w if self._idle_w is None else min(self._idle_w, mean_w)
+            if self._shared:
+                billed_j = part_j(energy_j, self._idle_w * span_s, self._part)
+            self.whole_j += energy_j
+            self.billed_j += billed_j
+            self._span_s += span_s
+            self._reserved_s += span_s * (self._part.idle if self._shared else 1.0)
+        attributed = self._shared and kind != "estimated"
+        super().add(start_ns, end_ns, billed_j, "attributed" if attributed else kind, power_w)
 
     def _refresh(self, now_ns: int) -> None:
+        boards = self._boards
         if now_ns >= self._jobs_at_ns:
             self._jobs_at_ns = now_ns + JOBS_EVERY_NS
-            self._other_jobs = self._locks.others(self._uuid)
-            self._set_shared(self._declared or self._other_jobs > 0)
-        if self.shared and now_ns >= self._users_at_ns:
+            self._other_jobs = boards.locks.others(self._board.uuid)
+            self._set_shared(boards.declared or self._other_jobs > 0)
+        if self._shared and now_ns >= self._users_at_ns:
             self._users_at_ns = now_ns + USERS_EVERY_NS
             self._part = shares(self._tenants())[OWN]
-        elif not self.shared and now_ns >= self._processes_at_ns:
+        elif not self._shared and now_ns >= self._processes_at_ns:
             self._processes_at_ns = now_ns + OTHER_PROCESSES_EVERY_NS
             self._report_other_processes()
 
     def _set_shared(self, shared: bool) -> None:
-        if shared and not self.shared:
-            why = f"{SHARED_GPU} is set" if self._declared else "another job measures it too"
-            text = f"{self._label} is time-shared ({why}): its dynamic energy is shared by use, "
-            self._notify("gpu-shared", text + "its idle energy by memory, else evenly.")
-        self.shared = shared
+        if shared and not self._shared:
+            why = f"{SHARED_GPU} is set" if self._boards.declared else "another job measures it too"
+            text = f"{self._board.name} is time-shared ({why}): its dynamic energy is shared by "
+            self._boards.notify("gpu-shared", text + "use, its idle energy by memory, else evenly.")
+        self._shared = shared
 
     def _tenants(self) -> list[Tenant]:
-        users = self._users()
-        own = [user for user in users if self._processes.ours(user.pid)]
+        users, processes = self._users(), self._boards.processes
+        own = [user for user in users if processes.ours(user.pid)]
         others = [user for user in users if user not in own]
-        if not own and any(not self._processes.visible(user.pid) for user in others):
+        if not own and any(not processes.visible(user.pid) for user in others):
             # Process ids of another namespace: one of them is ours, and which is not known.
             return [Tenant(OWN), *(Tenant(str(user.pid)) for user in others[1:])]
-        total_b = self._memory_b
-        found = [_tenant(OWN, own, total_b)]
-        found += [_tenant(str(user.pid), [user], total_b) for user in others]
+        memory_b = self._board.memory_b
+        found = [_tenant(OWN, own, memory_b)]
+        found += [_tenant(str(user.pid), [user], memory_b) for user in others]
         missing = range(self._other_jobs - len(others))
         return found + [Tenant(f"job {number}") for number in missing]
 
     def _report_other_processes(self) -> None:
-        visible = [user.pid for user in self._users() if self._processes.visible(user.pid)]
-        if any(not self._processes.ours(pid) for pid in visible):
-            text = f"{self._label}: other processes use it. It is billed whole, because it is "
-            self._notify("gpu-shared", f"{text}reserved; set {SHARED_GPU}=1 if it is time-shared.")
+        processes = self._boards.processes
+        visible = [user.pid for user in self._users() if processes.visible(user.pid)]
+        if any(not processes.ours(pid) for pid in visible):
+            text = f"{self._board.name}: other processes use it. It is billed whole, because it is "
+            text += f"reserved; set {SHARED_GPU}=1 if it is time-shared."
+            self._boards.notify("gpu-shared", text)
 
     def _users(self) -> tuple[GpuUser, ...]:
         try:
-            return self._port.users(self._index)
+            return self._port.users(self._board.ordinal)
         except Exception:  # as if the driver did not report users
             return ()
 
@@ -236,28 +233,6 @@ def _tenant(name: str, users: list[GpuUser], total_b: float | None) -> Tenant:
     known = bool(users) and len(held_b) == len(users) and total_b
     reserved = min(1.0, sum(held_b) / total_b) if known and total_b else None
     return Tenant(name, sum(use) if use else None, reserved)
-
-
-class SharedLedger(Ledger):
-    """Records the job's part of a board's energy."""
-
-    def __init__(
-        self,
-        device_id: str,
-        schedule: Schedule,
-        emit: Callable[[str, Interval], None],
-        share: BoardShare,
-    ) -> None:
-        super().__init__(device_id, schedule, emit)
-        self._share = share
-
-    def add(
-        self, start_ns: int, end_ns: int, energy_j: float, kind: str, power_w: float | None = None
-    ) -> None:
-        """Record the job's part of `energy_j` [J] over [start, end)."""
-        billed_j = self._share.bill_j(start_ns, end_ns, energy_j)
-        shared = self._share.shared and kind != "estimated"
-        super().add(start_ns, end_ns, billed_j, "attributed" if shared else kind, power_w)
 
 
 class SharedBoards:
@@ -271,12 +246,11 @@ class SharedBoards:
         put: Callable[..., None],
         notify: Notify,
     ) -> None:
-        self._locks, self._processes = locks, processes
-        self._declared = environ.get(SHARED_GPU, "").strip().lower() in TRUE_WORDS
-        self._put, self._notify = put, notify
-        self._shares: dict[str, BoardShare] = {}
-        self._fields: dict[str, dict[str, Any]] = {}
-        self._recorded: set[str] = set()
+        self.locks, self.processes, self.notify = locks, processes, notify
+        self.declared = environ.get(SHARED_GPU, "").strip().lower() in TRUE_WORDS
+        """True when the user says that the boards are time-shared."""
+        self._put = put
+        self._ledgers: list[SharedLedger] = []
 
     def ledger(
         self,
@@ -289,26 +263,20 @@ class SharedBoards:
         """Return the ledger of a billed device. A slice's share is fixed, a board's may change."""
         if item.share < 1 or not isinstance(port, UsersPort):
             return Ledger(item.device_id, schedule, emit, kind=kind)
-        share = BoardShare(
-            port, item, self._locks, self._processes, self._notify, declared=self._declared
-        )
-        self._shares[item.device_id] = share
-        return SharedLedger(item.device_id, schedule, emit, share)
-
-    def remember(self, fields: dict[str, Any]) -> None:
-        """Keep a device record's fields, to write them again when the board is shared."""
-        if fields["device_id"] in self._shares:
-            self._fields[fields["device_id"]] = fields
+        ledger = SharedLedger(port, item, schedule, emit, self)
+        self._ledgers.append(ledger)
+        return ledger
 
     def record_shares(self, *, final: bool) -> None:
         """Write the device record of each board that is shared: once, and at the end again with
         the mean share.
         """
-        for device_id, fields in self._fields.items():
-            share = self._shares[device_id]
-            if share.whole_j <= share.billed_j or (device_id in self._recorded and not final):
+        for ledger in self._ledgers:
+            if ledger.whole_j <= ledger.billed_j or (ledger.recorded and not final):
                 continue
-            self._recorded.add(device_id)
-            self._put(DeviceRecord, **{**fields, "share": share.mean, "kind": "attributed"})
+            ledger.recorded = True
+            fields = {**ledger.fields, "share": ledger.mean_share, "kind": "attributed"}
+            self._put(DeviceRecord, **fields)
             if final:
-                share.report_total()
+                text = f"{ledger.billed_j / ledger.whole_j:.1%} of its energy is the job's."
+                self.notify("gpu-shared", f"{ledger.fields['name']}: {text}")
