@@ -125,7 +125,7 @@ class DeviceGroup:
             return None
         except Exception as error:  # whatever a driver does, the job continues
             self._report_absent(f"{self._port.library or self._port.meter} failed ({error})")
-            self._unread = True
+            self._unread = self._boards is None
             return None
         if None not in boards:
             self.retry_at_ns = None

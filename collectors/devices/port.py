@@ -148,7 +148,7 @@ class DevicePort:
     title = ""
     meter = ""
     library = ""
-    """What is imported; empty for a source that reads files only."""
+    """What is imported, as notices name it; empty for a source that reads files only."""
     device_class = "accelerator"
     sampled_kind = "integrated"
     counter_survives = True

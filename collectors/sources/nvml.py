@@ -62,7 +62,7 @@ class Nvml(DevicePort):
     """The boards that NVML lists, of this machine or synthetic or recorded ones."""
 
     vendor = title = "NVIDIA GPU"
-    library = "pynvml"
+    library = "NVML"
     device_class = "gpu"
     variables = (*DECIDING, ORDER, visibility.SLURM_JOB_ID)
 
