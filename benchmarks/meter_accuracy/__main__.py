@@ -19,8 +19,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path[:0] = [str(path) for path in (Path(__file__).parent, Path(__file__).resolve().parents[2])]
 
 import peers
 import virtual
