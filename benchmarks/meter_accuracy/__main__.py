@@ -19,7 +19,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-sys.path[:0] = [str(path) for path in (Path(__file__).parent, Path(__file__).resolve().parents[2])]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import peers
 import virtual

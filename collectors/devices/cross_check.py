@@ -115,13 +115,13 @@ class CrossCheck:
         )
 
     def _by_means(self, counter_w: float) -> float | None:
-        """Mean power by the seconds' means [W], when it differs by more than the edges can."""
+        """Return the mean power by the seconds' means [W], when it differs by more than the edges can."""
         power_w, edge_w = self._mean_j / self._span_s, EDGE_S * self._top_w / self._span_s
         known = self._span_s >= MEANS_LEAST_S
         return power_w if known and _exceeds(power_w, counter_w, edge_w) else None
 
     def _by_chance(self, counter_w: float, limit_w: float | None, *, final: bool) -> float | None:
-        """Mean power by random moments [W], when it differs by more than chance can."""
+        """Return the mean power by random moments [W], when it differs by more than chance can."""
         count = self._samples
         if count < SAMPLES_LEAST or (count < self._due and not final):
             return None

@@ -41,7 +41,7 @@ class Dependencies:
 
 
 def rapl_counters(dependencies: Dependencies) -> Counters | None:
-    """The host's energy counters, where they can be read and are not switched off."""
+    """Return the host's energy counters, where they can be read and are not switched off."""
     if dependencies.environ.get(HOST_SOURCE) in ("model", "codecarbon") or not dependencies.rapl():
         return None
     return dependencies.counters()
@@ -79,7 +79,7 @@ class PipedProcess:
 
 
 def host_command(environ: Mapping[str, str]) -> list[str] | None:
-    """How codecarbon is started here; None when it is not installed or switched off."""
+    """Return how codecarbon is started here; None when it is not installed or switched off."""
     try:
         installed = find_spec("codecarbon") is not None  # without importing it
     except (ImportError, ValueError):
@@ -90,7 +90,7 @@ def host_command(environ: Mapping[str, str]) -> list[str] | None:
 
 
 def starter(dependencies: Dependencies, folder: str) -> Callable[[], HostProcess] | None:
-    """A function that starts codecarbon in `folder`; None when it is not installed."""
+    """Return a function that starts codecarbon in `folder`; None when it is not installed."""
     command = dependencies.host_command
     if command is None:
         return None
