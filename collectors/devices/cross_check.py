@@ -115,7 +115,7 @@ class CrossCheck:
         )
 
     def _by_means(self, counter_w: float) -> float | None:
-        """Return the mean power by the seconds' means [W], when it differs by more than the edges can."""
+        """Return the mean power by the seconds' means [W], where the edges do not explain it."""
         power_w, edge_w = self._mean_j / self._span_s, EDGE_S * self._top_w / self._span_s
         known = self._span_s >= MEANS_LEAST_S
         return power_w if known and _exceeds(power_w, counter_w, edge_w) else None

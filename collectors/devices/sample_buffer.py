@@ -45,7 +45,7 @@ class SampleBuffer:
         self._period_us = self.reach_ns / NS_PER_US / max(1, len(times_us) - 1)
 
     def drain(self, now_ns: int) -> list[tuple[int, int]]:
-        """Return new samples: (time on the timeline [ns], power [mW]); raises what the source raises."""
+        """Return new samples: (time on the timeline [ns], power [mW]); raises what `ask` does."""
         fresh = self._fresh(now_ns)
         offset_ns = self._offset_ns or 0.0
         return [(round(time_us * NS_PER_US + offset_ns), power) for time_us, power in fresh]
