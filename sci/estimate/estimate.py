@@ -27,7 +27,7 @@ from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.zones import USUAL_HOURS
 from gramwatt.sci.score.assess import SUPPLIES, Conformance, conformance, overlay_notices
 from gramwatt.sci.score.functional_unit import sci_doc
-from gramwatt.sci.score.location import Place, in_data_centre, locate, reused
+from gramwatt.sci.score.location import Place, in_data_centre, locate
 from gramwatt.sci.score.method import (
     APPROACH,
     ENGINE_VERSION,
@@ -87,7 +87,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     units = request.units or {"job": 1.0}
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
-    notices = [*_place_notices(request, place, catalog), *work.notices, *remarks(work, hours)]
+    notices = [*_place_notices(request, place), *work.notices, *remarks(work, hours)]
     notices += overlay_notices(inputs.items(), catalog)
     return {
         "device_hours": doc(hours),
@@ -174,7 +174,7 @@ def _status(
     return conformance(faults, deviations)
 
 
-def _place_notices(request: EstimateRequest, place: Place, catalog: Catalog) -> list[Notice]:
+def _place_notices(request: EstimateRequest, place: Place) -> list[Notice]:
     if request.intensity_g_per_kwh is not None:
         return [notice for notice in place.notices if notice.code != "zone-unknown"]
-    return [*place.notices, *reused(place.zone, catalog)]
+    return [*place.notices, *place.annual_notices]

@@ -17,7 +17,6 @@ from gramwatt.sci.grid.zones import Supply
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import HOST_CLASSES
 from gramwatt.sci.score.functional_unit import ScoredJob
-from gramwatt.sci.score.location import reused
 from gramwatt.sci.score.method import contract
 from gramwatt.sci.score.windows import window_notices
 
@@ -178,9 +177,7 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
         return []
     texts = (f"Annual mean intensity: {source}." for source in dict.fromkeys(annual))
     found = [Notice("intensity-annual", text, "operational_g") for text in texts]
-    for zone in scored.place.zones:
-        found += reused(zone, scored.context.catalog)
-    return found
+    return [*found, *scored.place.annual_notices]
 
 
 def inputs(scored: ScoredJob) -> list[Input]:

@@ -15,7 +15,7 @@ from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Region
-from gramwatt.sci.grid.zones import Supply
+from gramwatt.sci.grid.zones import Supply, ZoneIntensity
 from gramwatt.sci.journal.merge import MergedJob, NodePlace
 from gramwatt.sci.journal.nodes import NAMED_AT_MOST
 
@@ -56,6 +56,8 @@ class Place:
     """Node and zone where the nodes stand in several; empty where one zone stands for all."""
     pues: tuple[tuple[str, Quantity], ...] = ()
     """Every node and its PUE where they differ; empty where `pue` holds for all."""
+    annual_notices: tuple[Notice, ...] = ()
+    """Those that hold where the annual intensity of the zones is used."""
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -95,8 +97,9 @@ def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
     figure, deviations = _pue(asked.pue, found, data_centre)
     if deviations:
         notices.append(Notice("pue-undeclared", CODES["pue-undeclared"], "operational_g"))
-    supply: Supply = catalog.zone(key).supply if key else "grid"
-    return Place(key, found, figure, tuple(notices), faults, deviations, supply)
+    row = catalog.zone(key) if key else None
+    place = Place(key, found, figure, tuple(notices), faults, deviations)
+    return replace(place, supply=row.supply, annual_notices=_of_country(row)) if row else place
 
 
 def _alternative(region: Region, catalog: Catalog) -> list[Notice]:
@@ -182,6 +185,7 @@ def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -
         nodes=tuple(zones.items()),
         notices=(*place.notices, Notice("zones-several", text, "operational_g")),
         supply=supplies.pop() if len(supplies) == 1 else "grid",
+        annual_notices=tuple(dict.fromkeys(n for node in zones for n in own[node].annual_notices)),
     )
 
 
@@ -239,10 +243,9 @@ def _named(nodes: Sequence[str]) -> str:
     return ", ".join(nodes) if len(nodes) <= NAMED_AT_MOST else f"{len(nodes)} nodes"
 
 
-def reused(zone: str | None, catalog: Catalog) -> tuple[Notice, ...]:
+def _of_country(row: ZoneIntensity) -> tuple[Notice, ...]:
     """Return a notice where the annual intensity of a zone is its country's."""
-    row = catalog.zone(zone) if zone else None
-    if row is None or not row.country_fallback:
+    if not row.country_fallback:
         return ()
     text = f"{row.zone} has no intensity of its own; that of its country ({row.name}) is used."
     return (Notice("intensity-reused", text, "operational_g"),)
