@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import kwh_from_j, s_from_years
-from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score import timeseries
-from gramwatt.sci.score.score import ScoreContext, score
+from gramwatt.sci.score.allocation import allocate
+from gramwatt.sci.score.assess import assess
+from gramwatt.sci.score.functional_unit import divide
+from gramwatt.sci.score.identify import identify
+from gramwatt.sci.score.operational import join
+from gramwatt.sci.score.score import ScoreContext, document, score
 from tests.journals import T0, FakeGrid, Writer
 
 CATALOG = load_catalog()
@@ -46,6 +51,18 @@ def job(joules, gpus=2):
 
 def scored(records, values):
     return score(merge(records), ScoreContext(CATALOG, hourly(values)))
+
+
+def test_only_the_first_step_looks_names_up(monkeypatch):
+    """What later steps need of the catalog, the identified job holds."""
+    merged = merge(job([1e5, 2e5]))
+    context = ScoreContext(CATALOG, hourly([100.0, 300.0]))
+    whole = score(merged, context)
+    identified = identify(merged, context)
+    for name in ("hardware", "cpu", "region", "zone", "world", "lifetime"):
+        monkeypatch.setattr(Catalog, name, None)
+    scored = divide(identified, join(identified), allocate(identified))
+    assert document(scored, assess(scored)) == whole
 
 
 def operational_of(doc):
