@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gramwatt.sci.advice.actions.running import LIMITS
-from gramwatt.sci.advice.actions.tuning import HALVED_FROM, LARGE_QUANTISED
-from gramwatt.sci.advice.prediction.evidence import Evidence
-from gramwatt.sci.advice.prediction.measurements import Measurement
+from gramwatt.sci.advice.actions.settings import HALVED_FROM, LARGE_QUANTISED, LIMITS
+from gramwatt.sci.advice.prediction.measurements import Evidence, Measurement
 from gramwatt.sci.advice.prediction.specs import Specs
 from gramwatt.sci.base.uncertainty import percentile
 
@@ -57,7 +55,7 @@ def _evidence(samples: Sequence[Sample]) -> Evidence:
     ratios = sorted(sample.ratio for sample in samples)
     tail = 0.0 if len(ratios) < HANDFUL else 0.1
     low, middle, high = (percentile(ratios, share) for share in (tail, 0.5, 1 - tail))
-    sources = ";".join(sorted({sample.source for sample in samples}))
+    sources = tuple(sorted({sample.source for sample in samples}))
     first = samples[0]
     return Evidence(first.key, first.figure, low, middle, high, len(ratios), sources)
 

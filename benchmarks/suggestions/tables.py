@@ -103,7 +103,10 @@ def files(replay: Replay) -> dict[Path, str]:
         ),
         DATA / "evidence.csv": table(
             ("key", "figure", "low", "value", "high", "pairs", "source"),
-            map(astuple, measured_effects(replay.rows, replay.specs)),
+            (
+                (*astuple(one)[:-1], ";".join(one.source))
+                for one in measured_effects(replay.rows, replay.specs)
+            ),
         ),
         REPORT: report(replay),
     }

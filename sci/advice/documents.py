@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
 
 from gramwatt.sci.advice.request import OWNERSHIPS, Ownership
+from gramwatt.sci.base.document import plain
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.estimate.estimate import EstimateDoc
@@ -40,16 +41,8 @@ LIKELY_DEVIATIONS = NormalDist().inv_cdf(0.8) / NormalDist().inv_cdf(0.9)
 EffortLevel = Literal["low", "medium", "high"]
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How much work a change is, and what has to be done."""
-
-    level: EffortLevel
-    reason: str
-
-
 class EffortDoc(TypedDict):
-    """`Effort` as JSON."""
+    """How much work a change is, and what has to be done."""
 
     level: EffortLevel
     reason: str
@@ -162,7 +155,7 @@ class Suggestion:
     carbon_ratio: Quantity | None = None
     saved_g: Quantity | None = None
     yearly_kg: Quantity | None = None
-    effort: Effort | None = None
+    effort: EffortDoc | None = None
     break_even_hours: Quantity | None = None
     by_ownership: Mapping[Ownership, Verdict] | None = None
     board_energy: Quantity | None = None
@@ -171,31 +164,21 @@ class Suggestion:
     sources: Sequence[str] = ()
 
     def to_doc(self) -> SuggestionDoc:
-        """This suggestion as JSON-ready data."""
-        return {
-            "action": self.action,
-            "target": self.target,
+        """Return this suggestion as JSON-ready data."""
+        doc = plain(self) | {
             "count": int(self.count),
-            "verdict": self.verdict,
-            "time_ratio": _doc(self.time_ratio),
-            "energy_ratio": _doc(self.energy_ratio),
-            "carbon_ratio": _doc(self.carbon_ratio),
-            "saved_g": _doc(self.saved_g),
-            "yearly_kg": _doc(self.yearly_kg),
-            "effort": _effort_doc(self.effort),
-            "break_even_hours": _doc(self.break_even_hours),
             "likely": is_likely(self.carbon_ratio),
             "by_ownership": dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),
-            "basis": self.basis,
-            "operating_point": self.operating_point,
             "reasons": list(self.reasons),
             "sources": list(dict.fromkeys(self.sources)),
         }
+        return cast(SuggestionDoc, {name: doc[name] for name in SuggestionDoc.__annotations__})
 
 
 def verdict_of(carbon_ratio: Quantity | None) -> Verdict:
-    """`lower` if the whole range is below 1, `higher` if above, `no-reliable-difference` if it
-    contains 1, `unknown` without a ratio.
+    """Return `lower` if the whole range is below 1, `higher` if above, `unknown` without a ratio.
+
+    It is `no-reliable-difference` if the range contains 1.
     """
     if carbon_ratio is None:
         return "unknown"
@@ -205,7 +188,7 @@ def verdict_of(carbon_ratio: Quantity | None) -> Verdict:
 
 
 def is_likely(carbon_ratio: Quantity | None) -> bool:
-    """Whether the ratio is below 1 with a probability of at least 0.8.
+    """Tell whether the ratio is below 1 with a probability of at least 0.8.
 
     Logarithms are taken as normal: half the range holds 40 % of it.
     """
@@ -215,11 +198,3 @@ def is_likely(carbon_ratio: Quantity | None) -> bool:
         return True
     distance = math.log(1 / carbon_ratio.value)
     return distance >= LIKELY_DEVIATIONS * math.log(carbon_ratio.high / carbon_ratio.value)
-
-
-def _doc(figure: Quantity | None) -> QuantityDoc | None:
-    return figure.to_doc() if figure else None
-
-
-def _effort_doc(effort: Effort | None) -> EffortDoc | None:
-    return {"level": effort.level, "reason": effort.reason} if effort else None

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gramwatt.sci.advice.actions.counts import other_counts
-from gramwatt.sci.advice.actions.effort import effort_of
-from gramwatt.sci.advice.actions.feasible import best_measured, with_effort
-from gramwatt.sci.advice.actions.present import keep, memory_disagreement, too_short
-from gramwatt.sci.advice.actions.regions import other_regions
-from gramwatt.sci.advice.actions.rules import policies
-from gramwatt.sci.advice.actions.running import checkpoint, fewer_nodes, power_cap, spot
-from gramwatt.sci.advice.actions.sharing import share, stop_idle
-from gramwatt.sci.advice.actions.slices import compare_slice
-from gramwatt.sci.advice.actions.swap import compare
-from gramwatt.sci.advice.actions.tuning import batching, mixed_precision, quantise
-from gramwatt.sci.advice.actions.warnings import warnings
+from gramwatt.sci.advice.actions.capacity import other_counts, other_regions, share, stop_idle
+from gramwatt.sci.advice.actions.hardware import compare
+from gramwatt.sci.advice.actions.notices import notices
+from gramwatt.sci.advice.actions.present import best_measured, keep, too_short, with_hours
+from gramwatt.sci.advice.actions.settings import (
+    batching,
+    fewer_nodes,
+    mixed_precision,
+    power_cap,
+    quantise,
+)
+from gramwatt.sci.advice.actions.texts import effort_of, texts
 from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
@@ -33,7 +33,6 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.request_fields import Span
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import PRECISIONS, EstimateRequest
 from gramwatt.sci.grid.zones import AnnualIntensity
 
 CERTAIN_SHOWN = 10
@@ -48,8 +47,6 @@ BUILDERS: tuple[Callable[[Work], Suggestion | None], ...] = (
     share,
     fewer_nodes,
     power_cap,
-    checkpoint,
-    spot,
 )
 """Changes other than hardware and region; None where one does not apply."""
 _ORDER: tuple[Verdict, ...] = (
@@ -71,9 +68,9 @@ def suggest(
     repeats: Quantity | None = None,
     measured: JobDoc | None = None,
 ) -> AdviceDoc:
-    """The answer to a request.
+    """Return the answer to a request.
 
-    `own` are the organisation's calibration rows, used before the public table, as `devices` are,
+    `own` are the organisation's runs, used before the public table, as `devices` are,
     its micro-benchmarks; `workload` names the job's work in `own`; `measured` is the document of
     the job that ran, whose carbon is saved; `repeats` is how often it runs [1/year], where the
     request does not say. Raises LookupFailed for unknown names, ScoreError for
@@ -82,40 +79,36 @@ def suggest(
     work = resolve(
         request, catalog, own, workload, devices=devices, repeats=repeats, measured=measured
     )
-    notices = work.notices
+    found = work.notices
     score: EstimateDoc | None = None
     try:
         score = _estimate(work)
     except ScoreError as error:
-        notices.append(Notice("estimate-unavailable", error.message, "estimate"))
+        found.append(Notice("estimate-unavailable", error.message, "estimate"))
     if work.hours is None and score is not None and score["device_hours"] is not None:
         work = replace(work, hours=score["device_hours"]["value"] / work.count)
     if work.emitted is None and score is not None:
         work = replace(work, emitted=Emitted.of(score))
-    compared = [
-        compare_slice(work, one) if isinstance(one, Slice) else compare(work, one)
-        for one in _candidates(work)
-    ]
+    compared = [compare(work, one) for one in _candidates(work)]
     shown, shortened = _shown(work, compared)
     shown = [*shown, *other_counts(work, shown)]
     every = [*shown, *_actions(work), *keep(work, compared)]
     suggestions = sorted(every, key=partial(_rank, work))
-    notices += [*shortened, *warnings(work), *_class_notices(work), *memory_disagreement(work)]
-    notices += policies(work.request)
+    found += [*shortened, *notices(work)]
     return {
         "suggestions": [_finished(work, one).to_doc() for one in suggestions],
         "estimate": score,
-        "notices": [notice.to_doc() for notice in notices],
+        "notices": [notice.to_doc() for notice in found],
     }
 
 
 def _finished(work: Work, one: Suggestion) -> Suggestion:
-    """The suggestion with its effort and what it saves in a year."""
+    """Return the suggestion with its effort and what it saves in a year."""
     return replace(one, effort=effort_of(work, one), yearly_kg=work.yearly_kg(one.saved_g))
 
 
 def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
-    """Certain savings first, by expected grams, then by ratio; the rest by verdict.
+    """Order certain savings first, by expected grams, then by ratio; the rest by verdict.
 
     Parts that the job does not repay, if they have to be bought, come after "keep".
     """
@@ -133,7 +126,7 @@ def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
 
 
 def _candidates(work: Work) -> list[Hardware | Slice]:
-    """The parts and slices that are asked for; else all parts that are available and not legacy."""
+    """Return the parts and slices that are asked for; else all available parts but legacy ones."""
     if work.request.candidates is None:
         every = work.catalog.all_hardware()
         return [part for part in every if _is_present(work, part) or _is_option(work, part)]
@@ -151,28 +144,28 @@ def _is_present(work: Work, part: Hardware) -> bool:
 
 
 def _is_option(work: Work, part: Hardware) -> bool:
-    """Legacy parts only when they are named; parts that cannot be bought only for who rents."""
+    """Tell whether to list a part: legacy ones only if named, rented ones only for who rents."""
     if part.market == "legacy" or part.availability == "internal":
         return False
     return work.part is None or work.rented or not rented_only(part)
 
 
 def _is_comparable(work: Work) -> bool:
-    """Whether there is a present run, and one that can be."""
+    """Tell whether there is a present run, and one that can be."""
     return work.part is not None and not work.misfit and work.slice is None
 
 
 def _shown(work: Work, compared: list[Suggestion]) -> tuple[list[Suggestion], list[Notice]]:
-    """The compared parts that are listed, and a notice where not all are."""
+    """Return the compared parts that are listed, and a notice where not all are."""
     if work.request.candidates is not None:
-        return compared if _is_comparable(work) else with_effort(work, compared), []
+        return compared if _is_comparable(work) else with_hours(work, compared), []
     listed = _best_certain if _is_comparable(work) else best_measured
     shown, notice = listed(work, compared)
     return shown, [notice]
 
 
 def _best_certain(work: Work, compared: list[Suggestion]) -> tuple[list[Suggestion], Notice]:
-    """The best certain savings and undecided parts; the notice says how many were compared."""
+    """Return the best certain savings and undecided parts, and how many were compared."""
 
     def by_ratio(verdict: Verdict) -> list[Suggestion]:
         others = [one for one in compared if one.verdict == verdict]
@@ -195,68 +188,25 @@ def _best_certain(work: Work, compared: list[Suggestion]) -> tuple[list[Suggesti
 
 
 def _actions(work: Work) -> list[Suggestion]:
-    """What else would change the present run."""
+    """Return what else would change the present run."""
     if not _is_comparable(work):
         return []
     built = (build(work) for build in BUILDERS)
-    return [*(one for one in built if one is not None), *other_regions(work)]
-
-
-def _class_notices(work: Work) -> list[Notice]:
-    if work.part is None:
-        text = (
-            "No present hardware was named, so no parts can be compared: only where the job fits "
-            "and roughly what a training takes is known. For verdicts add hardware (or "
-            "instance) and count of the run you have or plan, hours or tokens, zone or region."
-        )
-        return [Notice("hardware-unstated", text, "hardware")]
-    return [*_pace_notices(work), *_class_notice(work)]
-
-
-def _pace_notices(work: Work) -> list[Notice]:
-    """A power that cannot be, and a pace that was found."""
-    notices = []
-    if work.impossible:
-        text = f"{work.impossible[0].upper()}{work.impossible[1:]}: nothing is compared with it."
-        notices.append(Notice("power-impossible", text, "mean_power_w"))
-    elif work.pace.waits and not work.pace.declared:
-        text = (
-            f"Taken as paced by {work.pace.name}: {work.pace.reason}. Parts are compared at the "
-            "same rate; give pace where that is wrong."
-        )
-        notices.append(Notice("pace-inferred", text, "pace"))
-    return notices
-
-
-def _class_notice(work: Work) -> list[Notice]:
-    classified = work.classified
-    if classified.name is None:
-        text = f"The class of work is not known ({classified.reason}): ranges cover all classes."
-        return [Notice("class-unknown", text, "workload_class")]
-    if work.request.workload_class:
-        return []
-    text = f"Taken for class {classified.name}: {classified.reason}."
-    return [Notice("class-inferred", text, "workload_class")]
+    figures = [one for one in built if one is not None]
+    return [*figures, *texts(work), *other_regions(work)]
 
 
 def _estimate(work: Work) -> EstimateDoc | None:
-    """The score of the present run, where the request says enough; its hours serve the advice."""
+    """Return the score of the present run, if the request says enough; its hours are used too."""
     request = work.request
-    training = request.model_parameters is not None and request.tokens is not None
-    if work.part is None or work.slice or (request.hours is None and not training):
+    timed = request.hours is not None or (request.model_parameters and request.tokens)
+    if work.part is None or work.slice or not timed:
         return None
-    asked = EstimateRequest(
+    asked = request.estimate(
         hardware=work.part.id,
         count=work.count,
         hours=request.hours,
         power_w=Span.exact(request.mean_power_w),
-        zone=request.zone,
-        region=request.full_region,
-        lifetime_years=request.lifetime_years,
         units=request.units,
-        model_parameters=request.model_parameters if training else None,
-        tokens=request.tokens if training else None,
-        precision=request.precision if request.precision in PRECISIONS else None,
-        pue=request.pue,
     )
     return estimate(asked, work.catalog, AnnualIntensity(work.catalog))

@@ -20,6 +20,8 @@ from gramwatt.sci.base.request_fields import (
     refuse_both,
     ruled,
 )
+from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
+from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.journal.records import JOB_KINDS
 
 WorkloadClass = Literal[
@@ -81,12 +83,12 @@ class SuggestRequest:
 
     @property
     def trains(self) -> bool:
-        """Whether a model is trained, by its kind, method or tokens."""
+        """Tell whether a model is trained, by its kind, method or tokens."""
         return self.kind in ("training", "fine-tuning") or bool(self.method or self.tokens)
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """The providers that are named, in the catalog's words, the most explicit first."""
+        """Return the providers that are named, in the catalog's words, the most explicit first."""
         prefixed = (name for name in (self.region, self.instance) if name and ":" in name)
         named = [self.provider or "", *(name.split(":")[0] for name in prefixed)]
         known = (name.strip().lower() for name in named if name)
@@ -94,15 +96,29 @@ class SuggestRequest:
 
     @property
     def cloud(self) -> str | None:
-        """The cloud provider: given, or that of the region or instance."""
+        """Return the cloud provider: given, or that of the region or instance."""
         return next(iter(self.providers), None)
 
     @property
     def full_region(self) -> str | None:
-        """The region as PROVIDER:REGION."""
+        """Return the region as PROVIDER:REGION."""
         if not self.region or ":" in self.region:
             return self.region
         return f"{self.cloud}:{self.region}"
+
+    def estimate(self, **given: Any) -> EstimateRequest:
+        """Return the estimate of this run, or of its training, on what is given."""
+        training = self.model_parameters is not None and self.tokens is not None
+        return EstimateRequest(
+            zone=self.zone,
+            region=self.full_region,
+            lifetime_years=self.lifetime_years,
+            model_parameters=self.model_parameters if training else None,
+            tokens=self.tokens if training else None,
+            precision=self.precision if self.precision in ESTIMATED else None,
+            pue=self.pue,
+            **given,
+        )
 
     def check_one_provider(self) -> None:
         """Raise ScoreError where provider, region and instance are not of one provider."""
@@ -113,7 +129,7 @@ class SuggestRequest:
 
 
 def parse_suggest_request(document: Mapping[str, Any]) -> SuggestRequest:
-    """The request in a JSON object; raises ScoreError with a stable code and what to change."""
+    """Return the request in a JSON object; raises ScoreError with a code and what to change."""
     request = parse(SuggestRequest, document)
     if not (request.hardware or request.instance or request.model_parameters):
         text = "say what runs: hardware, instance or model_parameters"

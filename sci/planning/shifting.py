@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.sci.advice.actions.effort import EFFORTS
+from gramwatt.sci.advice.actions.texts import EFFORTS
 from gramwatt.sci.advice.documents import Suggestion, SuggestionDoc, Verdict
 from gramwatt.sci.base.formatting import minute_text
 from gramwatt.sci.base.quantity import Quantity

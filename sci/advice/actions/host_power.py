@@ -1,4 +1,4 @@
-"""Power of the host beside a device, and what a change does to the energy of both together.
+"""What stands around a device: its host's power, and the links to the other devices of the job.
 
 A host does not follow its device: a 72 W card in a server is not a tenth of a 700 W one.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from gramwatt.sci.advice.prediction.predict import full_factor, stack_of, wall_factor
-from gramwatt.sci.advice.prediction.ratio_range import Values, parted, ratio_of, within
+from gramwatt.sci.advice.prediction.ratio_range import Values, parted, ratio_of, widened, within
 from gramwatt.sci.advice.prediction.workload import mean_power_share
 from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.advice.work import Work, host_beside
@@ -56,15 +56,24 @@ WALL_LEAST_W = 250.0
 """Least rated power of those parts: a smaller card does not outweigh its server."""
 WALL_BUSY = 0.5
 """Least mean over rated power at which a run is like those, which are full."""
+PCIE_GBS = 64.0
+"""Link of a PCIe card [GB/s] whose own the catalog does not have: 16 lanes of generation 4."""
+SLOWER = 2.0
+"""How many times slower links count as slower."""
+COPIED = 1.3
+"""x/÷ factor where each device holds the whole model and only gradients travel (an estimate)."""
+SPLIT = 3.0
+"""x/÷ factor where the model is split over the devices, and weights or activations travel: two to
+four times slower without peer-to-peer links (an estimate)."""
 
 
 def has_wall_evidence(part: Hardware) -> bool:
-    """Whether it is a part of the kind whose servers were metered."""
+    """Tell whether it is a part of the kind whose servers were metered."""
     return in_data_centre(part) and (part.tdp_w or 0.0) >= WALL_LEAST_W
 
 
 def wall_energy(work: Work, target: Hardware, time: Quantity) -> Quantity | None:
-    """Energy ratio by measured wall power of whole servers: time x rated power.
+    """Return the energy ratio by measured wall power of whole servers: time x rated power.
 
     None where that is not known for the class or the parts, the host's power is declared, or the
     devices are not busy. The range is that of measured energy, wider where that of time is.
@@ -85,7 +94,7 @@ def wall_energy(work: Work, target: Hardware, time: Quantity) -> Quantity | None
 
 
 def _runs_full(work: Work, now: Hardware) -> bool:
-    """Whether the devices are as busy as in those runs, by their power, else by the software.
+    """Tell whether the devices are as busy as in those runs, by their power, else by the software.
 
     Recommenders usually draw little power; those of MLPerf are tuned until they do not.
     """
@@ -96,7 +105,7 @@ def _runs_full(work: Work, now: Hardware) -> bool:
 
 
 def faster(work: Work, time: Quantity, most: float) -> Quantity:
-    """Energy ratio of a change that makes the job faster on the same devices.
+    """Return the energy ratio of a change that makes the job faster on the same devices.
 
     `most` is rated over mean power; power rises, if at all, by as much as the job gets faster.
     """
@@ -119,7 +128,7 @@ def with_host(
     moves: bool = True,
     devices: float = 1.0,
 ) -> Quantity:
-    """Energy ratio of all IT equipment: t (P p + H') / (P + H), with p the ratio of board power.
+    """Return the energy ratio of all IT equipment: t (P p + H') / (P + H), p that of board power.
 
     H is the measured or declared host power of a device, else the usual one of its rated power. H'
     is that of a host for the target's rated power, or with `moves` False the same H. `board` is the
@@ -151,3 +160,39 @@ def with_host(
     }
     source = HOST_W.source if declared is None else "declared or measured"
     return ratio_of(formula, inputs, f"{board.source}; host power: {source}")
+
+
+def linked(work: Work, target: Hardware, time: Quantity, reasons: list[str]) -> Quantity:
+    """Return the time ratio, wider where a target's links are slower; `reasons` gets why."""
+    now = work.part
+    if now is None or work.count < 2:
+        return time
+    here, there = (part.interconnect_gbs or PCIE_GBS for part in (now, target))
+    if here < SLOWER * there:
+        return time
+    split = _is_split(work, min(now.memory_gb or 0.0, target.memory_gb or 0.0))
+    alone = not split and work.classified.name == "batch-inference"
+    if split:
+        text = (
+            "The model does not fit one device, so that its parts wait for the links: time may "
+            "differ several times"
+        )
+    elif alone:
+        text = "Each device infers by itself; a model that is split over devices would wait"
+    else:
+        text = "Gradients travel over them; a model that is split over devices would wait more"
+    reasons.append(f"links between devices: {_link(here)} now, {_link(there)} then. {text}")
+    if alone:
+        return time
+    return widened(time, SPLIT if split else COPIED)
+
+
+def _is_split(work: Work, memory_gb: float) -> bool:
+    """Tell whether one device cannot hold the job, as far as that is known."""
+    need = work.need
+    return need is not None and need.total_gib is not None and need.total_gib > memory_gb
+
+
+def _link(speed_gbs: float) -> str:
+    kind = "NVLink or alike" if speed_gbs > 2 * PCIE_GBS else "PCIe, no NVLink"
+    return f"{speed_gbs:g} GB/s ({kind})"

@@ -3,31 +3,54 @@
 With O operational and M embodied carbon of the present part an hour, e and t the ratios of energy
 and time:
 
-    owned    (O e + M) / (O + M)         both are there: their making is past and does not change
-    rented   (O e + i + M' t n) / (O + M)   making goes with use; n counts the devices of the
-                                         smallest instance that are paid for and unused, i their
-                                         idle power
-    to buy   (O e + M + TE'/U) / (O + M) the part is made for this work of U hours
+    owned    (O e + M) / (O + M)            both are there: their embodied carbon is past
+    rented   (O e + i + M' t n) / (O + M)   embodied carbon goes with use; n counts the devices of
+                                            the smallest instance that are paid for and unused, i
+                                            their idle power
+    to buy   (O e + M + TE'/U) / (O + M)    the part is made for this work of U hours
+
+Break-even: after how much use a bought part has saved the embodied carbon it came with.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from gramwatt.sci.advice.actions.break_even import BreakEven, bought_g, break_even
-from gramwatt.sci.advice.constraints.availability import rented_only, smallest_rental
+from gramwatt.sci.advice.constraints.availability import (
+    discontinued,
+    rented_only,
+    smallest_rental,
+)
 from gramwatt.sci.advice.documents import Verdict, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of
-from gramwatt.sci.advice.request import Ownership
+from gramwatt.sci.advice.request import OWNERSHIPS, Ownership
 from gramwatt.sci.advice.work import Work, te_g
+from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
-from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.hardware import CARDS, Hardware
+from gramwatt.sci.embodied.accelerators import accelerator_te
 
-BY_MAKING = (
-    "rented: lower by making only, because fewer hours are reserved; that of energy is not certain"
+BY_EMBODIED = (
+    "rented: lower by embodied carbon only, because fewer hours are reserved; that of energy is "
+    "not certain"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Hours of the present work [h], None where there is none, and what was counted or why not."""
+
+    hours: Quantity | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    def repaid(self, work: Work, life: Quantity) -> bool:
+        """Tell whether it is certainly repaid in the planned hours and the part's life [years]."""
+        if self.hours is None or work.hours is None:
+            return False
+        return self.hours.high <= min(work.hours, life.value * HOURS_PER_YEAR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +67,7 @@ class Judgement:
 def judge(
     work: Work, target: Hardware, time: Quantity, energy: Quantity | None, devices: float
 ) -> Judgement:
-    """The carbon of the same work on `devices` of a target, by ownership.
+    """Return the carbon of the same work on `devices` of a target, by ownership.
 
     `time` and `energy` are ratios for the whole job.
     """
@@ -53,7 +76,7 @@ def judge(
     payback = break_even(work, target, energy, devices)
     if energy is None or operational is None or embodied is None or made is None:
         reasons = _unknown(work, target, energy)
-        verdicts: dict[Ownership, Verdict] = dict.fromkeys(("owned", "rented", "to-buy"), "unknown")
+        verdicts: dict[Ownership, Verdict] = dict.fromkeys(OWNERSHIPS, "unknown")
         return Judgement(None, "unknown", verdicts, payback, reasons)
     inputs = {"O": operational, "M": embodied, "time": time, "energy": energy}
     made = made.scaled(devices / work.count)
@@ -67,15 +90,15 @@ def judge(
         found["to-buy"] = "not-feasible"
     elif found["to-buy"] == "lower" and not payback.repaid(work, life):
         found["to-buy"] = "no-reliable-difference"
-    reasons = [_making_reason(work, made.scaled(work.count / devices), life, operational)]
+    reasons = [_embodied_reason(work, made.scaled(work.count / devices), life, operational)]
     if found["rented"] == "lower" and energy.high >= 1:
-        reasons.append(BY_MAKING)
+        reasons.append(BY_EMBODIED)
     chosen = work.ownership
     return Judgement(ratios[chosen], found[chosen], found, payback, reasons)
 
 
 def kept(work: Work, energy: Quantity) -> Quantity | None:
-    """(O e + M) / (O + M): what is made stays made. Below 1 exactly where the energy is."""
+    """Return (O e + M) / (O + M), which is below 1 exactly where the energy is; None if unknown."""
     operational, embodied = work.operational_g_h, work.embodied_g_h
     if operational is None or embodied is None:
         return None
@@ -104,8 +127,8 @@ def _rented(
     idle_g_h = work.grid_g_per_wh.value * idle_w * unused * devices / work.count
 
     def formula(at: Values) -> float:
-        making = at["made"] / (at["life"] * HOURS_PER_YEAR) * (1 + unused)
-        new = at["O"] * at["energy"] + (making + idle_g_h) * at["time"]
+        hourly = at["made"] / (at["life"] * HOURS_PER_YEAR) * (1 + unused)
+        new = at["O"] * at["energy"] + (hourly + idle_g_h) * at["time"]
         return new / (at["O"] + at["M"])
 
     return ratio_of(formula, inputs, _source(work))
@@ -114,7 +137,7 @@ def _rented(
 def _bought(
     work: Work, target: Hardware, inputs: Mapping[str, Quantity], devices: float
 ) -> Quantity | None:
-    """Over the hours of the request; None where they are not known."""
+    """Return the ratio over the hours of the request; None where they are not known."""
     made = bought_g(work, target)
     if not work.hours or made is None:
         return None
@@ -134,7 +157,7 @@ def _source(work: Work) -> str:
 
 
 def _unknown(work: Work, target: Hardware, energy: Quantity | None) -> list[str]:
-    """Why there is no carbon ratio, where that is not the energy."""
+    """Return why there is no carbon ratio, where that is not the energy."""
     parts = [part for part in (work.part, target) if part is not None]
     lacks = [part.id for part in parts if te_g(part) is None]
     if energy is None:
@@ -144,14 +167,87 @@ def _unknown(work: Work, target: Hardware, energy: Quantity | None) -> list[str]
     return ["the power of the present part is not known: give mean_power_w"]
 
 
-def _making_reason(work: Work, made: Quantity, life: Quantity, operational: Quantity) -> str:
-    """Embodied carbon beside the electricity, in words."""
+def _embodied_reason(work: Work, made: Quantity, life: Quantity, operational: Quantity) -> str:
+    """Return embodied carbon beside the electricity, in words."""
     rate = made.value / (life.value * HOURS_PER_YEAR)
     text = (
-        f"making: {made.value / G_PER_KG:.0f} kg CO2e a device with its share of a host; over a "
-        f"life of {life.value:g} years {rate:.3g} g an hour, beside {operational.value:.3g} g an "
+        f"embodied carbon: {made.value / G_PER_KG:.0f} kg CO2e a device with its share of a host; "
+        f"over a life of {life.value:g} years {rate:.3g} g an hour, beside {operational.value:.3g} g an "
         "hour for electricity now"
     )
     if work.ownership == "owned":
         text += ". It is past for hardware that is there, and does not change the verdict"
     return text
+
+
+def bought_g(work: Work, target: Hardware) -> Quantity | None:
+    """Return the embodied carbon of what is bought for one device [gCO2e]; None if unknown.
+
+    A card that fits the host of the present card counts without a host; every other part counts
+    with its share of a new host.
+    """
+    alone, whole = accelerator_te(target), te_g(target)
+    if alone is None or whole is None:
+        return None
+    return alone.te_g if _in_place(work, target) else whole
+
+
+def break_even(
+    work: Work, target: Hardware, energy: Quantity | None, devices: float | None = None
+) -> BreakEven:
+    """Return the hours of the present work that repay the embodied carbon of bought parts [h]."""
+    if work.ownership == "rented" or rented_only(target) or work.rented:
+        return BreakEven(reasons=["rented: nothing is bought, so there is no break-even"])
+    if work.request.ownership == "owned" or energy is None or energy.value >= 1:
+        return BreakEven()
+    made, hourly = bought_g(work, target), work.operational_g_h
+    if made is None or hourly is None:
+        return BreakEven()
+    if energy.high >= 1:
+        text = (
+            "if bought, electricity may not repay its embodied carbon: the energy range holds no "
+            "saving"
+        )
+        return BreakEven(reasons=[text])
+    made = made.scaled((devices or work.count) / work.count)
+    saving = hourly.times(_saved_share(energy), "gCO2e/h")
+    hours = _payback_h(made, saving)
+    if hours is None or not math.isfinite(hours.high):
+        return BreakEven()
+    found = "bought used (no longer made)" if discontinued(target) else "bought new"
+    where = "for the present host" if _in_place(work, target) else "with its share of a host"
+    text = (
+        f"{found} {where}, {made.value / G_PER_KG:.0f} kg CO2e are paid back in {hours.value:.0f} h"
+        f" of the present work ({hours.low:.0f} to {hours.high:.0f})"
+    )
+    text += _against(work, target, hours)
+    source = f"embodied carbon of {target.id} {where} over operational carbon saved an hour"
+    return BreakEven(hours.sourced(source), [text])
+
+
+def _against(work: Work, target: Hardware, hours: Quantity) -> str:
+    """Return what stands against buying: the life of the hardware, else the length of this run."""
+    life = work.lifetime_of(target).value
+    if hours.value > life * HOURS_PER_YEAR:
+        return f", longer than a life of {life:g} years"
+    if work.hours is not None and work.hours < hours.high:
+        return f": not certainly within this run of {work.hours:g} h"
+    return ""
+
+
+def _in_place(work: Work, target: Hardware) -> bool:
+    """Tell whether both are cards, which go into any host with a slot."""
+    return work.part is not None and {work.part.host_class, target.host_class} <= set(CARDS)
+
+
+def _payback_h(made: Quantity, saving: Quantity) -> Quantity | None:
+    """Return the hours until a saving [gCO2e/h] reaches embodied carbon; None where it may be 0."""
+    try:
+        return made.over(saving, "h")
+    except QuantityError:
+        return None
+
+
+def _saved_share(energy: Quantity) -> Quantity:
+    ends = (1 - energy.value, 1 - energy.high, 1 - energy.low)
+    return Quantity(*ends, "1", energy.kind, energy.source)

@@ -89,7 +89,7 @@ def _whole_machines(instances: list[Instance], provider: str, count: float) -> s
         return None
     return (
         f"{provider} rents it out {_devices(smallest)} at a time ({smallest.id}): rented, the "
-        "making and idle power of the unused ones count too"
+        "embodied carbon and idle power of the unused ones count too"
     )
 
 

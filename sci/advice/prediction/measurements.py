@@ -1,4 +1,4 @@
-"""The published measurements packaged in `advice/data`, and pairs of them that may be compared.
+"""The published measurements in `advice/data`: pairs that may be compared, measured effects.
 
 docs/suggestions.md says what each file holds and where it comes from.
 """
@@ -13,7 +13,8 @@ from itertools import permutations
 from typing import cast
 
 from gramwatt.sci.advice.request import WorkloadClass
-from gramwatt.sci.base.csv_data import Row, data_text, parse
+from gramwatt.sci.base.csv_data import Row, data_text, parse, read_as
+from gramwatt.sci.base.quantity import Quantity
 
 FREE_PRECISION = (
     "mlperf-inference",
@@ -68,19 +69,19 @@ class Pair:
 
     @property
     def log_time(self) -> float:
-        """ln(time on target / time now)."""
+        """Return ln(time on target / time now)."""
         return math.log(self.now.units_per_s / self.target.units_per_s)
 
     @property
     def log_energy(self) -> float | None:
-        """ln(board energy on target / now) per unit; None without board power."""
+        """Return ln(board energy on target / now) per unit; None without board power."""
         if self.now.power_w is None or self.target.power_w is None:
             return None
         return self.log_time + math.log(self.target.power_w / self.now.power_w)
 
 
 def pairs(rows: Iterable[Measurement]) -> Iterator[Pair]:
-    """Every ordered pair of rows of different parts within a group."""
+    """Yield every ordered pair of rows of different parts within a group."""
     groups: dict[Group, list[Measurement]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -92,13 +93,13 @@ def pairs(rows: Iterable[Measurement]) -> Iterator[Pair]:
 
 @cache
 def table(name: str) -> tuple[Row, ...]:
-    """The rows of a data file of this package, read once per process."""
-    return tuple(parse(data_text(name, "gramwatt.sci.advice")))
+    """Return the rows of a data file of this package, read once per process."""
+    return tuple(parse(data_text(name, "gramwatt.sci.advice"), name))
 
 
 @cache
 def measurements() -> tuple[Measurement, ...]:
-    """Every published measurement, in the order of the file."""
+    """Return every published measurement, in the order of the file."""
     return tuple(measurement_of(row) for row in table("measurements.csv"))
 
 
@@ -108,27 +109,48 @@ def _titles() -> Mapping[str, str]:
 
 
 def title(source: str) -> str:
-    """The title of a source key of the measurements."""
+    """Return the title of a source key of the measurements."""
     return _titles()[source]
 
 
 def measurement_of(row: Row) -> Measurement:
-    """The measurement in a line of `measurements.csv`, or of a file with its columns."""
-    return Measurement(
-        id=row.text("id"),
-        use=row.text("use"),
-        workload_class=cast(WorkloadClass, row.text("class")),
-        family=row.text("family"),
-        workload=row.text("workload"),
-        stack=row.text("stack"),
-        precision=row.text("precision"),
-        point=row.text("point"),
-        round=row.text("round"),
-        batch=row.number("batch"),
-        hardware=row.text("hardware"),
-        count=int(row.known("count")),
-        units_per_s=row.known("units_per_s"),
-        power_w=row.number("power_w"),
-        energy_scope=row.text("energy_scope"),
-        source=row.text("source"),
-    )
+    """Return the measurement in a line of `measurements.csv`, or of a file with its columns."""
+    return read_as(Measurement, row, workload_class=cast(WorkloadClass, row.text("class")))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A ratio, new over old: of time or of energy per unit, from that many measured pairs.
+
+    It is the effect of a change other than hardware; benchmarks/suggestions makes `evidence.csv`.
+    """
+
+    key: str
+    figure: str
+    low: float
+    value: float
+    high: float
+    pairs: int
+    source: tuple[str, ...]
+
+    @property
+    def titles(self) -> str:
+        """Return the titles of the sources."""
+        return "; ".join(title(key) for key in self.source)
+
+    def ratio(self, exponent: float = 1.0) -> Quantity:
+        """Return the ratio, raised to an exponent for fewer doublings than were measured."""
+        ends = (self.value**exponent, self.low**exponent, self.high**exponent)
+        text = f"{self.titles}: {self.pairs} pairs ({self.key})"
+        return Quantity(*ends, "1", "measured", text)
+
+
+def evidence(key: str, figure: str) -> Evidence | None:
+    """Return the evidence of that key for "time" or "energy"; None where none was measured."""
+    return _shipped().get((key, figure))
+
+
+@cache
+def _shipped() -> Mapping[tuple[str, str], Evidence]:
+    found = (read_as(Evidence, row) for row in table("evidence.csv"))
+    return {(one.key, one.figure): one for one in found}

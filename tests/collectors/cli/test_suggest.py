@@ -54,7 +54,7 @@ def test_an_end_below_1_is_not_printed_as_1(ask):
 def test_people_get_verdict_figures_and_reasons(ask):
     shown = ask("--input", "-", "--candidate", "nvidia-l4", stdin=json.dumps(QUESTION)).stdout
     assert ": change hardware to nvidia-l4, 1 device\n    time x " in shown
-    assert "    - making: " in shown
+    assert "    - embodied carbon: " in shown
     old = {**QUESTION, "precision": "fp16", "mean_power_w": 280, "framework": "pytorch"}
     bought = ask("--input", "-", "--candidate", "nvidia-h100-pcie-80", stdin=json.dumps(old)).stdout
     assert "\n    owned: lower; rented: lower; to-buy: higher\n" in bought

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from gramwatt.sci.advice.actions.effort import EFFORTS
+from gramwatt.sci.advice.actions.texts import EFFORTS
 from gramwatt.sci.advice.documents import Action
-from gramwatt.sci.advice.prediction.evidence import evidence
+from gramwatt.sci.advice.prediction.measurements import evidence
 from tests.sci.advice.requests import A100, CATALOG, H100, V100, action, ask, codes, judged
 
 WELL_USED = {

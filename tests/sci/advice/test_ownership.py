@@ -120,7 +120,7 @@ def test_a_list_of_things_to_buy_never_heads_a_short_job():
     first = ask(**OLD, hours=5)["suggestions"][0]
     assert first["action"] != "change-hardware"
     [keep] = [one for one in ask(**OLD, hours=5)["suggestions"] if one["action"] == "keep"]
-    assert "none certainly repays its making within this job of 5 h" in keep["reasons"][0]
+    assert "none certainly repays its embodied carbon within this job of 5 h" in keep["reasons"][0]
     assert not [
         one
         for one in ask(**OLD, hours=5, ownership="owned")["suggestions"]

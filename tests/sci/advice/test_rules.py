@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gramwatt.sci.advice.actions.rules import rules
+from gramwatt.sci.advice.actions.notices import rules
 from gramwatt.sci.advice.constraints.memory import memory_need
-from gramwatt.sci.advice.prediction.evidence import evidence
+from gramwatt.sci.advice.prediction.measurements import evidence
 from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.embodied.te import accelerator_te
 from tests.packages import ROOT
@@ -623,7 +623,7 @@ def _() -> None:
     made = [accelerator_te(CATALOG.hardware(part)).te_g.value for part in (H100, B200)]
     assert made[1] > made[0]
     reasons = judged(B200, **TRAINED, hours=10)["reasons"]
-    assert any(reason.startswith("making: ") for reason in reasons)
+    assert any(reason.startswith("embodied carbon: ") for reason in reasons)
 
 
 @rule(71)

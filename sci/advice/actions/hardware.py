@@ -1,19 +1,22 @@
-"""The same work on other hardware: feasibility, time, energy, carbon, verdict, break-even."""
+"""The same work on another part or MIG slice: feasibility, time, energy, carbon, verdict.
+
+Of slices there is no verdict: what one saves depends on what runs on the rest of its board.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from gramwatt.sci.advice.actions.feasible import fewest_devices
-from gramwatt.sci.advice.actions.host_power import wall_energy, with_host
-from gramwatt.sci.advice.actions.links import linked
+from gramwatt.sci.advice.actions.host_power import linked, wall_energy, with_host
 from gramwatt.sci.advice.actions.ownership import judge
-from gramwatt.sci.advice.actions.slices import from_slice
+from gramwatt.sci.advice.actions.present import fewest_devices
 from gramwatt.sci.advice.constraints.availability import availability_notes, rental_notes
 from gramwatt.sci.advice.constraints.memory import fit_notes, shortfall
+from gramwatt.sci.advice.constraints.slices import Slice
 from gramwatt.sci.advice.constraints.support import porting_notes, refusals
 from gramwatt.sci.advice.documents import Suggestion, Verdict
+from gramwatt.sci.advice.prediction.measurements import evidence
 from gramwatt.sci.advice.prediction.pace import same_rate
 from gramwatt.sci.advice.prediction.predict import (
     Prediction,
@@ -22,7 +25,7 @@ from gramwatt.sci.advice.prediction.predict import (
     predict,
     steady_factor,
 )
-from gramwatt.sci.advice.prediction.ratio_range import ratio_of, unchanged, within
+from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged, within
 from gramwatt.sci.advice.prediction.workload import (
     SMALL_POWER_SHARE,
     mean_power_share,
@@ -42,51 +45,69 @@ UNMEASURED_KINDS = ("other", "data-prep")
 """Kinds of jobs that may be anything."""
 USUALLY_LOW = ("recsys", "small")
 """Classes that were measured at little power."""
+ON_SLICES = ("batch-inference", "recsys")
+"""Classes that were measured on slices (MLPerf Inference, full load)."""
 
 
-def compare(work: Work, target: Hardware) -> Suggestion:
-    """The suggestion for one part at the present device count."""
-    if work.part is not None and target.id == work.part.id and work.slice is None:
+def compare(work: Work, target: Hardware | Slice) -> Suggestion:
+    """Return the suggestion for one part at the present device count, or for one slice."""
+    if work.part is not None and target.id == work.present_id:
         return _present(work, target)
-    count = fewest_devices(work, target)
+    board, part = _boards(target)
+    count = work.count if isinstance(target, Slice) else fewest_devices(work, part)
     unjudged = Suggestion(
         action="change-hardware",
         target=target.id,
         count=count,
         verdict="unknown",
         basis="none",
-        sources=(_cited(target),),
+        sources=(_cited(board),),
     )
-    reasons = refusals(work.request, target, work.offered)
-    reasons += shortfall(work.need, target, count)
+    reasons = refusals(work.request, board, work.offered) + shortfall(work.need, part, count)
     if reasons:
         return replace(unjudged, verdict="not-feasible", basis="rule", reasons=reasons)
+    fits = fit_notes(work.need, part, count)
+    if isinstance(target, Slice):
+        return _to_slice(work, target, replace(unjudged, reasons=fits))
     notes = [
-        *fit_notes(work.need, target, count),
+        *fits,
         *porting_notes(work.request, target),
         *availability_notes(work.catalog, target, provider_known=work.request.cloud is not None),
     ]
+    return _compared(work, target, replace(unjudged, reasons=notes), notes)
+
+
+def _boards(target: Hardware | Slice) -> tuple[Hardware, Hardware]:
+    """Return the board of a target, and what of it the job may use."""
+    if not isinstance(target, Slice):
+        return target, target
+    own = replace(target.board, id=target.id, memory_gb=target.memory_gib)
+    return target.board, own
+
+
+def _compared(work: Work, target: Hardware, unjudged: Suggestion, notes: list[str]) -> Suggestion:
+    """Return the suggestion for a part that can take the job."""
     if work.part is None:
-        return replace(unjudged, reasons=notes)
+        return unjudged
     if work.misfit:
         text = f"no verdict: the job as asked does not fit {work.count:g} x {work.part.id}"
         return replace(unjudged, reasons=[*notes, text])
     if work.slice:
-        return from_slice(work, work.slice, target, replace(unjudged, reasons=notes))
+        return _from_slice(work, work.slice, target, unjudged)
     refusal = _no_ratio(work)
     if refusal:
         return replace(unjudged, reasons=[refusal, *notes])
     prediction = predict(work.described, work.part, target, work.own, work.devices)
-    learnt = prediction.basis == "direct" and work.classified.name != "llm-serving"
-    if (work.pace.waits or work.classified.name == "small") and not learnt:
+    from_own_runs = prediction.basis == "direct" and work.classified.name != "llm-serving"
+    if (work.pace.waits or work.classified.name == "small") and not from_own_runs:
         return _kept_pace(work, work.part, target, unjudged, notes)
     if prediction.time is None:
         return replace(unjudged, reasons=[*prediction.reasons, *notes])
-    return _judged(work, work.part, target, prediction, notes, keeps_pace=learnt)
+    return _judged(work, work.part, target, prediction, notes, keeps_pace=from_own_runs)
 
 
 def _no_ratio(work: Work) -> str | None:
-    """Why no measurement of models speaks for this job; None where some may."""
+    """Return why no measurement of models speaks for this job; None where some may."""
     request = work.request
     if work.impossible:
         return f"no verdict: {work.impossible}; check mean_power_w (of one device) and hardware"
@@ -103,8 +124,9 @@ def _no_ratio(work: Work) -> str | None:
     return None
 
 
-def _present(work: Work, target: Hardware) -> Suggestion:
-    same = None if work.misfit else unchanged("the present part over itself")
+def _present(work: Work, target: Hardware | Slice) -> Suggestion:
+    what = "slice" if isinstance(target, Slice) else "part"
+    same = None if work.misfit else unchanged(f"the present {what} over itself")
     return Suggestion(
         action="change-hardware",
         target=target.id,
@@ -116,15 +138,15 @@ def _present(work: Work, target: Hardware) -> Suggestion:
         carbon_ratio=same,
         saved_g=work.saved_g(same),
         operating_point="as now",
-        reasons=["this is the present part", *work.misfit],
-        sources=(_cited(target),),
+        reasons=[f"this is the present {what}", *work.misfit],
+        sources=(_cited(_boards(target)[0]),),
     )
 
 
 def _kept_pace(
     work: Work, now: Hardware, target: Hardware, unjudged: Suggestion, notes: list[str]
 ) -> Suggestion:
-    """The target at the rate that something else than the devices sets."""
+    """Return the target at the rate that something else than the devices sets."""
     speed = replace(work.described, workload_class=speed_class(work.request, work.classified.name))
     full = predict(speed, now, target, work.own, work.devices)
     if full.time is None:
@@ -160,12 +182,12 @@ def _judged(
     *,
     keeps_pace: bool,
 ) -> Suggestion:
-    """The verdict of a prediction; `keeps_pace` where its time is that of the job's own pace."""
+    """Return a prediction's verdict; `keeps_pace` where its time is that of the job's own pace."""
     assert prediction.time is not None
     reasons = [*prediction.reasons, *notes]
     time = prediction.time
     if not keeps_pace:
-        time = linked(work, target, _doubted(work, target, time, reasons), reasons)
+        time = linked(work, target, _widen_at_low_power(work, target, time, reasons), reasons)
     board = prediction.energy or (
         _measured_energy(work, target, time, prediction.power)
         if prediction.power
@@ -198,8 +220,10 @@ def _judged(
     )
 
 
-def _doubted(work: Work, target: Hardware, time: Quantity, reasons: list[str]) -> Quantity:
-    """The time ratio, with 1 in its range where it is in doubt that time follows the parts.
+def _widen_at_low_power(
+    work: Work, target: Hardware, time: Quantity, reasons: list[str]
+) -> Quantity:
+    """Return the time ratio, with 1 in its range where it is in doubt that time follows the parts.
 
     That is so at little power for the class, and where the target idles at more than the present
     part draws: then a part that would have to be fed faster may wait instead.
@@ -227,7 +251,7 @@ def _doubted(work: Work, target: Hardware, time: Quantity, reasons: list[str]) -
 def _board_energy(
     work: Work, now: Hardware, target: Hardware, time: Quantity, reasons: list[str]
 ) -> Quantity | None:
-    """Energy ratio of the devices alone, by their rated powers and the same share of them.
+    """Return the energy ratio of the devices, by their rated powers and the same share of them.
 
     `reasons` gets what makes it uncertain, or why it is None.
     """
@@ -252,7 +276,7 @@ def _board_energy(
 
 
 def _measured_energy(work: Work, target: Hardware, time: Quantity, power: Quantity) -> Quantity:
-    """Energy ratio of the devices alone, by the powers of both that were measured at full load.
+    """Return the energy ratio of the devices, by the measured powers of both at full load.
 
     A job draws another share of full load on another part, as it does of rated power.
     """
@@ -265,14 +289,14 @@ def _measured_energy(work: Work, target: Hardware, time: Quantity, power: Quanti
 
 
 def _above_idle(work: Work, target: Hardware, power: float) -> float:
-    """A ratio of powers, but for what a part draws at least: its idle power."""
+    """Return a ratio of powers, but for what a part draws at least: its idle power."""
     if target.idle_w and work.power_w:
         return max(power, target.idle_w.low / work.power_w.value)
     return power
 
 
 def _ratios_reason(time: Quantity, energy: Quantity | None) -> str:
-    """The ratios in words, first of the reasons."""
+    """Return the ratios in words, first of the reasons."""
     text = f"{time.value:.2g} times as long ({time.low:.2g} to {time.high:.2g})"
     if energy is None:
         return text
@@ -292,10 +316,85 @@ def _verdict_reason(verdict: Verdict, carbon: Quantity | None, energy: Quantity 
 
 
 def _end(ratio: float) -> str:
-    """An end of a range, never rounded to 1 when it is not."""
+    """Return an end of a range, never rounded to 1 when it is not."""
     text = f"{ratio:.2f}"
     return f"{ratio:.4g}" if text == "1.00" and ratio != 1 else text
 
 
 def _cited(part: Hardware) -> str:
     return f"catalog {part.id} ({', '.join(part.sources.all)})"
+
+
+def _to_slice(work: Work, target: Slice, fitting: Suggestion) -> Suggestion:
+    """Return a slice as target, which holds the job: its time where that was measured."""
+    if work.part is None or work.misfit:
+        return fitting
+    reasons = [
+        _no_verdict(target),
+        *fitting.reasons,
+        _keeps_up(work, target),
+        "its share of idle power and embodied carbon is small only with other jobs on the board: "
+        "see share",
+    ]
+    time = _slice_time(work, target.board, target)
+    return _timed(replace(fitting, reasons=[text for text in reasons if text]), time)
+
+
+def _from_slice(work: Work, now: Slice, target: Hardware, unjudged: Suggestion) -> Suggestion:
+    """Return a whole part, for a job that runs on a slice: its time."""
+    text = _no_verdict(now)
+    if target.id == now.board.id:
+        text = f"this is the board of the present slice. {text}"
+    hint = (
+        "For the whole board give its id, with power, memory and busy share of all that runs on it"
+    )
+    time = _slice_time(work, target, None)
+    return _timed(replace(unjudged, reasons=[f"{text}. {hint}", *unjudged.reasons]), time)
+
+
+def _no_verdict(one: Slice) -> str:
+    return (
+        f"no verdict: {one.name} is a slice of {one.board.id}, whose power other slices draw too, "
+        "and no measurement tells it by slice"
+    )
+
+
+def _timed(judged: Suggestion, time: Quantity | None) -> Suggestion:
+    if time is None:
+        return judged
+    return replace(judged, time_ratio=time, basis="class-model", operating_point="full load")
+
+
+def _slice_time(work: Work, board: Hardware, target: Slice | None) -> Quantity | None:
+    """Return the time ratio to a board or a slice of it; None where slices were not measured."""
+    now = work.part
+    if now is None or work.classified.name not in ON_SLICES or work.pace.waits:
+        return None
+    if work.request.precision == "fp64":
+        return None  # of which no models were measured
+    inputs: dict[str, Quantity] = {"board": unchanged("the same board")}
+    if board.id != now.id:
+        whole = predict(work.described, now, board, work.own, work.devices).time
+        if whole is None:
+            return None
+        inputs["board"] = whole
+    for name, piece in (("now", work.slice), ("then", target)):
+        if piece is not None:
+            found = evidence(f"slice:{piece.board.id}:{piece.name}", "time")
+            if found is None:
+                return None
+            inputs[name] = found.ratio()
+
+    def formula(at: Values) -> float:
+        return at["board"] * at.get("then", 1.0) / at.get("now", 1.0)
+
+    return ratio_of(formula, inputs)
+
+
+def _keeps_up(work: Work, target: Slice) -> str:
+    """Return whether the slice is enough for the present busy share of the same board."""
+    busy, now = work.request.utilisation, work.part
+    if busy is None or now is None or work.slice or now.id != target.board.id:
+        return ""
+    enough = "enough for" if busy <= target.share else "less than"
+    return f"it has {target.share:.0%} of the processors: {enough} the busy share of {busy:.0%}"

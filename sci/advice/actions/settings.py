@@ -1,17 +1,20 @@
-"""Less work for the same result: precision, quantisation, batching."""
+"""Other settings of a job on the same parts: precision, weights, batch, nodes, power limit."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from gramwatt.sci.advice.actions.builders import with_ratios, without_ratios
-from gramwatt.sci.advice.actions.host_power import faster
+from gramwatt.sci.advice.actions.host_power import faster, with_host
+from gramwatt.sci.advice.actions.ownership import kept
+from gramwatt.sci.advice.actions.texts import by_rule
 from gramwatt.sci.advice.constraints.memory import estimated_need
 from gramwatt.sci.advice.documents import Action, Suggestion
-from gramwatt.sci.advice.prediction.evidence import Evidence, evidence
-from gramwatt.sci.advice.prediction.ratio_range import widened
-from gramwatt.sci.advice.prediction.workload import power_share
+from gramwatt.sci.advice.prediction.measurements import Evidence, evidence
+from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, widened
+from gramwatt.sci.advice.prediction.workload import mean_power_share, power_share
 from gramwatt.sci.advice.work import Work
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 
 SERVING_LEVELS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
@@ -33,10 +36,28 @@ EIGHT_BIT_MODELS = {"same": "Qwen3-235B", "half": "Qwen3-235B and Llama-3.1-405B
 HALVED_FROM = 32.0
 """Concurrent sequences from which on FP8 on half the devices took less energy in every pair."""
 ACCURACY = "check the accuracy on your own task first: fewer bits can cost quality (rule 79)"
+MEASURED_DEVICES = 72
+"""Most devices of the runs whose energy is compared with that of one node."""
+LIMITS = {0.75: 0.7, 0.55: 0.6}
+"""Power limit over rated power that is suggested, by least mean power over rated power now: those
+of the measured runs (benchmarks/suggestions/evidence.py)."""
+LIMITED_PARTS = "A40, P100, Quadro RTX 6000 and A100"
+LIMITED_IDS = (
+    "nvidia-a40",
+    "nvidia-p100-pcie-16",
+    "nvidia-quadro-rtx-6000",
+    "nvidia-a100-sxm4-40",
+    "nvidia-a100-sxm4-80",
+)
+"""Parts that were measured under a limit, by name and id; the A100 of 80 GB by that of 40 GB."""
+UNLIMITED = 1.05
+"""Further x/÷ factor of a part that was not measured under a limit (an estimate)."""
+NODE_DEVICES = 8.0
+"""Devices of the usual node, as in the MLPerf runs."""
 
 
 def mixed_precision(work: Work) -> Suggestion | None:
-    """Half precision for a job that still runs in single."""
+    """Return half precision for a job that still runs in single."""
     name, part = work.classified.name, work.part
     if part is None or work.request.precision not in ("fp32", "tf32"):
         return None
@@ -55,7 +76,7 @@ def mixed_precision(work: Work) -> Suggestion | None:
 
 
 def quantise(work: Work) -> Suggestion | None:
-    """Four- or eight-bit weights for inference in 16 or 32 bits."""
+    """Return four- or eight-bit weights for inference in 16 or 32 bits."""
     name, request = work.classified.name, work.request
     if name not in INFERENCE or request.kind in TRAINING:
         return None
@@ -79,11 +100,11 @@ def quantise(work: Work) -> Suggestion | None:
     how = "what it saves follows from the software: 4 bits took 0.4 of the time in llama.cpp"
     how += " and 1.7 times the time in PyTorch with bitsandbytes (one sequence). Name framework"
     reasons.append("no measured pair of this class shows what it saves" if framework else how)
-    return without_ratios(work, "quantise", reasons)
+    return by_rule(work, "quantise", None, reasons)
 
 
 def _in_pytorch(work: Work, reasons: list[str]) -> Suggestion | None:
-    """Four-bit weights of bitsandbytes, which take longer and draw less power."""
+    """Return four-bit weights of bitsandbytes, which take longer and draw less power."""
     parameters = work.request.model_parameters
     if parameters is None:
         return None
@@ -103,13 +124,13 @@ def _in_pytorch(work: Work, reasons: list[str]) -> Suggestion | None:
         )
     time, energy = (widened(one.ratio(), OTHER_MODELS) for one in four if one)
     point = "same part, 4-bit weights of bitsandbytes"
-    return with_ratios(
+    return _with_ratios(
         work, "quantise", time=time, energy=energy, reasons=reasons, point=point, board=True
     )
 
 
 def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
-    """FP8 weights on half the devices where they hold it, else on the same ones."""
+    """Return FP8 weights on half the devices where they hold it, else on the same ones."""
     part, batch = work.part, work.request.batch_size
     if part is None or not part.peak.fp8 or batch is None or work.request.precision is None:
         return None
@@ -129,7 +150,7 @@ def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
         f"({energy.pairs} pairs, {EIGHT_BIT_MODELS[name]}; the range is wider for other models)"
     )
     further = OTHER_MODELS if name == "half" else ONE_MODEL
-    return with_ratios(
+    return _with_ratios(
         work,
         "quantise",
         time=widened(time.ratio(), further),
@@ -150,7 +171,7 @@ def _span(one: Evidence) -> str:
 
 
 def batching(work: Work) -> Suggestion | None:
-    """More concurrent sequences for language models."""
+    """Return more concurrent sequences for language models."""
     name, batch, part = work.classified.name, work.request.batch_size, work.part
     if part is None or name not in INFERENCE or work.request.kind in TRAINING:
         return None
@@ -160,11 +181,11 @@ def batching(work: Work) -> Suggestion | None:
         return None
     text = "requests answered together share each reading of the weights (rule 43)"
     hint = "for the measured saving give workload_class llm-serving and batch_size from 8 on"
-    return without_ratios(work, "batching", [text, hint])
+    return by_rule(work, "batching", None, [text, hint])
 
 
 def _more_sequences(work: Work, part: Hardware, batch: float) -> Suggestion | None:
-    """The most further sequences, up to two steps, that the memory holds."""
+    """Return the most further sequences, up to two steps, that the memory holds."""
     reached = [at for at, level in enumerate(SERVING_LEVELS) if level <= batch]
     first = reached[-1] if reached else 0
     steps = range(min(first + BATCH_STEPS, len(SERVING_LEVELS) - 1), first, -1)
@@ -182,7 +203,7 @@ def _more_sequences(work: Work, part: Hardware, batch: float) -> Suggestion | No
     ]
     if batch < few:
         reasons.append(f"measured from {few:g} sequences on; from {batch:g} it saves more")
-    return with_ratios(
+    return _with_ratios(
         work,
         "batching",
         time=time.ratio(),
@@ -196,15 +217,15 @@ def _more_sequences(work: Work, part: Hardware, batch: float) -> Suggestion | No
 def _faster(
     work: Work, action: Action, measured: Evidence, reasons: list[str], point: str
 ) -> Suggestion:
-    """A measured time ratio; power rises, if at all, by as much as the job gets faster."""
+    """Return a measured time ratio; power rises, if at all, by as much as the job gets faster."""
     time = measured.ratio()
     energy = faster(work, time, _rated_over_mean(work))
     reasons.append(f"measured on {measured.pairs} pairs of runs on the same part")
-    return with_ratios(work, action, time=time, energy=energy, reasons=reasons, point=point)
+    return _with_ratios(work, action, time=time, energy=energy, reasons=reasons, point=point)
 
 
 def _rated_over_mean(work: Work) -> float:
-    """Rated over mean power of the device, at least 1."""
+    """Return rated over mean power of the device, at least 1."""
     part, power = work.part, work.power_w
     if part is not None and part.tdp_w and power is not None:
         return max(1.0, part.tdp_w / power.value)
@@ -212,6 +233,141 @@ def _rated_over_mean(work: Work) -> float:
 
 
 def _has_room(work: Work, part: Hardware, batch: float) -> bool:
-    """Whether the larger batch fits by the low estimate of memory; unknown counts as yes."""
+    """Tell whether the larger batch fits by the low estimate of memory; unknown counts as yes."""
     need = estimated_need(replace(work.request, batch_size=batch))
     return need is None or part.memory_gb is None or need.fits(part.memory_gb, work.count)
+
+
+def fewer_nodes(work: Work) -> Suggestion | None:
+    """Return training on fewer nodes: slower, and less energy a run."""
+    if work.part is None or work.classified.name != "training" or work.count < 2 * NODE_DEVICES:
+        return None
+    fewer = max(NODE_DEVICES, work.count / 8)
+    if not work.need or not work.part.memory_gb or not work.need.fits(work.part.memory_gb, fewer):
+        return None
+    time, energy = evidence("fewer-nodes:8:64", "time"), evidence("fewer-nodes:8:64", "energy")
+    if time is None or energy is None:
+        return None
+    if work.count > MEASURED_DEVICES:
+        text = f"fewer nodes save energy at {MEASURED_DEVICES} devices; nothing was measured beyond"
+        return by_rule(work, "fewer-nodes", None, [text], sources=(energy.titles,))
+    exponent = math.log(work.count / fewer, 8)
+    reasons = [
+        f"{fewer:g} devices instead of {work.count:g}: links and waiting cost energy at scale",
+        f"measured on {energy.pairs} runs on 8 against 64 or 72 H100; here for a factor of "
+        f"{work.count / fewer:g}, on a scale of doublings",
+        f"memory: {work.need.arithmetic}",
+    ]
+    return _with_ratios(
+        work,
+        "fewer-nodes",
+        time=time.ratio(exponent),
+        energy=energy.ratio(exponent),
+        reasons=reasons,
+        point=f"{fewer:g} devices",
+        count=fewer,
+    )
+
+
+def power_cap(work: Work) -> Suggestion | None:
+    """Return a lower power limit: measured for training by mean power, else a slowdown at most."""
+    name, part = work.classified.name, work.part
+    if part is None or part.vendor != "NVIDIA" or name in ("small", None) or work.pace.waits:
+        return None
+    if "edge" in part.intended_use and part.device_class != "gpu":
+        return None  # nvidia-smi limits no Jetson
+    if name == "training" and part.tdp_w and not work.impossible:
+        found = _limited(work, part, part.tdp_w)
+        if found is not None:
+            return found
+    slowdown = evidence(f"power-cap:{name}", "time")
+    hint = "nvidia-smi -pl lowers the limit; try 10 % steps and compare energy per unit"
+    if slowdown is None:
+        text = "no measured pair of this class and power shows what it saves"
+        return by_rule(work, "power-cap", None, [hint, text])
+    text = (
+        f"in MaxQ mode H200 systems took {slowdown.low:.2f} to {slowdown.high:.2f} times as long; "
+        "the energy of the unlimited runs was not published, so no saving is claimed"
+    )
+    return by_rule(work, "power-cap", None, [hint, text], sources=(slowdown.titles,))
+
+
+def _limited(work: Work, part: Hardware, rated_w: float) -> Suggestion | None:
+    """Return the limit for the job's mean power; None if that is unknown or too low to matter."""
+    share = mean_power_share(work.request, part)
+    least = next((least for least in LIMITS if share is not None and share >= least), None)
+    if share is None or least is None:
+        return None
+    key = f"power-cap:training:{least:.0%}"
+    time, energy = evidence(key, "time"), evidence(key, "energy")
+    if time is None or energy is None:
+        return None
+    limit_w = LIMITS[least] * rated_w
+    ratios = [time.ratio(), energy.ratio()]
+    reasons = [
+        f"nvidia-smi -pl {limit_w:.0f} (administrator): {LIMITS[least]:.0%} of the rated "
+        f"{rated_w:g} W, at a mean of {share:.0%} now. It can be taken back at any time",
+        f"measured on {energy.pairs} trainings and stages on {LIMITED_PARTS}: "
+        f"{energy.low:.2f} to {energy.high:.2f} of the device's energy in {time.low:.2f} to "
+        f"{time.high:.2f} times the time; the host runs as much longer",
+    ]
+    if part.id not in LIMITED_IDS:
+        ratios = [widened(one, UNLIMITED) for one in ratios]
+        reasons.append(f"{part.id} was not measured: the range is wider")
+    return _with_ratios(
+        work,
+        "power-cap",
+        time=ratios[0],
+        energy=ratios[1],
+        reasons=reasons,
+        point=f"{limit_w:.0f} W a device",
+        board=True,
+    )
+
+
+def _with_ratios(
+    work: Work,
+    action: Action,
+    *,
+    time: Quantity,
+    energy: Quantity,
+    reasons: list[str],
+    point: str,
+    count: float | None = None,
+    board: bool = False,
+) -> Suggestion:
+    """Return a suggestion on the present part with known time and energy ratios.
+
+    `board` says that the energy is that of the devices alone, and the host's follows from the time.
+    """
+    devices = work.count if count is None else count
+    if board and work.part is not None:
+        share = devices / work.count
+        energy = with_host(work, work.part, time, energy, moves=False, devices=share)
+    return by_rule(
+        work,
+        action,
+        _carbon_ratio(work, time, energy, devices / work.count),
+        reasons,
+        count=devices,
+        time_ratio=time,
+        energy_ratio=energy,
+        operating_point=point,
+        sources=(time.source, energy.source),
+    )
+
+
+def _carbon_ratio(work: Work, time: Quantity, energy: Quantity, devices: float) -> Quantity | None:
+    """Return (O e + M t n) / (O + M), n the ratio of device counts; M stays for owned devices."""
+    operational, embodied = work.operational_g_h, work.embodied_g_h
+    if operational is None or embodied is None:
+        return None
+    if work.ownership != "rented":
+        return kept(work, energy)
+    inputs = {"time": time, "energy": energy, "O": operational, "M": embodied}
+
+    def formula(at: Values) -> float:
+        new = at["O"] * at["energy"] + at["M"] * at["time"] * devices
+        return new / (at["O"] + at["M"])
+
+    return ratio_of(formula, inputs, f"{energy.source}; embodied {embodied.source}")
