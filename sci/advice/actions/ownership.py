@@ -172,8 +172,8 @@ def _embodied_reason(work: Work, made: Quantity, life: Quantity, operational: Qu
     rate = made.value / (life.value * HOURS_PER_YEAR)
     text = (
         f"embodied carbon: {made.value / G_PER_KG:.0f} kg CO2e a device with its share of a host; "
-        f"over a life of {life.value:g} years {rate:.3g} g an hour, beside {operational.value:.3g} g an "
-        "hour for electricity now"
+        f"over a life of {life.value:g} years {rate:.3g} g an hour, beside "
+        f"{operational.value:.3g} g an hour for electricity now"
     )
     if work.ownership == "owned":
         text += ". It is past for hardware that is there, and does not change the verdict"
