@@ -23,8 +23,8 @@ from benchmarks.suggestions.hard_pairs import HARD_PAIRS, HardPair
 from benchmarks.suggestions.shipped import SYSTEMS
 from benchmarks.suggestions.tables import report
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.prediction.calibration import OwnRow
 from gramwatt.sci.advice.prediction.measurements import measurements
+from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 

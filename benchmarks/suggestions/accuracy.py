@@ -25,9 +25,9 @@ from benchmarks.suggestions.shipped import Shipped, shipped
 from gramwatt.sci.advice.actions.host_power import WALL_CLASSES, has_wall_evidence
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
 from gramwatt.sci.advice.prediction.predict import power_exponent
-from gramwatt.sci.advice.prediction.serving import Direct, direct, serving_rows
-from gramwatt.sci.advice.prediction.specs import Specs, specs_of
-from gramwatt.sci.advice.prediction.time_model import TimeModel
+from gramwatt.sci.advice.prediction.ratio_range import Prediction
+from gramwatt.sci.advice.prediction.serving import direct, serving_rows
+from gramwatt.sci.advice.prediction.time_model import Specs, TimeModel, specs_of
 from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.uncertainty import percentile
@@ -296,7 +296,7 @@ class Replay:
         one, other = halves(self.fitted)
         return coverages(self._crossed(one, other) + self._crossed(other, one))
 
-    def _served(self) -> Iterable[tuple[Pair, Direct]]:
+    def _served(self) -> Iterable[tuple[Pair, Prediction]]:
         """Each serving pair with the direct answer of the other model families."""
         every = list(pairs(serving_rows(self.rows)))
         for pair in every:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gramwatt.sci.advice.actions.settings import HALVED_FROM, LARGE_QUANTISED, LIMITS
 from gramwatt.sci.advice.prediction.measurements import Evidence, Measurement
-from gramwatt.sci.advice.prediction.specs import Specs
+from gramwatt.sci.advice.prediction.time_model import Specs
 from gramwatt.sci.base.uncertainty import percentile
 
 LIMIT_STEP = 0.04

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gramwatt.sci.advice.prediction.measurements import Measurement, measurements
-from gramwatt.sci.advice.prediction.predict import Prediction, Workload, predict
+from gramwatt.sci.advice.prediction.predict import Workload, predict
+from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.catalog.catalog import Catalog
 
 FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp", "vllm": "vllm"}

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gramwatt.sci.advice.prediction.measurements import Measurement
-from gramwatt.sci.advice.prediction.specs import RATES, Specs
-from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Term, departures
+from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, RATES, Specs, Term, departures
 
 SLOPES: Mapping[str, float] = {"peak": 0.35, "bandwidth": 0.50}
 """Prior means of the exponents: a plain fit of the training rows, the largest class."""

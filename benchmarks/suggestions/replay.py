@@ -9,8 +9,7 @@ from statistics import median
 
 from benchmarks.suggestions.regression import Observation, fit
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
-from gramwatt.sci.advice.prediction.specs import Specs
-from gramwatt.sci.advice.prediction.time_model import Setting, TimeModel
+from gramwatt.sci.advice.prediction.time_model import Setting, Specs, TimeModel
 from gramwatt.sci.base.uncertainty import percentile
 
 COVERAGE_AIM = 0.80

@@ -27,7 +27,7 @@ from gramwatt.collectors.common.files import why
 from gramwatt.collectors.sources.nvml import VARIABLE
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.prediction.calibration import read_own_rows
+from gramwatt.sci.advice.prediction.own_runs import read_own_rows
 from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc

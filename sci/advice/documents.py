@@ -9,7 +9,7 @@ from statistics import NormalDist
 from typing import Literal, TypedDict, cast
 
 from gramwatt.sci.advice.request import OWNERSHIPS, Ownership
-from gramwatt.sci.base.document import plain
+from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.estimate.estimate import EstimateDoc
@@ -165,7 +165,7 @@ class Suggestion:
 
     def to_doc(self) -> SuggestionDoc:
         """Return this suggestion as JSON-ready data."""
-        doc = plain(self) | {
+        doc = to_json(self) | {
             "count": int(self.count),
             "likely": is_likely(self.carbon_ratio),
             "by_ownership": dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),

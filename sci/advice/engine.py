@@ -22,8 +22,8 @@ from gramwatt.sci.advice.actions.texts import effort_of, texts
 from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
-from gramwatt.sci.advice.prediction.calibration import OwnRow
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
+from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.advice.work import Emitted, Work, resolve
 from gramwatt.sci.base.document import JobDoc

@@ -12,7 +12,8 @@ from typing import Any
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.prediction.calibration import (
+from gramwatt.sci.advice.prediction.device_rows import DeviceRow
+from gramwatt.sci.advice.prediction.own_runs import (
     OwnRow,
     accelerators_of,
     class_of,
@@ -21,7 +22,6 @@ from gramwatt.sci.advice.prediction.calibration import (
     tagged,
     workload_of,
 )
-from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.request import (
     PRECISIONS,
     SuggestRequest,
@@ -75,7 +75,7 @@ def for_job(
     devices: Sequence[DeviceRow] = (),
     repeats: Quantity | None = None,
 ) -> AdviceDoc:
-    """Suggestions for a scored job; an empty answer with a notice where no accelerator ran.
+    """Return suggestions for a scored job; an empty answer with a notice where no accelerator ran.
 
     `repeats` is how often the job runs [1/year], see `runs_a_year`.
 
@@ -97,7 +97,7 @@ def for_job(
 
 
 def runs_a_year(runs: int, days: float, name: str) -> Quantity | None:
-    """How often a job runs [1/year], by its runs in the last days; None for too few or too short.
+    """Return how often a job runs [1/year], by its runs in the last days; None for too few.
 
     Counts of independent events: 80 % within 1.28 roots of the count.
     """
@@ -118,19 +118,21 @@ def _knows(find: Callable[[str], object], name: str | None) -> bool:
 
 
 def request_of(document: JobDoc) -> SuggestRequest | None:
-    """The request that a job document makes; None without accelerators of one known part."""
-    part = only_part(document)
+    """Return the request that a job document makes; None without accelerators of one known part."""
+    part, devices = only_part(document), accelerators_of(document)
     if part is None:
         return None
     asked: dict[str, Any] = {
         "hardware": part,
-        "count": len(accelerators_of(document)),
+        "count": len(devices),
         "kind": document["kind"],
         "hours": h_from_s(document["duration_s"]) if document["duration_s"] else None,
         "mean_power_w": mean_power_w(document) or None,
         "peak_memory_gb": _peak_memory_gib(document),
-        "utilisation": _utilisation(document),
-        "memory_bandwidth_utilisation": _memory_busy(document),
+        "utilisation": _mean_share([device["mean_utilisation"] for device in devices]),
+        "memory_bandwidth_utilisation": _mean_share(
+            [device["profile"].get("memory_busy") for device in devices]
+        ),
         "host_power_w": _host_power_w(document),
         "pue": _pue(document),
         "lifetime_years": _lifetime_years(document),
@@ -146,7 +148,7 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
 
 
 def examined(jobs: Sequence[tuple[float, str, str]], most: int) -> list[int]:
-    """Which jobs of a month to examine, at most so many: places of (carbon [g], id, work).
+    """Return which jobs of a month to examine, at most so many: places of (carbon [g], id, work).
 
     They are those with the most carbon, but at most `ONE_WORK_MOST` of one work on one hardware
     as long as there is other work.
@@ -165,7 +167,7 @@ def examined(jobs: Sequence[tuple[float, str, str]], most: int) -> list[int]:
 
 
 def work_of(document: JobDoc) -> tuple[str, str]:
-    """The hardware of a job and its class of work, else its kind."""
+    """Return the hardware of a job and its class of work, else its kind."""
     return hardware_of(document), class_of(document) or document["kind"]
 
 
@@ -175,7 +177,7 @@ def for_month(
     own: Sequence[OwnRow] = (),
     devices: Sequence[DeviceRow] = (),
 ) -> list[SavingDoc]:
-    """The largest certain savings of a month's jobs, one a job, best first.
+    """Return the largest certain savings of a month's jobs, one a job, best first.
 
     `JOBS_EXAMINED` jobs are `examined`; a job that only a synthetic meter saw is not.
     """
@@ -190,7 +192,7 @@ def for_month(
 def grouped(
     savings: Sequence[SavingDoc], parts: Mapping[str, float], jobs_of_work: Mapping[Work, int]
 ) -> list[AdviceRow]:
-    """Savings by hardware, class of work and action, those that save most in the month first.
+    """Return savings by hardware, class of work and action, those that save most first.
 
     `parts` is the share of each job's carbon that lies in the month; `jobs_of_work` counts all jobs
     of each work on each hardware.
@@ -228,7 +230,7 @@ def _advice_row(
 
 
 def _spanning(ratios: Sequence[QuantityDoc]) -> QuantityDoc | None:
-    """The middle ratio, with a range that holds those of all."""
+    """Return the middle ratio, with a range that holds those of all."""
     if not ratios:
         return None
     middle = sorted(ratios, key=lambda ratio: ratio["value"])[len(ratios) // 2]
@@ -243,7 +245,7 @@ def _grams(document: JobDoc) -> float:
 def _saving(
     document: JobDoc, catalog: Catalog, own: Sequence[OwnRow], devices: Sequence[DeviceRow]
 ) -> SavingDoc | None:
-    """The best certain saving of a job; None where there is none, or no advice."""
+    """Return the best certain saving of a job; None where there is none, or no advice."""
     try:
         answer = for_job(document, catalog, own, devices)
     except GramwattError:
@@ -268,19 +270,19 @@ def _saving(
 
 
 def report_lines(advice: AdviceDoc) -> list[SuggestionDoc]:
-    """The suggestions that a report shows: certain savings, else that the job should stay."""
+    """Return what a report shows: certain savings, else that the job should stay."""
     keep = [one for one in advice["suggestions"] if one["action"] == "keep"]
     return certain(advice)[:TOP] or keep[:1]
 
 
 def certain(advice: AdviceDoc) -> list[SuggestionDoc]:
-    """Certain savings, without those after "keep", whose part the job would not repay."""
+    """Return certain savings, without those after "keep", whose part the job would not repay."""
     before = takewhile(lambda one: one["action"] != "keep", advice["suggestions"])
     return [one for one in before if one["verdict"] == "lower"]
 
 
 def software_of(document: JobDoc) -> dict[str, str]:
-    """Framework and precision of the job: tags of these names, else what the job's record says.
+    """Return framework and precision of the job: tags of these names, else what its record says.
 
     A tag is the user's own word; the record's may be what the meter's client found loaded.
     """
@@ -309,7 +311,7 @@ def _peak_memory_gib(document: JobDoc) -> float | None:
 
 
 def _host_power_w(document: JobDoc) -> float | None:
-    """Mean power of processors and memory of all hosts [W]; None unless every one is known."""
+    """Return the mean power of processors and memory of all hosts [W]; None unless all is known."""
     hosts = [device for device in document["devices"] if device["class"] in ("cpu", "ram")]
     energies = [device["energy_j"] for device in hosts]
     known = [energy["value"] for energy in energies if energy is not None]
@@ -320,27 +322,20 @@ def _host_power_w(document: JobDoc) -> float | None:
 
 
 def _pue(document: JobDoc) -> float | None:
-    """PUE of the score; None where it was assumed, so that its range stays."""
+    """Return the PUE of the score; None where it was assumed, so that its range stays."""
     pue = document["method"]["pue"]
     return None if pue["kind"] == "estimated" else pue["value"]
 
 
 def _lifetime_years(document: JobDoc) -> float | None:
-    """EL that the score took for the accelerators [years]; None where unknown, or several."""
+    """Return EL of the accelerators in the score [years]; None where unknown, or several."""
     ids = {device["device_id"] for device in accelerators_of(document)}
     terms = (term for term in document["embodied_terms"] if term["device_id"] in ids)
     lives = {term["lifetime_years"] for term in terms}
     return lives.pop() if len(lives) == 1 else None
 
 
-def _memory_busy(document: JobDoc) -> float | None:
-    """Share of the time that the devices' memory controllers were busy; None where not known."""
-    shares = [device["profile"].get("memory_busy") for device in accelerators_of(document)]
-    known = [share for share in shares if share is not None]
-    return min(1.0, sum(known) / len(known)) if known and len(known) == len(shares) else None
-
-
-def _utilisation(document: JobDoc) -> float | None:
-    shares = [device["mean_utilisation"] for device in accelerators_of(document)]
+def _mean_share(shares: Sequence[float | None]) -> float | None:
+    """Return the mean of shares; None where one is not known."""
     known = [share for share in shares if share is not None]
     return min(1.0, sum(known) / len(known)) if known and len(known) == len(shares) else None

@@ -11,9 +11,9 @@ from gramwatt.sci.advice.constraints.availability import offered_parts, rented_o
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
 from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
 from gramwatt.sci.advice.constraints.support import lacks_fp8
-from gramwatt.sci.advice.prediction.calibration import OwnRow, Run, recognised
+from gramwatt.sci.advice.prediction.bottleneck import Bottleneck, find_bottleneck, impossible_power
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
-from gramwatt.sci.advice.prediction.pace import Pace, find_pace, impossible_power
+from gramwatt.sci.advice.prediction.own_runs import OwnRow, PresentRun, recognised
 from gramwatt.sci.advice.prediction.predict import Workload
 from gramwatt.sci.advice.prediction.workload import Classified, classify, power_share
 from gramwatt.sci.advice.request import Ownership, SuggestRequest
@@ -49,7 +49,7 @@ class Emitted:
 
     @staticmethod
     def of(document: JobDoc | EstimateDoc) -> Emitted | None:
-        """The terms of a score or an estimate; None where one is not known or nothing ran."""
+        """Return the terms of a score or an estimate; None if one is unknown or nothing ran."""
         found = document["operational_g"], document["embodied_g"], document["total_g"]
         if any(figure is None or figure["low"] <= 0 for figure in found):
             return None
@@ -88,29 +88,29 @@ class Work:
 
     @property
     def ownership(self) -> Ownership:
-        """How the hardware is had; owned where the request does not say."""
+        """Return how the hardware is had; owned where the request does not say."""
         return self.request.ownership or "owned"
 
     @property
     def present_id(self) -> str | None:
-        """The part that the job runs on, or its slice."""
+        """Return the part that the job runs on, or its slice."""
         present = self.slice or self.part
         return present.id if present else None
 
     @property
     def device_hours(self) -> float:
-        """Hours of all devices together [h], 0 where not known."""
+        """Return the hours of all devices together [h], 0 where not known."""
         return (self.hours or 0.0) * self.count
 
     @property
     def rented(self) -> bool:
-        """Whether the hardware is a provider's, so that nothing is bought."""
+        """Tell whether the hardware is a provider's, so that nothing is bought."""
         only_rented = self.part is not None and rented_only(self.part)
         return only_rented or self.request.cloud is not None
 
     @property
     def notices(self) -> list[Notice]:
-        """What the place and the provider leave open."""
+        """Return what the place and the provider leave open."""
         provider = self.request.cloud
         if provider is None or self.offered is not None:
             return list(self.place.notices)
@@ -119,7 +119,7 @@ class Work:
 
     @cached_property
     def described(self) -> Workload:
-        """What of the job decides its time on other parts."""
+        """Return what of the job decides its time on other parts."""
         return Workload(
             workload_class=self.classified.name,
             framework=self.request.framework,
@@ -130,18 +130,18 @@ class Work:
         )
 
     @cached_property
-    def pace(self) -> Pace:
-        """What sets the speed of the job."""
-        return find_pace(self.request, self.part)
+    def bottleneck(self) -> Bottleneck:
+        """Return what sets the speed of the job."""
+        return find_bottleneck(self.request, self.part)
 
     @cached_property
     def impossible(self) -> str | None:
-        """Why the mean power cannot be that of the part; None where it can."""
+        """Return why the mean power cannot be that of the part; None where it can."""
         return impossible_power(self.request.mean_power_w, self.part) if self.part else None
 
     @cached_property
     def misfit(self) -> list[str]:
-        """Why the present part cannot hold or run the job, with the arithmetic; empty where it may.
+        """Return why the present part cannot hold or run the job; empty where it may.
 
         A measured peak within its memory shows that it does, margin or not; so does a job that ran.
         """
@@ -164,7 +164,7 @@ class Work:
 
     @cached_property
     def host_share(self) -> Quantity:
-        """Host power over device power: measured or declared, else usual; 0 for whole systems."""
+        """Return host over device power: measured or declared, else usual; 0 for whole systems."""
         if self.part is None:
             return NO_HOST
         declared = self.request.host_power_w
@@ -175,7 +175,7 @@ class Work:
 
     @cached_property
     def power_w(self) -> Quantity | None:
-        """Mean power of a device now [W]: declared, else a usual share of its rated power."""
+        """Return the mean power of a device [W]: declared, else a usual share of rated power."""
         if self.request.mean_power_w is not None:
             return Quantity.exact(self.request.mean_power_w, "W", "declared", DECLARED)
         if self.part is None or not self.part.tdp_w:
@@ -187,13 +187,13 @@ class Work:
 
     @cached_property
     def grid_g_per_wh(self) -> Quantity:
-        """Operational carbon of IT energy [gCO2e/Wh], PUE included."""
+        """Return the operational carbon of IT energy [gCO2e/Wh], PUE included."""
         facility = self.intensity.times(self.place.pue, "gCO2e/kWh")
         return facility.scaled(kwh_from_j(s_from_h(1.0)), "gCO2e/Wh")
 
     @cached_property
     def operational_g_h(self) -> Quantity | None:
-        """Operational carbon of a device and its host share, an hour [gCO2e/h]."""
+        """Return the operational carbon of a device and its host share, an hour [gCO2e/h]."""
         if self.emitted is not None and self.hours:
             return self.emitted.operational_g.scaled(1 / self.device_hours, "gCO2e/h")
         if self.power_w is None:
@@ -203,18 +203,18 @@ class Work:
 
     @cached_property
     def embodied_g_h(self) -> Quantity | None:
-        """Embodied carbon of a device of the present part and its host share, an hour [gCO2e/h]."""
+        """Return the embodied carbon of a present device and its host share, an hour [gCO2e/h]."""
         if self.emitted is not None and self.hours:
             return self.emitted.embodied_g.scaled(1 / self.device_hours, "gCO2e/h")
         te = te_g(self.part) if self.part else None
         return te.over(self.lifetime.scaled(HOURS_PER_YEAR, "h"), "gCO2e/h") if te else None
 
     def lifetime_of(self, part: Hardware) -> Quantity:
-        """EL of a part [years]: declared for the job, else the catalog's with its overlay."""
+        """Return EL of a part [years]: declared for the job, else the catalog's with overlay."""
         return self.lifetime if self.request.lifetime_years else self.catalog.lifetime(part.id)
 
     def saved_g(self, carbon_ratio: Quantity | None) -> Quantity | None:
-        """What a ratio saves of the run's carbon [gCO2e]: never more than was emitted.
+        """Return what a ratio saves of the run's carbon [gCO2e]: never more than was emitted.
 
         None without hours or carbon. The errors of both add as roots of sums of squares.
         """
@@ -238,7 +238,7 @@ class Work:
         return Quantity(saved, low, high, "gCO2e", carbon_ratio.kind, source)
 
     def yearly_kg(self, saved_g: Quantity | None) -> Quantity | None:
-        """What is saved in a year [kgCO2e]; None where it is not known how often the job runs."""
+        """Return what is saved in a year [kgCO2e]; None if it is unknown how often the job runs."""
         if saved_g is None or self.repeats is None:
             return None
         return saved_g.times(self.repeats, "gCO2e").scaled(1 / G_PER_KG, "kgCO2e")
@@ -254,7 +254,7 @@ def resolve(
     repeats: Quantity | None = None,
     measured: JobDoc | None = None,
 ) -> Work:
-    """The job behind a request, with its score if it ran. Raises LookupFailed."""
+    """Return the job behind a request, with its score if it ran. Raises LookupFailed."""
     name, count = request.hardware, request.count or 1.0
     if request.instance:
         instance = catalog.instance(request.instance)
@@ -308,7 +308,7 @@ def _declared_runs(request: SuggestRequest) -> Quantity | None:
 
 
 def host_beside(part: Hardware) -> Quantity:
-    """Share of a usual host that stands beside the part: none where its figures hold the host."""
+    """Return the share of a usual host beside the part: none where its figures hold the host."""
     if part.device_class in ("gpu", "accelerator"):
         return WHOLE_HOST
     alone = accelerator_te(part)
@@ -318,7 +318,7 @@ def host_beside(part: Hardware) -> Quantity:
 
 @lru_cache(maxsize=1024)
 def te_g(part: Hardware) -> Quantity | None:
-    """Embodied carbon of a device with its host share [gCO2e]; None where the catalog has none."""
+    """Return the embodied carbon of a device with its host share [gCO2e]; None if unknown."""
     alone = accelerator_te(part)
     if alone is None:
         return None
@@ -329,15 +329,17 @@ def te_g(part: Hardware) -> Quantity | None:
 def _need(
     request: SuggestRequest, part: Hardware | None, count: float, *, measured: bool
 ) -> Need | None:
-    """The memory needed; None for an estimate that a measured run has refuted."""
+    """Return the memory needed; None for an estimate that a measured run has refuted."""
     need = memory_need(request)
     if part is None or request.peak_memory_gb is not None or not measured:
         return need
     return None if shortfall(need, part, count) else need
 
 
-def _run(request: SuggestRequest, part: Hardware, classified: Classified, count: float) -> Run:
-    """The present run as its own measurements would show it; without hours no rate is known."""
+def _run(
+    request: SuggestRequest, part: Hardware, classified: Classified, count: float
+) -> PresentRun:
+    """Return the present run as own measurements would show it; without hours no rate is known."""
     seconds = s_from_h(request.hours or 0.0) * count
     rates = {unit: amount / seconds for unit, amount in request.units.items() if seconds}
-    return Run(part.id, classified.name, rates)
+    return PresentRun(part.id, classified.name, rates)

@@ -67,27 +67,27 @@ class Instance:
     family: str
     hardware: str
     count: int | None
-    count_low: int | None
-    count_high: int | None
-    share: float
-    host: str | None
-    vcpu: float | None
-    host_memory_gib: float | None
-    host_cpu: str | None
-    cpu: str | None
-    price: Price | None
-    price_note: str | None
-    sources: tuple[str, ...]
-    notes: str | None
+    count_low: int | None = None
+    count_high: int | None = None
+    share: float = 1.0
+    host: str | None = None
+    vcpu: float | None = None
+    host_memory_gib: float | None = None
+    host_cpu: str | None = None
+    cpu: str | None = None
+    price: Price | None = None
+    price_note: str | None = None
+    sources: tuple[str, ...] = ()
+    notes: str | None = None
     overlay: str | None = None
 
     @property
     def cited(self) -> str:
-        """The id as cited in the source of a figure, with the overlay's source where it has one."""
+        """Return the id as cited in a figure's source, with the overlay's source if it has one."""
         return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
     def devices(self, asked: float | None) -> float:
-        """Number of devices in a request for this instance, from its own `count` field.
+        """Return the number of devices in a request for this instance, from its own `count` field.
 
         `asked` counts devices: a multiple of a fixed `count` (several instances), or a number in
         the range that the user chooses from. Raises ScoreError for any other number.
@@ -109,7 +109,7 @@ class Instance:
         return asked
 
     def to_doc(self) -> dict[str, Any]:
-        """This instance as JSON-ready data."""
+        """Return this instance as JSON-ready data."""
         price = to_json(self.price) if self.price else {}
         names = ("usd_per_hour", "region", "date", "source")
         return to_json(self, skip=("price",)) | {f"price_{name}": price.get(name) for name in names}
@@ -124,7 +124,7 @@ def parse_instance(row: Row) -> Instance:
 
 
 def tpu_slice(name: str) -> Instance | None:
-    """The slice that a name such as "v4-4096" stands for, by the rule of its generation.
+    """Return the slice that a name such as "v4-4096" stands for, by the rule of its generation.
 
     None for any other name, and for a number that no slice has.
     """
@@ -145,23 +145,13 @@ def tpu_slice(name: str) -> Instance | None:
         family=f"TPU {generation} slice",
         hardware=part,
         count=chips,
-        count_low=None,
-        count_high=None,
-        share=1.0,
-        host=None,
-        vcpu=None,
-        host_memory_gib=None,
-        host_cpu=None,
-        cpu=None,
-        price=None,
-        price_note=None,
         sources=("gcp-tpu-slices",),
         notes=f"The number in its name counts {counted}.",
     )
 
 
 def _parse(name: str) -> tuple[str, frozenset[str] | None]:
-    """The key of a name, and the providers that it names; None where it names none."""
+    """Return the key of a name, and the providers that it names; None where it names none."""
     found, providers = all_words(name), None
     while len(found) > 1 and found[0] in PROVIDER_WORDS:
         named = PROVIDER_WORDS[found[0]]
@@ -194,7 +184,7 @@ class InstanceIndex:
             self._groups[_parse(name)[0]] = found
 
     def matches(self, name: str) -> tuple[str, ...]:
-        """Ids of a name: one for an instance, all members for a family, none for any other name."""
+        """Return the ids of a name: one for an instance, all for a family, none for any other."""
         alias = self._aliases.get("".join(all_words(name)))
         if alias:
             return (alias,)
@@ -207,7 +197,7 @@ class InstanceIndex:
         return ()
 
     def find(self, name: str) -> str:
-        """The id of a name; raises AmbiguousName with the members, or LookupFailed."""
+        """Return the id of a name; raises AmbiguousName with the members, or LookupFailed."""
         found = self.matches(name)
         if len(found) == 1:
             return found[0]

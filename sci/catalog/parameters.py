@@ -16,15 +16,15 @@ class Parameters:
     """The figures of embodied_model.csv by key."""
 
     def __init__(self, lines: Mapping[str, Row]) -> None:
-        """Lines of embodied_model.csv by key."""
+        """Store the lines of embodied_model.csv by key."""
         self._lines = lines
 
     def __getitem__(self, key: str) -> float:
-        """The value of a parameter in its unit."""
+        """Return the value of a parameter in its unit."""
         return self._lines[key].known("value")
 
     def quantity(self, key: str) -> Quantity:
-        """A parameter with its range [its unit]."""
+        """Return a parameter with its range [its unit]."""
         line = self._lines[key]
         value, low, high = line.known("value"), line.number("low"), line.number("high")
         low, high = (value if end is None else end for end in (low, high))
@@ -32,7 +32,7 @@ class Parameters:
         return Quantity(value, low, high, line.text("unit"), "estimated", source)
 
     def cpa_kg_per_cm2(self, process_nm: float) -> float:
-        """Carbon of a cm2 of wafer at a node, before yield; raises KeyError for an unknown node."""
+        """Return the carbon of a cm2 of wafer at a node, before yield; KeyError if unknown."""
         node = f"{process_nm:g}nm"
         if f"node_{node}" in self._lines:
             node = f"{self[f'node_{node}']:g}nm"
@@ -41,10 +41,10 @@ class Parameters:
 
 @cache
 def parameters() -> Parameters:
-    """The packaged parameters, read once per process."""
+    """Return the packaged parameters, read once per process."""
     return Parameters({line.text("key"): line for line in rows("embodied_model.csv")})
 
 
 def lifetime_years() -> Quantity:
-    """EL, the expected life of hardware for which none is declared [years]: 4, from 3 to 6."""
+    """Return EL of hardware for which none is declared [years]: 4, from 3 to 6."""
     return parameters().quantity("lifetime")

@@ -1,4 +1,4 @@
-"""Suggestions for a request and for a stored job, and calibration rows from stored jobs."""
+"""Suggestions for a request and for a stored job, and rows of own runs from stored jobs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gramwatt.collectors.common.device_rows import read_device_rows
 from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, runs_a_year
-from gramwatt.sci.advice.prediction.calibration import OwnRow, own_rows
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
+from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_rows
 from gramwatt.sci.advice.request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import Quantity

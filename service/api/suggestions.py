@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
-from gramwatt.sci.advice.prediction.calibration import CalibrationRow
+from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.advice.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.advice.suggest import answer, calibration_rows
@@ -27,9 +27,9 @@ class SuggestBody(body_of(SuggestRequest)):  # type: ignore[misc]
 
 
 class CalibrationAnswer(TypedDict):
-    """The organisation's own calibration rows, newest first."""
+    """The rows of the organisation's own runs, newest first."""
 
-    rows: list[CalibrationRow]
+    rows: list[OwnRow]
 
 
 @routes.post("/v1/suggestions", "unanswerable", access=Access.READ)
@@ -54,4 +54,4 @@ def suggest_for_job(path: JobPath) -> JobAdviceDoc:
 @routes.get("/v1/suggestions/calibration", access=Access.READ)
 def list_calibration() -> CalibrationAnswer:
     """The rows that own measured jobs make; they are used before the public table."""
-    return {"rows": [row.to_doc() for row in calibration_rows(service())]}
+    return {"rows": calibration_rows(service())}

@@ -47,7 +47,7 @@ LIMITS = "check latency, data residency and transfer; which regions are permitte
 
 def other_counts(work: Work, compared: Iterable[Suggestion]) -> list[Suggestion]:
     """Return the parts of which fewer do the same work, best first; each with its count."""
-    if work.count < 2 or work.pace.waits or work.classified.name in ("small", "llm-serving"):
+    if work.count < 2 or work.bottleneck.waits or work.classified.name in ("small", "llm-serving"):
         return []
     found = [_fewer(work, one) for one in compared if one.board_energy and one.target]
     known = [one for one in found if one is not None and one.verdict in LISTED]
@@ -163,7 +163,7 @@ def stop_idle(work: Work) -> Suggestion | None:
     counted. No device idles at more than its mean power, so at most the idle share of the time can
     be saved: the ratio is never below the busy share.
     """
-    if work.request.trains or work.pace.name in ("input", "host"):
+    if work.request.trains or work.bottleneck.name in ("input", "host"):
         return None  # the gaps lie between the steps of one run, which nobody can release
     part, busy = work.part, work.request.utilisation
     power, embodied = work.power_w, work.embodied_g_h

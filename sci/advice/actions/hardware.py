@@ -16,16 +16,21 @@ from gramwatt.sci.advice.constraints.memory import fit_notes, shortfall
 from gramwatt.sci.advice.constraints.slices import Slice
 from gramwatt.sci.advice.constraints.support import porting_notes, refusals
 from gramwatt.sci.advice.documents import Suggestion, Verdict
+from gramwatt.sci.advice.prediction.bottleneck import same_rate
 from gramwatt.sci.advice.prediction.measurements import evidence
-from gramwatt.sci.advice.prediction.pace import same_rate
 from gramwatt.sci.advice.prediction.predict import (
-    Prediction,
     power_exponent,
     power_factor,
     predict,
     steady_factor,
 )
-from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged, within
+from gramwatt.sci.advice.prediction.ratio_range import (
+    Prediction,
+    Values,
+    factor_range,
+    ratio_of,
+    unchanged,
+)
 from gramwatt.sci.advice.prediction.workload import (
     SMALL_POWER_SHARE,
     mean_power_share,
@@ -99,7 +104,7 @@ def _compared(work: Work, target: Hardware, unjudged: Suggestion, notes: list[st
         return replace(unjudged, reasons=[refusal, *notes])
     prediction = predict(work.described, work.part, target, work.own, work.devices)
     from_own_runs = prediction.basis == "direct" and work.classified.name != "llm-serving"
-    if (work.pace.waits or work.classified.name == "small") and not from_own_runs:
+    if (work.bottleneck.waits or work.classified.name == "small") and not from_own_runs:
         return _kept_pace(work, work.part, target, unjudged, notes)
     if prediction.time is None:
         return replace(unjudged, reasons=[*prediction.reasons, *notes])
@@ -155,7 +160,7 @@ def _kept_pace(
     same = power and same_rate(power.value, work.request.utilisation, now, target, full.time)
     if not same:
         return replace(unjudged, reasons=["power at the same rate is not known", *notes])
-    why = work.pace.reason if work.pace.waits else work.classified.reason
+    why = work.bottleneck.reason if work.bottleneck.waits else work.classified.reason
     enough = same.needed.value <= 1
     reason = (
         f"{why}, so the devices do not set the pace: compared at the same rate, of which the work "
@@ -229,7 +234,7 @@ def _widen_at_low_power(
     part draws: then a part that would have to be fed faster may wait instead.
     """
     power, share = work.request.mean_power_w, mean_power_share(work.request, work.part)
-    if power is None or share is None or work.pace.declared:
+    if power is None or share is None or work.bottleneck.declared:
         return time
     idles_higher = target.idle_w is not None and target.idle_w.value > power
     if idles_higher and target.idle_w:
@@ -271,7 +276,7 @@ def _board_energy(
         f"time ratio x power ratio {power:.2f} by rated powers, 80 % "
         f"within x/÷ {factor:.2f} on measured board power"
     )
-    inputs = {"time": time, "power": within(power, factor, source)}
+    inputs = {"time": time, "power": factor_range(power, factor, source)}
     return ratio_of(lambda at: at["time"] * at["power"], inputs, source)
 
 
@@ -283,7 +288,7 @@ def _measured_energy(work: Work, target: Hardware, time: Quantity, power: Quanti
     parts = [part for part in (work.part, target) if part is not None]
     factor = power_factor(work.classified.name, *parts)
     source = f"time ratio x ratio of powers at full load; {power.source}; x/÷ {factor:.2f}"
-    share = within(_above_idle(work, target, power.value) / power.value, factor, source)
+    share = factor_range(_above_idle(work, target, power.value) / power.value, factor, source)
     inputs = {"time": time, "power": power, "share": share}
     return ratio_of(lambda at: at["time"] * at["power"] * at["share"], inputs, source)
 
@@ -368,7 +373,7 @@ def _timed(judged: Suggestion, time: Quantity | None) -> Suggestion:
 def _slice_time(work: Work, board: Hardware, target: Slice | None) -> Quantity | None:
     """Return the time ratio to a board or a slice of it; None where slices were not measured."""
     now = work.part
-    if now is None or work.classified.name not in ON_SLICES or work.pace.waits:
+    if now is None or work.classified.name not in ON_SLICES or work.bottleneck.waits:
         return None
     if work.request.precision == "fp64":
         return None  # of which no models were measured

@@ -8,7 +8,13 @@ from __future__ import annotations
 import math
 
 from gramwatt.sci.advice.prediction.predict import full_factor, stack_of, wall_factor
-from gramwatt.sci.advice.prediction.ratio_range import Values, parted, ratio_of, widened, within
+from gramwatt.sci.advice.prediction.ratio_range import (
+    Values,
+    factor_range,
+    other_factor,
+    ratio_of,
+    widened,
+)
 from gramwatt.sci.advice.prediction.workload import mean_power_share
 from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.advice.work import Work, host_beside
@@ -90,7 +96,7 @@ def wall_energy(work: Work, target: Hardware, time: Quantity) -> Quantity | None
         f"time ratio x ratio of rated powers; 80 % within x/÷ {width:.2f} on wall energy of MLPerf "
         "servers, hosts included"
     )
-    return within(time.value * (target.tdp_w or 0.0) / (now.tdp_w or 1.0), width, text)
+    return factor_range(time.value * (target.tdp_w or 0.0) / (now.tdp_w or 1.0), width, text)
 
 
 def _runs_full(work: Work, now: Hardware) -> bool:
@@ -150,7 +156,7 @@ def with_host(
         return at["time"] * (power.value * at["power"] + then) / (power.value + beside)
 
     inputs = {
-        "power": parted(board, time),
+        "power": other_factor(board, time),
         "time": time,
         "host": HOST_W,
         "size": HOST_SIZE,

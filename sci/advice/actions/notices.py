@@ -125,11 +125,11 @@ def _pace(work: Work) -> Notice | None:
     if work.impossible:
         text = f"{work.impossible[0].upper()}{work.impossible[1:]}: nothing is compared with it."
         return Notice("power-impossible", text, "mean_power_w")
-    if not work.pace.waits or work.pace.declared:
+    if not work.bottleneck.waits or work.bottleneck.declared:
         return None
     text = (
-        f"Taken as paced by {work.pace.name}: {work.pace.reason}. Parts are compared at the "
-        "same rate; give pace where that is wrong."
+        f"Taken as paced by {work.bottleneck.name}: {work.bottleneck.reason}. Parts are compared "
+        "at the same rate; give pace where that is wrong."
     )
     return Notice("pace-inferred", text, "pace")
 

@@ -175,7 +175,7 @@ def batching(work: Work) -> Suggestion | None:
     name, batch, part = work.classified.name, work.request.batch_size, work.part
     if part is None or name not in INFERENCE or work.request.kind in TRAINING:
         return None
-    if name in ("llm-serving", "decode") and batch is not None and not work.pace.waits:
+    if name in ("llm-serving", "decode") and batch is not None and not work.bottleneck.waits:
         return _more_sequences(work, part, batch)
     if batch is not None and batch > 1:
         return None
@@ -272,7 +272,7 @@ def fewer_nodes(work: Work) -> Suggestion | None:
 def power_cap(work: Work) -> Suggestion | None:
     """Return a lower power limit: measured for training by mean power, else a slowdown at most."""
     name, part = work.classified.name, work.part
-    if part is None or part.vendor != "NVIDIA" or name in ("small", None) or work.pace.waits:
+    if part is None or part.vendor != "NVIDIA" or name in ("small", None) or work.bottleneck.waits:
         return None
     if "edge" in part.intended_use and part.device_class != "gpu":
         return None  # nvidia-smi limits no Jetson

@@ -17,14 +17,14 @@ def discontinued(part: Hardware) -> bool:
 
 
 def offered_parts(catalog: Catalog, provider: str | None) -> frozenset[str] | None:
-    """Parts in the provider's instances of the catalog; None where it lists none of them."""
+    """Return the parts in the provider's instances of the catalog; None where it lists none."""
     if provider is None:
         return None
     return frozenset(one.hardware for one in _instances(catalog, provider=provider)) or None
 
 
 def availability_notes(catalog: Catalog, part: Hardware, *, provider_known: bool) -> list[str]:
-    """Notes on parts that can only be rented, and on hosts that need software built for Arm.
+    """Return notes on parts that can only be rented, and on hosts that need software built for Arm.
 
     `provider_known` says that a provider is named, so that figures are those of its grid.
     """
@@ -42,7 +42,7 @@ def availability_notes(catalog: Catalog, part: Hardware, *, provider_known: bool
 
 
 def rental_notes(catalog: Catalog, provider: str, part: Hardware, count: float) -> list[str]:
-    """The provider's list price, and a note where it rents out more devices than the job takes."""
+    """Return the provider's list price, and a note where it rents out more than the job takes."""
     instances = _instances(catalog, provider=provider, part=part)
     notes = [_price(instances), _whole_machines(instances, provider, count)]
     return [note for note in notes if note]
@@ -60,7 +60,7 @@ def _instances(
 
 
 def _price(instances: list[Instance]) -> str | None:
-    """The cheapest dated list price of a whole device, as a sentence."""
+    """Return the cheapest dated list price of a whole device, as a sentence."""
     prices = [
         (one.price.usd_per_hour / one.count, one.id, one.price)
         for one in instances
@@ -75,7 +75,7 @@ def _price(instances: list[Instance]) -> str | None:
 
 
 def smallest_rental(catalog: Catalog, provider: str | None, part: Hardware) -> float | None:
-    """Devices of the smallest instance with the part; None where the catalog lists none."""
+    """Return the devices of the smallest instance with the part; None without any."""
     return min(map(_devices, _instances(catalog, provider=provider, part=part)), default=None)
 
 

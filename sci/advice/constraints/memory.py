@@ -55,18 +55,18 @@ class Need:
     arithmetic: str
 
     def fits(self, memory_gb: float, count: float) -> bool:
-        """Whether that many devices of that memory hold it; marketed GB are GiB."""
+        """Tell whether that many devices of that memory hold it; marketed GB are GiB."""
         if self.each_gib is not None:
             return self.each_gib <= memory_gb
         return self.devices(memory_gb) <= count
 
     def devices(self, memory_gb: float) -> int:
-        """The least number of devices, where the need can be split among them."""
+        """Return the least number of devices, where the need can be split among them."""
         return math.ceil((self.total_gib or 0.0) / memory_gb) or 1
 
 
 def memory_need(request: SuggestRequest) -> Need | None:
-    """The need: the measured peak before arithmetic on parameters; None where neither is known."""
+    """Return the need: the measured peak before arithmetic on parameters; None without both."""
     if request.peak_memory_gb is not None:
         need = request.peak_memory_gb * MARGIN
         text = f"measured peak {request.peak_memory_gb:g} GiB x {MARGIN} = {need:.1f} GiB a device"
@@ -79,12 +79,12 @@ def memory_need(request: SuggestRequest) -> Need | None:
 
 
 def estimated_need(request: SuggestRequest) -> Need | None:
-    """The need by arithmetic on parameters alone, whatever was measured."""
+    """Return the need by arithmetic on parameters alone, whatever was measured."""
     return memory_need(replace(request, peak_memory_gb=None))
 
 
 def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:
-    """The arithmetic of a refusal, empty where the memory suffices or nothing is known."""
+    """Return the arithmetic of a refusal, empty where the memory suffices or nothing is known."""
     if need is None or target.memory_gb is None or need.fits(target.memory_gb, count):
         return []
     if _streams(need, target):
@@ -97,7 +97,7 @@ def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:
 
 
 def fit_notes(need: Need | None, target: Hardware, count: float) -> list[str]:
-    """The arithmetic where the memory suffices, or what is not known."""
+    """Return the arithmetic where the memory suffices, or what is not known."""
     if need is None:
         return ["whether the job fits its memory is not known: give peak_memory_gb"]
     if target.memory_gb is None:
@@ -108,7 +108,7 @@ def fit_notes(need: Need | None, target: Hardware, count: float) -> list[str]:
 
 
 def _streams(need: Need, target: Hardware) -> bool:
-    """Whether the part reads a model of this size from its host while it runs."""
+    """Tell whether the part reads a model of this size from its host while it runs."""
     small = (need.each_gib or need.total_gib or 0.0) <= STREAMED_GIB
     return small and target.memory_gb is not None and target.memory_gb < STREAMED_BELOW_GB
 
@@ -141,7 +141,7 @@ def _inference(request: SuggestRequest, parameters: float) -> Need:
 
 
 def _cache_gib(parameters: float) -> float:
-    """Attention cache of one sequence [GiB]: parameters = 12 x layers x width^2."""
+    """Return the attention cache of one sequence [GiB]: parameters = 12 x layers x width^2."""
     layers = math.cbrt(parameters / (12 * WIDTH_PER_LAYER**2))
     width = WIDTH_PER_LAYER * layers
     each = CACHE_BYTES_PER_LAYER_WIDTH * layers * width / GROUPED_QUERIES

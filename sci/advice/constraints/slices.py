@@ -33,18 +33,18 @@ class Slice:
 
     @property
     def id(self) -> str:
-        """Board and slice, as a request may name them."""
+        """Return board and slice, as a request may name them."""
         return f"{self.board.id} MIG {self.name}"
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Board and slice of a name such as "A100-SXM4-80GB MIG 1g.10gb"; no slice in other names."""
+    """Return board and slice of a name such as "A100-SXM4-80GB MIG 1g.10gb"; else no slice."""
     found = NAME.fullmatch(name.strip())
     return (found["board"], found["slice"].lower()) if found else (name, None)
 
 
 def slices_of(part: Hardware) -> list[Slice]:
-    """The slices of a board, the smallest first; none of a part that cannot be sliced."""
+    """Return the slices of a board, the smallest first; none of a part that cannot be sliced."""
     whole, memory = part.mig_slices, part.memory_gb
     if not memory or not whole:
         return []
@@ -55,7 +55,7 @@ def slices_of(part: Hardware) -> list[Slice]:
 
 
 def slice_of(part: Hardware, name: str) -> Slice:
-    """The slice of that name; raises ScoreError where the board has none of it.
+    """Return the slice of that name; raises ScoreError where the board has none of it.
 
     Names round the memory (an H100 of 94 GB has 1g.12gb), so the processors' share decides.
     """
@@ -69,16 +69,8 @@ def slice_of(part: Hardware, name: str) -> Slice:
 
 
 def fitting_slice(part: Hardware, memory_gib: float, busy: float) -> str | None:
-    """The smallest slice that holds a job by memory and busy share; None for boards without any."""
+    """Return the smallest slice that holds a job by memory and busy share; None without any."""
     for one in slices_of(part):
         if memory_gib <= one.memory_gib and busy <= one.share < 1:
             return one.name
     return None
-
-
-def no_ratio(board: str, name: str) -> str:
-    """Why the energy of a job on a slice is not compared."""
-    return (
-        f"no verdict: {name} is a slice of {board}, whose power other slices draw too, and no "
-        "measurement tells it by slice"
-    )

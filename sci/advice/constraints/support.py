@@ -48,7 +48,7 @@ LARGE_PARAMETERS = 1e9
 
 
 def refusals(request: SuggestRequest, part: Hardware, offered: frozenset[str] | None) -> list[str]:
-    """Why the part cannot run the job, memory excepted; empty where it can.
+    """Return why the part cannot run the job, memory excepted; empty where it can.
 
     `offered` are the parts that the provider rents out, None where that is not known.
     """
@@ -64,7 +64,7 @@ def refusals(request: SuggestRequest, part: Hardware, offered: frozenset[str] | 
 
 
 def porting_notes(request: SuggestRequest, part: Hardware) -> list[str]:
-    """What moving the job's framework there takes, where it is possible."""
+    """Return what moving the job's framework there takes, where it is possible."""
     name = (request.framework or "").lower()
     if name not in FRAMEWORKS or "CUDA" in part.software:
         return []
@@ -82,7 +82,7 @@ def _framework(request: SuggestRequest, part: Hardware) -> str | None:
 
 
 def lacks_fp8(request: SuggestRequest, part: Hardware) -> str | None:
-    """Why the part cannot run the job's FP8; None where it can, or another precision is used."""
+    """Return why the part cannot run the job's FP8; None where it can or need not."""
     if request.precision == "fp8" and part.peak.fp8 is None and part.peak.fp16_tensor is not None:
         return f"{part.id} has no FP8 units"
     return None
@@ -124,7 +124,7 @@ def _in_house(part: Hardware) -> str | None:
 
 
 def _use(request: SuggestRequest, part: Hardware) -> str | None:
-    """Parts that cannot train, and chips of laptops where a large model is trained.
+    """Return the parts that cannot train, and chips of laptops where a large model is trained.
 
     GPUs are never refused for what they are sold for: an L4 trains too.
     """

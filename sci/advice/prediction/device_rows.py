@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gramwatt.sci.advice.prediction.time_model import Setting, Term, TimeModel
+from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.errors import GramwattError, QuantityError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog
@@ -70,34 +71,22 @@ class DeviceRow:
 
     @property
     def source(self) -> str:
-        """Where the figures come from, in words."""
+        """Return where the figures come from, in words."""
         by = "" if self.meter == "nvml" else f" by {self.meter}, which is not this hardware"
         return f"micro-benchmark of {self.hardware} measured here on {self.measured_at[:10]}{by}"
 
     def load(self, work: str, precision: str | None = None) -> Load | None:
-        """What was measured of this work; None where it was not."""
+        """Return what was measured of this work; None where it was not."""
         found = (one for one in self.loads if (one.work, one.precision) == (work, precision))
         return next(found, None)
 
     def to_doc(self) -> dict[str, Any]:
-        """This row as JSON-ready data."""
-        figures = ("idle_power", "held_power")
-        plain = {name: value for name, value in asdict(self).items() if name not in figures}
-        loads = [
-            {
-                "work": one.work,
-                "precision": one.precision,
-                "rate": one.rate.to_doc(),
-                "power": _doc(one.power),
-            }
-            for one in self.loads
-        ]
-        found = {name: _doc(getattr(self, name)) for name in figures}
-        return {"version": VERSION, **plain, **found, "loads": loads}
+        """Return this row as JSON-ready data."""
+        return {"version": VERSION, **to_json(self), "loads": [to_json(one) for one in self.loads]}
 
 
 def parse_device_row(document: object, catalog: Catalog) -> DeviceRow:
-    """The row in a document of `DeviceRow.to_doc`. Raises DeviceRowError or LookupFailed."""
+    """Return the row in a document of `DeviceRow.to_doc`; raises DeviceRowError or LookupFailed."""
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise DeviceRowError(f"no row of version {VERSION} of `gramwatt calibrate`")
     fields = {name: value for name, value in document.items() if name != "version"}
@@ -106,12 +95,7 @@ def parse_device_row(document: object, catalog: Catalog) -> DeviceRow:
         for name in ("idle_power", "held_power"):
             fields[name] = _figure(fields[name])
         fields["loads"] = tuple(
-            Load(
-                work=one["work"],
-                precision=one["precision"],
-                rate=Quantity.from_doc(one["rate"]),
-                power=_figure(one["power"]),
-            )
+            Load(**{**one, "rate": _figure(one["rate"]), "power": _figure(one["power"])})
             for one in fields["loads"]
         )
         return DeviceRow(**fields)
@@ -128,7 +112,7 @@ class DeviceRatios(NamedTuple):
 
 
 def newest(rows: Iterable[DeviceRow], part: str) -> DeviceRow | None:
-    """The newest row of a part; None without one."""
+    """Return the newest row of a part; None without one."""
     found = [row for row in rows if row.hardware == part]
     return max(found, key=lambda row: row.measured_at, default=None)
 
@@ -136,7 +120,7 @@ def newest(rows: Iterable[DeviceRow], part: str) -> DeviceRow | None:
 def device_ratios(
     rows: Sequence[DeviceRow], setting: Setting, model: TimeModel, now: str, target: str
 ) -> DeviceRatios | None:
-    """Ratios of two parts, target over now, by their own rows; None unless both were measured.
+    """Return ratios of two parts, target over now, by their own rows; None without both.
 
     The weights of matrix products and copies are those that the model has for the class.
     """
@@ -161,7 +145,7 @@ Pair = tuple[Load | None, Load | None]
 
 
 def _products(rate: str, now: DeviceRow, target: DeviceRow) -> Pair | None:
-    """The matrix products that both parts ran at a rate of the model."""
+    """Return the matrix products that both parts ran at a rate of the model."""
     found = []
     for row in (now, target):
         loads = (row.load(MATMUL, name) for name in PRECISIONS_OF_RATE.get(rate, ()))
@@ -174,21 +158,17 @@ def _faster(pair: Pair) -> float:
 
 
 def _ratio(now: Load | None, target: Load | None) -> float | None:
-    """Rate of the target over that of the present part."""
+    """Return the rate of the target over that of the present part."""
     if now is None or target is None:
         return None
     return target.rate.value / now.rate.value
 
 
 def _power(now: Load | None, target: Load | None) -> Quantity | None:
-    """Power of the target over that of the present part; None where one was not read."""
+    """Return the power of the target over that of the present part; None where one was not read."""
     if now is None or target is None or now.power is None or target.power is None:
         return None
     return target.power.over(now.power, "1")
-
-
-def _doc(figure: Quantity | None) -> Any:
-    return figure.to_doc() if figure else None
 
 
 def _figure(document: Any) -> Quantity | None:

@@ -12,20 +12,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gramwatt.sci.advice.documents import Basis
-from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratios
 from gramwatt.sci.advice.prediction.device_rows import DeviceRatios, DeviceRow, device_ratios
 from gramwatt.sci.advice.prediction.measurements import (
     Pair,
     measurements,
     pairs,
     table,
-    title,
 )
-from gramwatt.sci.advice.prediction.ratio_range import either, within
+from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_ratios
+from gramwatt.sci.advice.prediction.ratio_range import (
+    Prediction,
+    factor_range,
+    refused,
+    union_factor,
+)
 from gramwatt.sci.advice.prediction.serving import direct, serving_rows
-from gramwatt.sci.advice.prediction.specs import RATES, Specs, specs_of
-from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
+from gramwatt.sci.advice.prediction.time_model import (
+    FITTED_CLASSES,
+    RATES,
+    Setting,
+    Specs,
+    shipped_model,
+    specs_of,
+)
 from gramwatt.sci.advice.request import WorkloadClass
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, load_catalog
@@ -53,22 +62,6 @@ MODEL_SOURCE = "time model fitted to published measurements (docs/suggestions-ac
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """Time ratio, and the energy ratio where it was measured; None with a reason where refused.
-
-    `power` is the ratio of board powers at work where micro-benchmarks of both parts give it.
-    """
-
-    time: Quantity | None
-    energy: Quantity | None
-    basis: Basis
-    point: str
-    reasons: tuple[str, ...]
-    sources: tuple[str, ...]
-    power: Quantity | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Workload:
     """What determines a job's time on another part; `name` is its workload in own measurements."""
 
@@ -87,16 +80,15 @@ def predict(
     own: Sequence[OwnRow],
     devices: Sequence[DeviceRow] = (),
 ) -> Prediction:
-    """The prediction for one target that is not the present part.
+    """Return the prediction for one target that is not the present part.
 
     `own` are rows of own jobs, `devices` those of own micro-benchmarks.
     """
-    learnt = own_ratios(own, now.id, target.id, workload.workload_class, workload.name)
-    if learnt is not None:
-        sources = (learnt.time.source,)
-        return Prediction(learnt.time, learnt.energy, "direct", learnt.point, (), sources)
+    from_own_runs = own_ratios(own, now.id, target.id, workload.workload_class, workload.name)
+    if from_own_runs is not None:
+        return from_own_runs
     if workload.workload_class == "llm-serving":
-        return _served(workload, now, target)
+        return direct(_serving_pairs().get((now.id, target.id), ()), workload.batch, workload.count)
     if workload.workload_class == "small":
         return _small(now, target)
     if workload.workload_class is None:
@@ -105,12 +97,12 @@ def predict(
 
 
 def power_exponent(name: WorkloadClass | None) -> float:
-    """Exponent of the ratio of rated powers that gives the ratio of mean powers."""
+    """Return the exponent of the ratio of rated powers that gives the ratio of mean powers."""
     return MEMORY_BOUND_POWER if name in ("decode", "llm-serving") else 1.0
 
 
 def power_factor(name: WorkloadClass | None, *parts: Hardware) -> float:
-    """x/÷ factor of board power that follows from rated powers by `power_exponent`.
+    """Return the x/÷ factor of board power that follows from rated powers by `power_exponent`.
 
     Of its own class where that was measured, else of training; wider for parts that were not
     metered where few were. Small jobs take that of recommender training, which runs at as small a
@@ -123,60 +115,43 @@ def power_factor(name: WorkloadClass | None, *parts: Hardware) -> float:
 
 
 def wall_factor(name: WorkloadClass | None) -> float | None:
-    """x/÷ factor of wall energy that follows from time and rated powers; None where not known."""
+    """Return the x/÷ factor of wall energy by time and rated powers; None where not known."""
     return _factors().get((name or "", "wall", "full"))
 
 
 def stack_of(framework: str | None) -> str | None:
-    """The measurements' software stack of a framework; None where they have none of it."""
+    """Return the measurements' software stack of a framework; None where they have none of it."""
     return STACKS.get((framework or "").lower())
 
 
 def full_factor(name: WorkloadClass) -> float:
-    """x/÷ factor of the time ratio where all of the setting is known."""
+    """Return the x/÷ factor of the time ratio where all of the setting is known."""
     return _factors()[name, "time", "full"]
 
 
 def steady_factor() -> float:
-    """x/÷ factor of the time of work that is overhead, or that another part keeps up with."""
+    """Return the x/÷ factor of time of work that is overhead, or that a part keeps up with."""
     return _factors()["small", "time", "plain"]
 
 
 def families_measured(name: WorkloadClass | None) -> Mapping[str, int]:
-    """Workloads of that class, of training where it is not known, measured on each part."""
+    """Return how many workloads of that class (else of training) were measured, by part."""
     parts = _families()[name if name in FITTED_CLASSES else "training"]
     return {part: len(set().union(*stacks.values())) for part, stacks in parts.items()}
 
 
-def _refusal(reason: str) -> Prediction:
-    return Prediction(None, None, "none", "", (reason,), ())
-
-
-def _served(workload: Workload, now: Hardware, target: Hardware) -> Prediction:
-    pairs_of_parts = _serving_pairs().get((now.id, target.id), ())
-    answer = direct(pairs_of_parts, workload.batch, workload.count)
-    if answer.time is None:
-        return _refusal(answer.refusal or "")
-    reason = (
-        f"{answer.time.source}; the range holds all of them. Compared at equal concurrency and "
-        "device count: a larger part that is given more sequences can do better"
-    )
-    sources = tuple(map(title, answer.sources))
-    return Prediction(answer.time, answer.energy, "direct", answer.point, (reason,), sources)
-
-
 def _small(now: Hardware, target: Hardware) -> Prediction:
     if "gpu" not in (now.device_class, target.device_class):
-        return _refusal("small jobs were measured on GPUs only")
+        return refused("small jobs were measured on GPUs only")
     text = "small jobs take about as long on every part: their time is overhead"
-    time = within(1.0, steady_factor(), f"{text} (ResNet-50, batch 1 to 8)")
+    time = factor_range(1.0, steady_factor(), f"{text} (ResNet-50, batch 1 to 8)")
     return Prediction(time, None, "class-model", "batch as now", (text,), (MODEL_SOURCE,))
 
 
 def _unclassified(
     workload: Workload, now: Hardware, target: Hardware, devices: Sequence[DeviceRow]
 ) -> Prediction:
-    """The mean of the classes, as wide as all of them together."""
+    """Return the mean of the classes, as wide as all of them together."""
     of_classes = [_modelled(workload, name, now, target, devices) for name in UNKNOWN_CLASSES]
     known = [prediction for prediction in of_classes if prediction.time is not None]
     times = [prediction.time for prediction in known if prediction.time is not None]
@@ -206,20 +181,20 @@ def _modelled(
     counts = [(part, _counted(setting, part)) for part in (now, target)]
     for part, _ in counts:
         if part.device_class != "gpu" and part.id not in _families()[name]:
-            return _refusal(f"nothing comparable was measured on {part.id} or parts of its kind")
+            return refused(f"nothing comparable was measured on {part.id} or parts of its kind")
     specs_now, specs_target = specs_of(now), specs_of(target)
     ratios = shipped_model().log_time_ratios(setting, specs_now, specs_target)
     if not ratios:
-        return _refusal("the catalog lacks a peak rate or the bandwidth of one of the parts")
+        return refused("the catalog lacks a peak rate or the bandwidth of one of the parts")
     in_table = min(count for _, count in counts) >= FAMILIES_MEASURED
     factor = _range_factor(setting, specs_now, specs_target, in_table=in_table)
     if setting.precision is not None:  # the range of an unknown one holds all rates already
-        factor = either(factor, ratios)
+        factor = union_factor(factor, ratios)
     if any(part.vendor not in _vendors()[name] for part in (now, target)):
         factor *= UNKNOWN_VENDOR
     source = f"{MODEL_SOURCE}, class {name}, 80 % within x/÷ {factor:.2f}"
     return Prediction(
-        time=within(math.exp(sum(ratios) / len(ratios)), factor, source),
+        time=factor_range(math.exp(sum(ratios) / len(ratios)), factor, source),
         energy=None,
         basis="calibrated" if in_table else "class-model",
         point="same settings on each device, batch as large as now or as memory allows",
@@ -231,13 +206,13 @@ def _modelled(
 def _benchmarked(
     setting: Setting, measured: DeviceRatios, now: Hardware, target: Hardware
 ) -> Prediction:
-    """By the measured rates of both parts, with the range of parts outside the public table."""
+    """Return the ratio by the measured rates of both, with the range of parts not in the table."""
     logs = measured.log_times
     factor = _range_factor(setting, specs_of(now), specs_of(target), in_table=False)
-    factor = either(factor, logs)
+    factor = union_factor(factor, logs)
     source = f"{'; '.join(measured.sources)}; 80 % within x/÷ {factor:.2f}"
     return Prediction(
-        time=within(math.exp(sum(logs) / len(logs)), factor, source),
+        time=factor_range(math.exp(sum(logs) / len(logs)), factor, source),
         energy=None,
         basis="calibrated",
         point="same settings on each device, batch as large as now or as memory allows",
@@ -252,7 +227,7 @@ def _benchmarked(
 
 
 def _counted(setting: Setting, part: Hardware) -> int:
-    """Workloads measured on a part in the class and, where the stack is known, with that stack."""
+    """Return how many workloads of the class, and the stack if known, a part was measured with."""
     found = _families()[setting.workload_class].get(part.id, {})
     if setting.known == "full":
         return len(found.get(setting.stack or "", ()))
@@ -260,7 +235,7 @@ def _counted(setting: Setting, part: Hardware) -> int:
 
 
 def _setting(workload: Workload, name: WorkloadClass) -> Setting:
-    """The setting as far as the table knows it: the rest counts as unknown."""
+    """Return the setting as far as the table knows it: the rest counts as unknown."""
     precision, stack = workload.precision, stack_of(workload.framework)
     if precision is None or (name, RATES[precision]) not in _rates():
         return Setting(name, None, None)
@@ -268,7 +243,7 @@ def _setting(workload: Workload, name: WorkloadClass) -> Setting:
 
 
 def _range_factor(setting: Setting, now: Specs, target: Specs, *, in_table: bool) -> float:
-    """x/÷ factor of the time ratio."""
+    """Return the x/÷ factor of the time ratio."""
     known, factors = setting.known, _factors()
     factor = factors[setting.workload_class, "time", known + ("" if in_table else ", new part")]
     if setting.crosses(now, target):
@@ -301,7 +276,7 @@ def _reasons(setting: Setting, counts: Iterable[tuple[Hardware, int]]) -> list[s
 
 @cache
 def _factors() -> Mapping[tuple[str, str, str], float]:
-    """x/÷ factors of `ranges.csv` by class, figure and what is known of the setting."""
+    """Return the x/÷ factors of `ranges.csv` by class, figure and what is known of the setting."""
     return {
         (row.text("class"), row.text("figure"), row.text("known")): row.known("factor")
         for row in table("ranges.csv")
@@ -310,7 +285,7 @@ def _factors() -> Mapping[tuple[str, str, str], float]:
 
 @cache
 def _families() -> Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]:
-    """Workload families that were measured, by fitted class, part and software stack."""
+    """Return the workload families that were measured, by fitted class, part and software stack."""
     found: dict[str, dict[str, dict[str, set[str]]]] = {name: {} for name in FITTED_CLASSES}
     for row in measurements():
         if row.use == "time" and row.workload_class in found:
@@ -327,7 +302,7 @@ def _families() -> Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]:
 
 @cache
 def _metered() -> frozenset[tuple[str | None, str]]:
-    """Class and part of the rows with measured power of the board."""
+    """Return the class and part of the rows with measured power of the board."""
     return frozenset(
         (row.workload_class, row.hardware)
         for row in measurements()
@@ -347,7 +322,7 @@ def _rates() -> frozenset[tuple[str, str]]:
 
 @cache
 def _vendors() -> Mapping[str, frozenset[str]]:
-    """Vendors with measured parts, by class."""
+    """Return the vendors with measured parts, by class."""
     vendor_of = load_catalog().hardware
     return {
         name: frozenset(vendor_of(part).vendor for part in parts)
@@ -357,7 +332,7 @@ def _vendors() -> Mapping[str, frozenset[str]]:
 
 @cache
 def _serving_pairs() -> Mapping[tuple[str, str], Sequence[Pair]]:
-    """Pairs of serving rows by present and target part."""
+    """Return the pairs of serving rows by present and target part."""
     by_parts: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs(serving_rows(measurements())):
         by_parts.setdefault((pair.now.hardware, pair.target.hardware), []).append(pair)

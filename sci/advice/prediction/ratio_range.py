@@ -1,4 +1,4 @@
-"""Ranges of ratios from several independent errors, combined on a scale of factors.
+"""Ratios of two parts, target over now, and their ranges: independent errors as factors.
 
 A ratio of two runs of one job shares most of its inputs: the grid's intensity stands above and
 below the line. So each input is moved to its ends alone, and the moves of the logarithm add up as
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from gramwatt.sci.advice.documents import Basis
 from gramwatt.sci.base.quantity import Quantity, join_sources, weakest
 
 ONE_SIDED = 0.842 / 1.282
@@ -21,8 +22,29 @@ Values = Mapping[str, float]
 Formula = Callable[[Values], float]
 
 
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Time ratio, and the energy ratio where it was measured; None with a reason where refused.
+
+    `power` is the ratio of board powers at work where micro-benchmarks of both parts give it.
+    """
+
+    time: Quantity | None
+    energy: Quantity | None
+    basis: Basis
+    point: str
+    reasons: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    power: Quantity | None = None
+
+
+def refused(reason: str) -> Prediction:
+    """Return that there is no prediction, and why."""
+    return Prediction(None, None, "none", "", (reason,))
+
+
 def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "") -> Quantity:
-    """A positive ratio of the inputs with its 80 % range; `formula` takes their values by name."""
+    """Return a positive ratio with its 80 % range; `formula` takes the inputs' values by name."""
     middles = {name: figure.value for name, figure in inputs.items()}
     middle = formula(middles)
     down = up = 0.0
@@ -42,8 +64,8 @@ def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "")
     return Quantity(middle, min(low, middle), max(high, middle), "1", kind, text)
 
 
-def parted(product: Quantity, factor: Quantity) -> Quantity:
-    """The other factor of a product, with what is left of the product's range [1]."""
+def other_factor(product: Quantity, factor: Quantity) -> Quantity:
+    """Return the other factor of a product, with what is left of the product's range [1]."""
     value = product.value / factor.value
     ends = []
     for whole, part in ((product.low, factor.low), (product.high, factor.high)):
@@ -52,22 +74,22 @@ def parted(product: Quantity, factor: Quantity) -> Quantity:
     return Quantity(value, value / ends[0], value * ends[1], "1", product.kind, product.source)
 
 
-def within(value: float, factor: float, source: str) -> Quantity:
-    """A ratio with a range of x/÷ `factor`."""
+def factor_range(value: float, factor: float, source: str) -> Quantity:
+    """Return a ratio with a range of x/÷ `factor`."""
     return Quantity(value, value / factor, value * factor, "1", "estimated", source)
 
 
-def either(factor: float, logs: Sequence[float]) -> float:
-    """The x/÷ factor around the mean of ratios of which one holds, each known to x/÷ `factor`."""
+def union_factor(factor: float, logs: Sequence[float]) -> float:
+    """Return the x/÷ factor around the mean of ratios, one of which holds to x/÷ `factor`."""
     half = (max(logs) - min(logs)) / 2
     return max(factor, math.exp(half + ONE_SIDED * math.log(factor)))
 
 
 def widened(ratio: Quantity, factor: float) -> Quantity:
-    """A ratio whose range is wider by x/÷ `factor`."""
+    """Return a ratio whose range is wider by x/÷ `factor`."""
     return replace(ratio, low=ratio.low / factor, high=ratio.high * factor)
 
 
 def unchanged(source: str) -> Quantity:
-    """Exactly 1: the present run over itself."""
+    """Return exactly 1: the present run over itself."""
     return Quantity.exact(1.0, "1", "derived", source)

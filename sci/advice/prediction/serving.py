@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median
 
-from gramwatt.sci.advice.prediction.measurements import Measurement, Pair
+from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, title
+from gramwatt.sci.advice.prediction.ratio_range import Prediction, refused
 from gramwatt.sci.base.quantity import Quantity
 
 FAMILIES_LEAST = 3
@@ -24,24 +24,13 @@ RANGE_MOST = 4.0
 """Largest over smallest ratio beyond which rows of one operating point contradict each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """Direct ratios of two parts, target over now, or why there is none."""
-
-    time: Quantity | None
-    energy: Quantity | None
-    point: str
-    refusal: str | None
-    sources: tuple[str, ...]
-
-
 def serving_rows(rows: Iterable[Measurement]) -> list[Measurement]:
-    """The rows that direct answers rest on."""
+    """Return the rows that direct answers rest on."""
     return [row for row in rows if row.workload_class == "llm-serving" and row.use == "time"]
 
 
-def direct(every: Sequence[Pair], batch: float | None, count: float) -> Direct:
-    """What direct pairs of two parts say at that many concurrent sequences and devices.
+def direct(every: Sequence[Pair], batch: float | None, count: float) -> Prediction:
+    """Return what direct pairs of two parts say at so many concurrent sequences and devices.
 
     The batch limit nearest on a scale of doublings is taken; rows at the same device count are
     preferred. Without a batch only rows at full load (offline) count.
@@ -51,17 +40,21 @@ def direct(every: Sequence[Pair], batch: float | None, count: float) -> Direct:
     if _families(same_count) >= FAMILIES_LEAST:
         chosen = same_count
     point, families = _point(chosen), _families(chosen)
-    sources = tuple(dict.fromkeys(pair.now.source for pair in chosen))
     times = sorted(math.exp(pair.log_time) for pair in chosen)
     refusal = _refusal(times, families, point, batch)
     if refusal:
-        return Direct(None, None, point, refusal, sources)
+        return refused(refusal)
     text = f"direct measurements of {families} model families at {point}"
     metered = [pair for pair in chosen if pair.log_energy is not None]
     energy = None
     if _families(metered) >= ENERGY_FAMILIES_LEAST:
         energy = _ratio(sorted(math.exp(pair.log_energy or 0.0) for pair in metered), text)
-    return Direct(_ratio(times, text), energy, point, None, sources)
+    reason = (
+        f"{text}; the range holds all of them. Compared at equal concurrency and device count: a "
+        "larger part that is given more sequences can do better"
+    )
+    sources = tuple(title(key) for key in dict.fromkeys(pair.now.source for pair in chosen))
+    return Prediction(_ratio(times, text), energy, "direct", point, (reason,), sources)
 
 
 def _ratio(ratios: Sequence[float], source: str) -> Quantity:

@@ -1,4 +1,7 @@
-"""The fitted time model: how long the same work takes on another part, as a ratio."""
+"""The fitted time model: how long the same work takes on another part, as a ratio.
+
+Every figure of a part (`Specs`) is the catalog's.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,83 @@ from functools import cache
 from typing import NamedTuple
 
 from gramwatt.sci.advice.prediction.measurements import table
-from gramwatt.sci.advice.prediction.specs import POSSIBLE, RATES, Specs
 from gramwatt.sci.advice.request import WorkloadClass
+from gramwatt.sci.catalog.hardware import Hardware, Peak
 
+RATES: Mapping[str, str] = {
+    **dict.fromkeys(("fp16", "bf16", "mixed", "q4", "int4"), "half"),
+    **dict.fromkeys(("fp8", "int8", "fp4"), "eighth"),
+    **dict.fromkeys(("tf32", "fp32", "unstated"), "single"),
+    "fp32-cores": "plain",
+}
+"""Which peak rate a precision runs at. Four-bit weights compute in half precision; FP4 results are
+few and count with the 8-bit rate. FP32 of measurements counts with TF32 where the part has it, as
+in the containers that they ran in; so do rows that do not state it (the Zeus trace)."""
+POSSIBLE: Mapping[str | None, tuple[str, ...]] = {
+    None: ("half", "single", "plain"),
+    "fp32": ("single", "plain"),
+}
+"""Rates that a request may run at where its precision does not say which: FP32 runs on TF32 units
+only where the framework switches them on, as vendors' containers do and PyTorch by default does for
+convolutions, not for matrix products (PyTorch, CUDA semantics, TensorFloat-32)."""
+TENSOR_ONLY = 4.0
+"""Half over single peak rate above which the single rate is that of plain cores: TF32 is half."""
 FITTED_CLASSES = frozenset(("training", "batch-inference", "decode", "prefill", "recsys"))
 """Small jobs do not follow specifications; LLM serving follows its software (direct rows only)."""
 APART = math.log(1.25)
 """Distance of the ratios at two possible rates from which on it matters which one runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """Peak dense rates [TFLOPS], bandwidth [GB/s] and rated power [W]; None where not known."""
+
+    id: str
+    half: float | None
+    eighth: float | None
+    single: float | None
+    bandwidth_gbs: float | None
+    tdp_w: float | None
+    plain: float | None = None
+    """FP32 on plain cores, which is `single` on parts without TF32."""
+
+    @property
+    def has_tf32(self) -> bool:
+        """Tell whether single precision runs on the matrix engine: at half the rate of 16 bits."""
+        return bool(self.half and self.single and self.half / self.single < TENSOR_ONLY)
+
+    def peak(self, precision: str) -> float | None:
+        """Return the peak rate [TFLOPS] of a precision, the next wider one where it lacks."""
+        return self.rate(RATES[precision])
+
+    def rate(self, name: str) -> float | None:
+        """Return a peak rate [TFLOPS] by its name in `RATES`, the next wider one where it lacks."""
+        order = {
+            "half": (self.half, self.single),
+            "eighth": (self.eighth, self.half, self.single),
+            "single": (self.single, self.half),
+            "plain": (self.plain, self.single, self.half),
+        }
+        return next((rate for rate in order[name] if rate), None)
+
+
+def specs_of(part: Hardware) -> Specs:
+    """Return the figures of a catalog part."""
+    rates = part.peak
+    return Specs(
+        part.id,
+        rates.fp16_tensor or rates.bf16_tensor,
+        _eighth(rates),
+        rates.tf32 or rates.fp32,
+        part.memory_bandwidth_gbs,
+        part.tdp_w,
+        rates.fp32,
+    )
+
+
+def _eighth(rates: Peak) -> float | None:
+    known = [rate for rate in (rates.fp8, rates.int8_tops) if rate]
+    return max(known) if known else None
 
 
 class Term(NamedTuple):
@@ -31,7 +104,7 @@ class Term(NamedTuple):
 
 
 def departures(name: str, stack: str | None, rate: str | None, part: str) -> list[Term]:
-    """Departures of a part from its specifications, those of an unknown stack or rate left out."""
+    """Return a part's departures from its specifications, but for an unknown stack or rate."""
     terms = [Term("part", "", "", part), Term("part-class", name, "", part)]
     if stack is not None:
         terms.append(Term("part-stack", name, stack, part))
@@ -50,20 +123,20 @@ class Setting:
 
     @property
     def known(self) -> str:
-        """Which range applies: "full", "precision" without the stack, "plain" without either."""
+        """Return which range applies: "full", "precision" (no stack), "plain" (neither)."""
         if self.precision is None:
             return "plain"
         return "full" if self.stack else "precision"
 
     @property
     def rates(self) -> tuple[str, ...]:
-        """The peak rates at which the work may run."""
+        """Return the peak rates at which the work may run."""
         if self.precision in POSSIBLE:
             return POSSIBLE[self.precision]
         return (RATES[self.precision or ""],)
 
     def crosses(self, now: Specs, target: Specs) -> bool:
-        """Whether the rates of the work move between a part with matrix units and one without.
+        """Tell whether the rates of the work move between a part with matrix units and one without.
 
         How much TF32 brings depends on the kind of model more than on the part, and at an unknown
         precision so does half precision.
@@ -74,7 +147,7 @@ class Setting:
 
 
 def apart(logs: Sequence[float]) -> bool:
-    """Whether logarithms lie so far apart that it matters which one holds."""
+    """Tell whether logarithms lie so far apart that it matters which one holds."""
     return max(logs) - min(logs) > APART
 
 
@@ -90,7 +163,7 @@ class TimeModel:
     terms: Mapping[Term, float]
 
     def log_time_ratios(self, setting: Setting, now: Specs, target: Specs) -> list[float]:
-        """ln(time on target / time now) at each rate that the work may run at."""
+        """Return ln(time on target / time now) at each rate that the work may run at."""
         found = []
         for rate in setting.rates:
             logs = [self._log_rate(setting, rate, part) for part in (now, target)]
@@ -99,7 +172,7 @@ class TimeModel:
         return found
 
     def _log_rate(self, setting: Setting, rate: str, part: Specs) -> float | None:
-        """ln(rate) of a part but for the level of the work, which a ratio does not need."""
+        """Return ln(rate) of a part but for the level of the work, which a ratio does not need."""
         name, peak = setting.workload_class, part.rate(rate)
         slope = self.terms.get(Term("peak", name))
         if not peak or not part.bandwidth_gbs or slope is None:
@@ -115,7 +188,7 @@ class TimeModel:
 
 @cache
 def shipped_model() -> TimeModel:
-    """The model of `fit.csv`, which benchmarks/suggestions makes from `measurements.csv`."""
+    """Return the model of `fit.csv`, which benchmarks/suggestions makes from `measurements.csv`."""
     columns = ("term", "class", "within", "part")
     return TimeModel(
         {

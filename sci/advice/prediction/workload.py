@@ -47,7 +47,7 @@ class Classified:
 
 
 def classify(request: SuggestRequest, part: Hardware | None) -> Classified:
-    """The class of the job in the request."""
+    """Return the class of the job in the request."""
     if request.workload_class:
         return Classified(request.workload_class, "class declared")
     if steps_environments(request, part):
@@ -69,28 +69,28 @@ def classify(request: SuggestRequest, part: Hardware | None) -> Classified:
 
 
 def steps_environments(request: SuggestRequest, part: Hardware | None) -> bool:
-    """Whether the job is reinforcement learning that the host paces, by framework and power."""
+    """Tell whether a host paces reinforcement learning here, by framework and power."""
     share = mean_power_share(request, part)
     named = (request.framework or "").strip().lower() in REINFORCEMENT
     return named and not request.pace and (share is None or share < REINFORCED_POWER)
 
 
 def speed_class(request: SuggestRequest, name: WorkloadClass | None) -> WorkloadClass | None:
-    """The class whose time ratios say whether another part keeps up with a job that waits."""
+    """Return the class whose time ratios say if a part keeps up with a job that waits."""
     if name == "small":
         return "training" if request.trains else "batch-inference"
     return "decode" if name == "llm-serving" else name
 
 
 def mean_power_share(request: SuggestRequest, part: Hardware | None) -> float | None:
-    """Declared mean power over the part's rated power; None where one is not known."""
+    """Return the declared mean power over the part's rated power; None where one is not known."""
     if request.mean_power_w is None or part is None or not part.tdp_w:
         return None
     return request.mean_power_w / part.tdp_w
 
 
 def power_share(name: WorkloadClass | None) -> Quantity:
-    """Mean over rated board power by class, 80 % of the measured runs."""
+    """Return the mean over rated board power by class, 80 % of the measured runs."""
     return _power_shares()[POWER_OF_CLASS.get(name or "", "other")]
 
 

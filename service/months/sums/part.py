@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from gramwatt.sci.advice.prediction.calibration import class_of
+from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.analysis.breakdown import breakdown, hardware_of, method_of
 from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.analysis.model_totals import OTHER, SWEEP

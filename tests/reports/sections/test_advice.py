@@ -4,7 +4,7 @@ from gramwatt.reports.job import build
 from gramwatt.reports.model import Heading, Table, Text
 from gramwatt.reports.sections.advice import NOTHING, advice_blocks, packaged_advice
 from gramwatt.sci.advice.jobs import for_job
-from gramwatt.sci.advice.prediction.calibration import read_own_rows
+from gramwatt.sci.advice.prediction.own_runs import read_own_rows
 from gramwatt.sci.catalog.catalog import load_catalog
 from tests.documents import steady_job, unread_job
 

@@ -9,7 +9,7 @@ import pytest
 from gramwatt.sci.advice import jobs
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, for_month, report_lines, request_of, runs_a_year
-from gramwatt.sci.advice.prediction.calibration import OwnRow, own_ratios, own_row, read_own_rows
+from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_ratios, own_row, read_own_rows
 from gramwatt.sci.advice.request import parse_suggest_request
 from tests.documents import steady_job, unread_job
 from tests.sci.advice.requests import A100, CATALOG, H100, V100
@@ -139,11 +139,11 @@ def served():
 
 def test_a_measured_job_with_units_is_a_calibration_row():
     row = own_row(steady_job("job-7", kind="training"))
-    assert (row.hardware, row.count, row.unit) == (H100, 4, "image")
-    assert row.units_per_s == pytest.approx(1_281_167 / 7200 / 4)
-    assert row.power_w == pytest.approx(500)
-    assert row.workload == "vision/job-7"
-    assert row.workload_class == "training"
+    assert (row["hardware"], row["count"], row["unit"]) == (H100, 4, "image")
+    assert row["units_per_s"] == pytest.approx(1_281_167 / 7200 / 4)
+    assert row["power_w"] == pytest.approx(500)
+    assert row["workload"] == "vision/job-7"
+    assert row["workload_class"] == "training"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_measured_job_with_units_is_a_calibration_row():
     ],
 )
 def test_a_row_of_inference_has_the_class_of_its_work(kind, tags, name):
-    assert own_row(steady_job(kind=kind, tags=tags)).workload_class == name
+    assert own_row(steady_job(kind=kind, tags=tags))["workload_class"] == name
 
 
 def test_two_inference_workloads_speak_for_a_third_but_serving_never_does():
@@ -169,9 +169,9 @@ def test_two_inference_workloads_speak_for_a_third_but_serving_never_does():
             for at, (work, part, rate) in enumerate(pairs)
         ]
 
-    time, _, point = own_ratios(rows("batch-inference"), V100, A100, "batch-inference", "new")
-    assert time.value == pytest.approx(0.25)
-    assert point.startswith("own measurements of 2 other workloads of class batch-inference")
+    found = own_ratios(rows("batch-inference"), V100, A100, "batch-inference", "new")
+    assert found.time.value == pytest.approx(0.25)
+    assert found.point.startswith("own measurements of 2 other workloads of class batch-inference")
     assert own_ratios(rows("llm-serving"), V100, A100, "llm-serving", "new") is None
     assert own_ratios(rows("llm-serving"), V100, A100, "llm-serving", "a") is not None
 
@@ -223,7 +223,8 @@ def test_a_request_recognises_own_work_by_part_class_unit_and_rate():
 
 def test_own_ratios_hold_every_run_and_name_the_work():
     rows = [own("a", V100, 100, 250), own("b", A100, 400, 350), own("c", A100, 200, 350)]
-    time, energy, _ = own_ratios(rows, V100, A100, "training", "vision/resnet")
+    found = own_ratios(rows, V100, A100, "training", "vision/resnet")
+    time, energy = found.time, found.energy
     assert (time.low, time.high) == (pytest.approx(0.25), pytest.approx(0.5))
     assert energy.value == pytest.approx(time.value * 1.4)
     assert own_ratios(rows, A100, "nvidia-l4", "training", "vision/resnet") is None
@@ -235,7 +236,7 @@ def test_several_own_workloads_speak_for_another_of_their_class():
     one = [own("a", V100, 100, 250), own("b", A100, 400, 350)]
     assert own_ratios(one, V100, A100, "training", "new/work") is None
     two = [*one, own("c", V100, 10, 250, "nlp/bert"), own("d", A100, 50, 350, "nlp/bert")]
-    time, _, _ = own_ratios(two, V100, A100, "training", "new/work")
+    time = own_ratios(two, V100, A100, "training", "new/work").time
     assert time.low < 0.2 < 0.25 < time.high
     assert time.high / time.value >= 1.29
     assert own_ratios(two, V100, A100, "decode", "new/work") is None
@@ -243,7 +244,7 @@ def test_several_own_workloads_speak_for_another_of_their_class():
 
 def test_rows_survive_export_and_import():
     row = own("a", V100, 100.5, 250.25)
-    assert read_own_rows([row.to_doc()], CATALOG) == [row]
+    assert read_own_rows([dict(row)], CATALOG) == [row]
 
 
 def test_a_job_that_ran_did_fit_whatever_its_tags_say():

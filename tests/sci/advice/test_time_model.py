@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.advice.prediction import predict
 from gramwatt.sci.advice.prediction.measurements import measurements, title
-from gramwatt.sci.advice.prediction.specs import Specs, specs_of
-from gramwatt.sci.advice.prediction.time_model import FITTED_CLASSES, Setting, shipped_model
+from gramwatt.sci.advice.prediction.time_model import (
+    FITTED_CLASSES,
+    Setting,
+    Specs,
+    shipped_model,
+    specs_of,
+)
 from gramwatt.sci.advice.request import CLASSES
 from tests.sci.advice.requests import CATALOG, H100, fits, judged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.advice.prediction.pace import find_pace
+from gramwatt.sci.advice.prediction.bottleneck import find_bottleneck
 from gramwatt.sci.advice.request import parse_suggest_request
 from gramwatt.sci.base.errors import LookupFailed
 from tests.sci.advice.requests import (
@@ -63,7 +63,7 @@ LOADER = {
 )
 def test_the_pace_is_declared_or_found(fields, name):
     request = parse_suggest_request({"hardware": A100, "kind": "training", **fields})
-    assert find_pace(request, CATALOG.hardware(A100)).name == name
+    assert find_bottleneck(request, CATALOG.hardware(A100)).name == name
 
 
 def test_a_faster_part_does_not_hurry_requests():

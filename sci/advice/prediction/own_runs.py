@@ -1,4 +1,4 @@
-"""Calibration by the organisation's own jobs: each measured job with R is a row.
+"""Ratios from the organisation's own runs: each measured job with R is a row.
 
 Own rows are used before the public table. A pair counts when the same workload ran on both parts.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from statistics import median
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, TypedDict, cast
 
+from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.advice.prediction.workload import classify
 from gramwatt.sci.advice.request import CLASSES, METHODS, SuggestRequest, WorkloadClass
 from gramwatt.sci.analysis.compare import is_synthetic
@@ -32,8 +33,8 @@ UNLIKE_EACH_OTHER = ("llm-serving", "small")
 concurrency, and small jobs wait for their hosts."""
 
 
-class CalibrationRow(TypedDict):
-    """One measured job: work a second and power [W] of one device."""
+class OwnRow(TypedDict):
+    """One measured job: work a second and power [W] of one device, and what work it was."""
 
     job_id: str
     workload: str
@@ -43,28 +44,10 @@ class CalibrationRow(TypedDict):
     unit: str
     units_per_s: float
     power_w: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnRow:
-    """One measured job: work per second and power [W] of one device, and what work it was."""
-
-    job_id: str
-    workload: str
-    workload_class: str | None
-    hardware: str
-    count: int
-    unit: str
-    units_per_s: float
-    power_w: float
-
-    def to_doc(self) -> CalibrationRow:
-        """This row as JSON-ready data, for export."""
-        return cast(CalibrationRow, asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PresentRun:
     """What a request says of the present run: part, class, and rates [unit/s] of one device."""
 
     hardware: str
@@ -72,16 +55,8 @@ class Run:
     units_per_s: Mapping[str, float]
 
 
-class OwnRatios(NamedTuple):
-    """Time and energy ratio of two parts, and what they were measured on."""
-
-    time: Quantity
-    energy: Quantity
-    point: str
-
-
 def own_row(document: JobDoc) -> OwnRow | None:
-    """The calibration row of a job document; None where the job cannot be one.
+    """Return the row of a job document; None where the job cannot be one.
 
     It must have ended well, counted a declared unit, run on devices of one known part and measured
     their energy with a real meter.
@@ -110,25 +85,25 @@ def own_row(document: JobDoc) -> OwnRow | None:
 
 
 def own_rows(documents: Iterable[JobDoc]) -> list[OwnRow]:
-    """The calibration rows of those jobs that can be one."""
+    """Return the rows of those jobs that can be one."""
     return [row for row in map(own_row, documents) if row is not None]
 
 
 def read_own_rows(documents: Iterable[Mapping[str, Any]], catalog: Catalog) -> list[OwnRow]:
-    """Rows that `OwnRow.to_doc` wrote; hardware names are looked up (raises LookupFailed)."""
+    """Return exported rows; hardware names are looked up (raises LookupFailed)."""
     return [
-        OwnRow(**{**document, "hardware": catalog.hardware(document["hardware"]).id})
+        cast(OwnRow, {**document, "hardware": catalog.hardware(document["hardware"]).id})
         for document in documents
     ]
 
 
 def workload_of(document: JobDoc) -> str:
-    """What names the same work in several jobs: the model if it is known, else project and name."""
+    """Return what names the same work in jobs: the model if known, else project and name."""
     return document["model_id"] or f"{document['project']}/{document['name']}"
 
 
 def tagged(document: JobDoc) -> dict[str, Any]:
-    """What tags say of the run, by field of a request; one that means nothing here is left out."""
+    """Return what tags say of the run, by field of a request; meaningless ones are left out."""
     tags = document["tags"]
     fields: dict[str, Any] = {}
     for name, choices in (("method", METHODS), ("workload_class", CLASSES)):
@@ -143,23 +118,23 @@ def tagged(document: JobDoc) -> dict[str, Any]:
 
 
 def class_of(document: JobDoc) -> WorkloadClass | None:
-    """The class of a job's work by its kind and tags; None where they do not give it."""
+    """Return the class of a job's work by its kind and tags; None where they do not give it."""
     return classify(SuggestRequest(kind=document["kind"], **tagged(document)), None).name
 
 
 def accelerators_of(document: JobDoc) -> list[DeviceDoc]:
-    """The accelerators among a job's devices."""
+    """Return the accelerators among a job's devices."""
     return [device for device in document["devices"] if device["class"] in ACCELERATORS]
 
 
 def only_part(document: JobDoc) -> str | None:
-    """The catalog id of a job's accelerators; None where unknown, or of several kinds."""
+    """Return the catalog id of a job's accelerators; None where unknown, or of several kinds."""
     names = {device["hardware"] for device in accelerators_of(document)}
     return names.pop() if len(names) == 1 else None
 
 
 def mean_power_w(document: JobDoc) -> float | None:
-    """Mean power of one accelerator over the job [W]; None where an energy is not known."""
+    """Return the mean power of an accelerator over the job [W]; None if an energy is unknown."""
     devices, seconds = accelerators_of(document), document["duration_s"]
     energies = [device["energy_j"] for device in devices]
     known = [energy["value"] for energy in energies if energy is not None]
@@ -170,13 +145,13 @@ def mean_power_w(document: JobDoc) -> float | None:
 
 def own_ratios(
     rows: Sequence[OwnRow], now: str, target: str, name: str | None, workload: str | None
-) -> OwnRatios | None:
-    """Own ratios of two parts: of this very workload, else of several others of its class."""
+) -> Prediction | None:
+    """Return own ratios of two parts: of this workload, else of several others of its class."""
     by_workload = _pairs(rows, now, target)
     if workload is not None and workload in by_workload:
         text = f"own measurements of {workload} on both parts"
         return _ratios(by_workload[workload], text, SINGLE_RUN)
-    classes = {row.workload: row.workload_class for row in reversed(rows)}
+    classes = {row["workload"]: row["workload_class"] for row in reversed(rows)}
     same_class = [found for key, found in by_workload.items() if classes[key] == name]
     if name is None or name in UNLIKE_EACH_OTHER or len(same_class) < WORKLOADS_LEAST:
         return None
@@ -184,46 +159,43 @@ def own_ratios(
     return _ratios([pair for found in same_class for pair in found], text, OTHER_WORKLOADS)
 
 
-def recognised(rows: Sequence[OwnRow], run: Run) -> str | None:
-    """The own workload of a run, by part, class, unit and rate; None unless exactly one matches.
+def recognised(rows: Sequence[OwnRow], run: PresentRun) -> str | None:
+    """Return the own workload of a run, by part, class, unit and rate; None unless one matches.
 
     Runs of one workload on one part differ by less than `SINGLE_RUN`, with which they are compared.
     """
     matching = {
-        row.workload
+        row["workload"]
         for row in rows
-        if row.hardware == run.hardware and row.unit in run.units_per_s
-        if None in (row.workload_class, run.workload_class)
-        or row.workload_class == run.workload_class
-        if abs(math.log(row.units_per_s / run.units_per_s[row.unit])) <= math.log(SINGLE_RUN)
+        if row["hardware"] == run.hardware and row["unit"] in run.units_per_s
+        if None in (row["workload_class"], run.workload_class)
+        or row["workload_class"] == run.workload_class
+        if abs(math.log(row["units_per_s"] / run.units_per_s[row["unit"]])) <= math.log(SINGLE_RUN)
     }
     return matching.pop() if len(matching) == 1 else None
 
 
 def _pairs(rows: Sequence[OwnRow], now: str, target: str) -> dict[str, list[tuple[OwnRow, OwnRow]]]:
-    """Every run on one part with every run of the same work on the other, by workload."""
+    """Return every run on one part with every run of the same work on the other, by workload."""
     by_workload: dict[str, list[tuple[OwnRow, OwnRow]]] = {}
-    runs_now = [row for row in rows if row.hardware == now]
-    runs_target = [row for row in rows if row.hardware == target]
+    runs_now = [row for row in rows if row["hardware"] == now]
+    runs_target = [row for row in rows if row["hardware"] == target]
     for run, other in product(runs_now, runs_target):
-        if run.workload == other.workload and run.unit == other.unit:
-            by_workload.setdefault(run.workload, []).append((run, other))
+        if (run["workload"], run["unit"]) == (other["workload"], other["unit"]):
+            by_workload.setdefault(run["workload"], []).append((run, other))
     return by_workload
 
 
-def _ratios(pairs: Sequence[tuple[OwnRow, OwnRow]], text: str, least: float) -> OwnRatios:
-    times = [math.log(run.units_per_s / other.units_per_s) for run, other in pairs]
-    powers = [math.log(other.power_w / run.power_w) for run, other in pairs]
+def _ratios(pairs: Sequence[tuple[OwnRow, OwnRow]], text: str, least: float) -> Prediction:
+    times = [math.log(run["units_per_s"] / other["units_per_s"]) for run, other in pairs]
+    powers = [math.log(other["power_w"] / run["power_w"]) for run, other in pairs]
     energies = [time + power for time, power in zip(times, powers, strict=True)]
-    return OwnRatios(
-        time=_ratio(times, text, least),
-        energy=_ratio(energies, text, least),
-        point=f"{text}, per device",
-    )
+    time, energy = (_ratio(logs, text, least) for logs in (times, energies))
+    return Prediction(time, energy, "direct", f"{text}, per device", sources=(text,))
 
 
 def _ratio(logs: Sequence[float], text: str, least: float) -> Quantity:
-    """The median with a range that holds every run, and at least x/÷ `least`."""
+    """Return the median with a range that holds every run, and at least x/÷ `least`."""
     middle, margin = median(logs), math.log(least)
     low, high = min(*logs, middle - margin), max(*logs, middle + margin)
     ends = (math.exp(middle), math.exp(low), math.exp(high))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gramwatt.sci.advice.prediction.predict import steady_factor
-from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, within
+from gramwatt.sci.advice.prediction.ratio_range import Values, factor_range, ratio_of
 from gramwatt.sci.advice.prediction.workload import (
     MEMORY_BOUND,
     SMALL_POWER_SHARE,
@@ -46,7 +46,7 @@ DYNAMIC = 1.9
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Bottleneck:
     """What sets the speed, and how that is known; `declared` says that the request names it."""
 
     name: PaceName
@@ -55,27 +55,27 @@ class Pace:
 
     @property
     def waits(self) -> bool:
-        """Whether the devices wait for something else."""
+        """Tell whether the devices wait for something else."""
         return self.name != "throughput"
 
 
-def find_pace(request: SuggestRequest, part: Hardware | None) -> Pace:
-    """The declared pace, else what power, use and memory use of the device say."""
+def find_bottleneck(request: SuggestRequest, part: Hardware | None) -> Bottleneck:
+    """Return the declared pace, else what power, use and memory use of the device say."""
     if request.pace:
-        return Pace(request.pace, f"pace {request.pace} declared", declared=True)
+        return Bottleneck(request.pace, f"pace {request.pace} declared", declared=True)
     if steps_environments(request, part) and not request.workload_class:
         text = f"{request.framework} waits for environments on the processor"
-        return Pace("host", text)
+        return Bottleneck("host", text)
     reason = _waiting(request, part) if part else None
     if reason is None:
-        return Pace("throughput", "nothing shows that the devices wait")
+        return Bottleneck("throughput", "nothing shows that the devices wait")
     if request.kind in ("inference", "evaluation"):
-        return Pace("requests", reason)
-    return Pace("input" if request.trains else "host", reason)
+        return Bottleneck("requests", reason)
+    return Bottleneck("input" if request.trains else "host", reason)
 
 
 def _waiting(request: SuggestRequest, part: Hardware) -> str | None:
-    """What shows that the devices wait; None where nothing does."""
+    """Return what shows that the devices wait; None where nothing does."""
     power, busy, memory = (
         request.mean_power_w,
         request.utilisation,
@@ -95,7 +95,7 @@ def _waiting(request: SuggestRequest, part: Hardware) -> str | None:
 
 
 def impossible_power(power_w: float | None, part: Hardware) -> str | None:
-    """Why a mean power cannot be that of the part; None where it can, or is not known."""
+    """Return why a mean power cannot be that of the part; None where it can, or is not known."""
     if power_w is None:
         return None
     if part.tdp_w and power_w > 1.1 * part.tdp_w:
@@ -106,7 +106,7 @@ def impossible_power(power_w: float | None, part: Hardware) -> str | None:
 
 
 def idle_power(part: Hardware) -> Quantity | None:
-    """Idle power [W] of the catalog, else a usual share of the rated power."""
+    """Return the idle power [W] of the catalog, else a usual share of the rated power."""
     if part.idle_w:
         return part.idle_w
     return IDLE_SHARE.scaled(part.tdp_w, "W") if part.tdp_w else None
@@ -125,7 +125,7 @@ class SameRate:
 def same_rate(
     power: float, busy: float | None, now: Hardware, target: Hardware, full: Quantity
 ) -> SameRate | None:
-    """The same work at the same rate on a target; None where a power is not known.
+    """Return the same work at the same rate on a target; None where a power is not known.
 
     `power` [W] is the mean power now, `busy` the busy share, `full` the time ratio where the
     devices set the pace. The target draws its idle power and, above it, what the present part draws
@@ -143,7 +143,7 @@ def same_rate(
         "held now": _held(now),
         "held then": _held(target),
         "idle": idle,
-        "work": within(full.value * rise, max(DYNAMIC, full.high / full.value), full.source),
+        "work": factor_range(full.value * rise, max(DYNAMIC, full.high / full.value), full.source),
         "time": time,
     }
 
@@ -160,12 +160,12 @@ def same_rate(
 
 
 def _held(part: Hardware) -> Quantity:
-    """Idle power with a process over idle power without [1]."""
+    """Return the idle power with a process over idle power without [1]."""
     return HELD_IDLE.get(part.idle_pstate or "", HELD_UNKNOWN)
 
 
 def _use(power: float, busy: float | None, now: Hardware) -> Quantity:
-    """Share of the device's time that the work takes at full speed: at most its busy share."""
+    """Return the share of the device's time that the work takes at full speed."""
     idle, rated = idle_power(now), now.tdp_w or 0.0
     floor = idle.value if idle else 0.0
     most = FULL_SHARE * rated - floor
@@ -179,7 +179,7 @@ def _use(power: float, busy: float | None, now: Hardware) -> Quantity:
 
 
 def _time(needed: Quantity, steady: float) -> Quantity:
-    """The time ratio: 1 where the target keeps up, else what the work needs."""
+    """Return the time ratio: 1 where the target keeps up, else what the work needs."""
     value = max(1.0, needed.value)
     low, high = max(1 / steady, needed.low), max(steady, needed.high)
     return Quantity(value, min(low, value), max(high, value), "1", "estimated", needed.source)
