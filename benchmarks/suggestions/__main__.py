@@ -25,7 +25,7 @@ from benchmarks.suggestions.tables import report
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.measurements import measurements
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
-from gramwatt.sci.advice.request import parse_suggest_request
+from gramwatt.sci.advice.suggest_request import parse_suggest_request
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 
 MEDIAN_MOST, P90_MOST = 0.15, 0.45

@@ -29,7 +29,7 @@ from gramwatt.sci.advice.prediction.measurements import (
     pairs,
 )
 from gramwatt.sci.advice.prediction.time_model import TimeModel
-from gramwatt.sci.advice.request import PRECISIONS, parse_suggest_request
+from gramwatt.sci.advice.suggest_request import PRECISIONS, parse_suggest_request
 from gramwatt.sci.base.csv_data import parse
 from gramwatt.sci.catalog.catalog import Catalog
 

@@ -28,7 +28,7 @@ from gramwatt.collectors.sources.nvml import VARIABLE
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.own_runs import read_own_rows
-from gramwatt.sci.advice.request import parse_suggest_request
+from gramwatt.sci.advice.suggest_request import parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import G_PER_KG

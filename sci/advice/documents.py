@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal, TypedDict, cast
 
-from gramwatt.sci.advice.request import OWNERSHIPS, Ownership
+from gramwatt.sci.advice.suggest_request import OWNERSHIPS, Ownership
 from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc

@@ -24,7 +24,7 @@ from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.advice.work import Emitted, Work, resolve
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError

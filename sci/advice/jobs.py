@@ -22,7 +22,7 @@ from gramwatt.sci.advice.prediction.own_runs import (
     tagged,
     workload_of,
 )
-from gramwatt.sci.advice.request import (
+from gramwatt.sci.advice.suggest_request import (
     PRECISIONS,
     SuggestRequest,
     parse_suggest_request,

@@ -16,7 +16,7 @@ from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, PresentRun, recognised
 from gramwatt.sci.advice.prediction.predict import Workload
 from gramwatt.sci.advice.prediction.workload import Classified, classify, power_share
-from gramwatt.sci.advice.request import Ownership, SuggestRequest
+from gramwatt.sci.advice.suggest_request import Ownership, SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
@@ -277,6 +277,9 @@ def resolve(
     lifetime = catalog.lifetime(part.id if part else None)
     if request.lifetime_years is not None:
         lifetime = Quantity.exact(request.lifetime_years, "years", "declared", DECLARED)
+    declared = None
+    if request.runs_per_year:
+        declared = Quantity.exact(request.runs_per_year, "1/year", "declared", DECLARED)
     classified = classify(request, part)
     if workload is None and part is not None:
         workload = recognised(own, _run(request, part, classified, count))
@@ -296,15 +299,10 @@ def resolve(
         need=_need(request, part, count, measured=measured is not None),
         measured=measured is not None,
         devices=devices,
-        repeats=_declared_runs(request) or repeats,
+        repeats=declared or repeats,
         slice=on_slice,
         emitted=Emitted.of(measured) if measured else None,
     )
-
-
-def _declared_runs(request: SuggestRequest) -> Quantity | None:
-    runs = request.runs_per_year
-    return Quantity.exact(runs, "1/year", "declared", DECLARED) if runs else None
 
 
 def host_beside(part: Hardware) -> Quantity:

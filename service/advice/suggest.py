@@ -14,7 +14,7 @@ from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, runs_a_year
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_rows
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.container import Service

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
-from gramwatt.sci.advice.request import SuggestRequest, parse_suggest_request
+from gramwatt.sci.advice.suggest_request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.advice.suggest import answer, calibration_rows
 from gramwatt.service.api.access import Access

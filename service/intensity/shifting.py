@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity

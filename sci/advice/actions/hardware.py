@@ -19,6 +19,7 @@ from gramwatt.sci.advice.documents import Suggestion, Verdict
 from gramwatt.sci.advice.prediction.bottleneck import same_rate
 from gramwatt.sci.advice.prediction.measurements import evidence
 from gramwatt.sci.advice.prediction.predict import (
+    metered_vendors,
     power_exponent,
     power_factor,
     predict,
@@ -42,8 +43,6 @@ from gramwatt.sci.catalog.catalog import Hardware
 
 POWERED_VENDORS = ("NVIDIA", "AMD", "Intel")
 """Vendors whose parts' power follows from their rated power; of the others nothing was found."""
-METERED_VENDORS = ("NVIDIA",)
-"""Vendors with parts whose board power was measured by class of work."""
 UNMETERED = 1.25
 """Further x/÷ factor of energy where no part of the vendor was metered (an estimate)."""
 UNMEASURED_KINDS = ("other", "data-prep")
@@ -267,7 +266,7 @@ def _board_energy(
         reasons.append(f"no published measurement of the power of {names} under load was found")
         return None
     factor = power_factor(work.classified.name, now, target)
-    if any(part.vendor not in METERED_VENDORS for part in (now, target)):
+    if any(part.vendor not in metered_vendors() for part in (now, target)):
         factor *= UNMETERED
         reasons.append("no part of one vendor was metered under load: its range is wider")
     power = math.pow(target.tdp_w / now.tdp_w, power_exponent(work.classified.name))

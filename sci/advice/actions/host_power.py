@@ -16,7 +16,7 @@ from gramwatt.sci.advice.prediction.ratio_range import (
     widened,
 )
 from gramwatt.sci.advice.prediction.workload import mean_power_share
-from gramwatt.sci.advice.request import WorkloadClass
+from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.advice.work import Work, host_beside
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware

@@ -25,13 +25,13 @@ from gramwatt.sci.advice.constraints.availability import (
 )
 from gramwatt.sci.advice.documents import Verdict, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of
-from gramwatt.sci.advice.request import OWNERSHIPS, Ownership
+from gramwatt.sci.advice.suggest_request import OWNERSHIPS, Ownership
 from gramwatt.sci.advice.work import Work, te_g
 from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
 from gramwatt.sci.catalog.hardware import CARDS, Hardware
-from gramwatt.sci.embodied.accelerators import accelerator_te
+from gramwatt.sci.embodied.te import accelerator_te
 
 BY_EMBODIED = (
     "rented: lower by embodied carbon only, because fewer hours are reserved; that of energy is "
@@ -210,7 +210,7 @@ def break_even(
         )
         return BreakEven(reasons=[text])
     made = made.scaled((devices or work.count) / work.count)
-    saving = hourly.times(_saved_share(energy), "gCO2e/h")
+    saving = hourly.times(energy.complement("1"), "gCO2e/h")
     hours = _payback_h(made, saving)
     if hours is None or not math.isfinite(hours.high):
         return BreakEven()
@@ -246,8 +246,3 @@ def _payback_h(made: Quantity, saving: Quantity) -> Quantity | None:
         return made.over(saving, "h")
     except QuantityError:
         return None
-
-
-def _saved_share(energy: Quantity) -> Quantity:
-    ends = (1 - energy.value, 1 - energy.high, 1 - energy.low)
-    return Quantity(*ends, "1", energy.kind, energy.source)

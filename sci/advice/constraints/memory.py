@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.base.units import BYTES_PER_GIB
 from gramwatt.sci.catalog.catalog import Hardware
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gramwatt.sci.advice.constraints.availability import rented_only
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.catalog.catalog import Hardware
 
 _ROCM = ("ROCm", "ROCm (limited)", "ROCm (old releases)")

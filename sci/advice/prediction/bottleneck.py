@@ -18,7 +18,7 @@ from gramwatt.sci.advice.prediction.workload import (
     mean_power_share,
     steps_environments,
 )
-from gramwatt.sci.advice.request import PaceName, SuggestRequest
+from gramwatt.sci.advice.suggest_request import PaceName, SuggestRequest
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import permutations
 from typing import cast
 
-from gramwatt.sci.advice.request import WorkloadClass
+from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.base.csv_data import Row, data_text, parse, read_as
 from gramwatt.sci.base.quantity import Quantity
 

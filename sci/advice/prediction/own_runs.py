@@ -14,7 +14,7 @@ from typing import Any, TypedDict, cast
 
 from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.advice.prediction.workload import classify
-from gramwatt.sci.advice.request import CLASSES, METHODS, SuggestRequest, WorkloadClass
+from gramwatt.sci.advice.suggest_request import CLASSES, METHODS, SuggestRequest, WorkloadClass
 from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import METERED, Quantity

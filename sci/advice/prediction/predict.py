@@ -35,7 +35,7 @@ from gramwatt.sci.advice.prediction.time_model import (
     shipped_model,
     specs_of,
 )
-from gramwatt.sci.advice.request import WorkloadClass
+from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, load_catalog
 
@@ -284,20 +284,14 @@ def _factors() -> Mapping[tuple[str, str, str], float]:
 
 
 @cache
-def _families() -> Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]:
+def _families() -> Mapping[str, Mapping[str, Mapping[str, set[str]]]]:
     """Return the workload families that were measured, by fitted class, part and software stack."""
     found: dict[str, dict[str, dict[str, set[str]]]] = {name: {} for name in FITTED_CLASSES}
     for row in measurements():
         if row.use == "time" and row.workload_class in found:
             stacks = found[row.workload_class].setdefault(row.hardware, {})
             stacks.setdefault(row.stack, set()).add(row.family)
-    return {
-        name: {
-            part: {stack: frozenset(names) for stack, names in stacks.items()}
-            for part, stacks in parts.items()
-        }
-        for name, parts in found.items()
-    }
+    return found
 
 
 @cache
@@ -308,6 +302,12 @@ def _metered() -> frozenset[tuple[str | None, str]]:
         for row in measurements()
         if row.energy_scope == "board" and row.power_w
     )
+
+
+@cache
+def metered_vendors() -> frozenset[str]:
+    """Return the vendors with parts whose board power was measured by class of work."""
+    return frozenset(load_catalog().hardware(part).vendor for _, part in _metered())
 
 
 @cache

@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from gramwatt.sci.advice.prediction.measurements import table
-from gramwatt.sci.advice.request import WorkloadClass
+from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.catalog.hardware import Hardware, Peak
 
 RATES: Mapping[str, str] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from gramwatt.sci.advice.prediction.measurements import table
-from gramwatt.sci.advice.request import SuggestRequest, WorkloadClass
+from gramwatt.sci.advice.suggest_request import SuggestRequest, WorkloadClass
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from gramwatt.collectors.cli import estimate, suggest
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.estimate.request import EstimateRequest
 
 FLAGS = {

@@ -7,7 +7,7 @@ from typing import Any
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.measurements import Measurement, measurements
-from gramwatt.sci.advice.request import parse_suggest_request
+from gramwatt.sci.advice.suggest_request import parse_suggest_request
 from gramwatt.sci.catalog.catalog import load_catalog
 
 CATALOG = load_catalog()

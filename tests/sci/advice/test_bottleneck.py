@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gramwatt.sci.advice.prediction.bottleneck import find_bottleneck
-from gramwatt.sci.advice.request import parse_suggest_request
+from gramwatt.sci.advice.suggest_request import parse_suggest_request
 from gramwatt.sci.base.errors import LookupFailed
 from tests.sci.advice.requests import (
     A100,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.advice.documents import verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import ratio_of
-from gramwatt.sci.advice.request import CLASSES, PRECISIONS, parse_suggest_request
+from gramwatt.sci.advice.suggest_request import CLASSES, PRECISIONS, parse_suggest_request
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.quantity import Quantity

@@ -13,7 +13,7 @@ import pytest
 from gramwatt.sci.advice.actions.notices import rules
 from gramwatt.sci.advice.constraints.memory import memory_need
 from gramwatt.sci.advice.prediction.measurements import evidence
-from gramwatt.sci.advice.request import parse_suggest_request
+from gramwatt.sci.advice.suggest_request import parse_suggest_request
 from gramwatt.sci.embodied.te import accelerator_te
 from tests.packages import ROOT
 from tests.sci.advice.requests import (

@@ -18,7 +18,7 @@ from gramwatt.sci.advice.prediction.time_model import (
     shipped_model,
     specs_of,
 )
-from gramwatt.sci.advice.request import CLASSES
+from gramwatt.sci.advice.suggest_request import CLASSES
 from tests.sci.advice.requests import CATALOG, H100, fits, judged
 
 SPECS = {part.id: specs_of(part) for part in CATALOG.all_hardware()}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gramwatt.sci.advice.request import SuggestRequest
+from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.request_fields import Request, parse, rules
 from gramwatt.sci.estimate.request import EstimateRequest
