@@ -165,7 +165,7 @@ def test_two_inference_workloads_speak_for_a_third_but_serving_never_does():
     def rows(name):
         pairs = (("a", V100, 10), ("a", A100, 40), ("b", V100, 7), ("b", A100, 28))
         return [
-            replace(own(str(at), part, rate, 250, work), workload_class=name)
+            {**own(str(at), part, rate, 250, work), "workload_class": name}
             for at, (work, part, rate) in enumerate(pairs)
         ]
 
